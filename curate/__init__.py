@@ -1,0 +1,1 @@
+"""Turn raw programming problems into a verified, deduplicated, documented dataset."""

@@ -1,0 +1,18 @@
+"""What can go wrong with the sandbox itself. A program that fails is a value, never one of these.
+
+SandboxError                 we know nothing about the program: retry it or mask the sample, never score it 0
+    BackendUnavailable       this machine cannot give what was asked for; the message says what to change
+    ExecutionLost            a worker died or went silent and a bounded number of repeats did not help
+"""
+
+
+class SandboxError(Exception):
+    """The sandbox failed; nothing is known about the program."""
+
+
+class BackendUnavailable(SandboxError):
+    """The backend cannot be started as asked on this machine."""
+
+
+class ExecutionLost(SandboxError):
+    """A run was lost, its repeats too: a worker died, hung, or the machine was starved."""

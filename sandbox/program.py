@@ -1,0 +1,78 @@
+"""What enters one execution and what leaves it."""
+
+from dataclasses import dataclass
+from enum import Enum
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """Source text of an untrusted program and the language it is written in."""
+
+    source: str
+    language: str = "python"
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Bounds of one run; every run has all of them.
+
+    wall_seconds counts from the start of the program, not from the queue, and leaves out the time in which the
+    machine gave the program no processor. cpu_seconds (default: the same number) counts all processes and
+    threads of the run. memory_mb bounds what the run adds to an idle interpreter, all processes together.
+    processes counts threads too. output_kb bounds stdout and stderr, each. disk_mb bounds the run's private
+    /tmp. budget_seconds, if given, bounds the wall time of all runs of one submission together.
+    """
+
+    wall_seconds: float = 6.0
+    cpu_seconds: float | None = None
+    memory_mb: int = 512
+    processes: int = 128
+    output_kb: int = 16 * 1024
+    disk_mb: int = 64
+    budget_seconds: float | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("wall_seconds", "memory_mb", "processes", "output_kb", "disk_mb"):
+            if not getattr(self, name) > 0:
+                raise ValueError(f"Limits.{name} must be above zero, not {getattr(self, name)!r}")
+        for name in ("cpu_seconds", "budget_seconds"):
+            value = getattr(self, name)
+            if value is not None and not value > 0:
+                raise ValueError(f"Limits.{name} must be above zero or None, not {value!r}")
+
+
+class Outcome(Enum):
+    """How a run ended. Whether it was right is another question: see judge.Verdict."""
+
+    EXITED = "exited"
+    SIGNALLED = "signalled"
+    TIMED_OUT = "timed_out"
+    OUT_OF_MEMORY = "out_of_memory"
+    OUTPUT_LIMIT = "output_limit"
+    NOT_COMPILED = "not_compiled"
+    VIOLATION = "violation"
+
+
+@dataclass(frozen=True, slots=True)
+class RunResult:
+    """One finished run.
+
+    exit_code is the program's exit status, minus the signal number when a signal ended it. cpu_seconds sums
+    user and system time over the whole process tree. memory_mb is the peak over the process tree: with
+    cgroups the charge added to an idle interpreter's, without them the peak resident size of the largest
+    process. returned is the encoded return value of a call (None where nothing was called or returned).
+    """
+
+    outcome: Outcome
+    exit_code: int
+    stdout: bytes
+    stderr: bytes
+    cpu_seconds: float
+    wall_seconds: float
+    memory_mb: float
+    returned: bytes | None = None
+
+    @property
+    def text(self) -> str:
+        """stdout as text; bytes that are not UTF-8 become lone surrogates, which equal no expected output."""
+        return self.stdout.decode("utf-8", "surrogateescape")
