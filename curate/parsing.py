@@ -1,0 +1,104 @@
+"""Text in the sources' encodings -> plain values. Nothing here executes anything, and nothing here can hang
+or crash on hostile text: what cannot be read is an Unparsable, which the sources turn into a rejection."""
+
+import ast
+import json
+import sys
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from sandbox import Case
+
+# Python refuses integers beyond 4,300 digits because converting them takes quadratic time; real tests have
+# them. At this many digits a conversion still takes well under a second.
+MAX_DIGITS = 200_000
+
+
+class Unparsable(ValueError):
+    """A row that cannot be read; the message becomes the detail of its rejection."""
+
+
+@contextmanager
+def long_integers() -> Iterator[None]:
+    """Let integers of up to MAX_DIGITS digits be read and written inside the block."""
+    before = sys.get_int_max_str_digits()
+    sys.set_int_max_str_digits(MAX_DIGITS)
+    try:
+        yield
+    finally:
+        sys.set_int_max_str_digits(before)
+
+
+def json_value(text: object, name: str) -> Any:
+    """The value of a JSON text; `name` says in the error what was being read. Raises Unparsable."""
+    if not isinstance(text, str):
+        raise Unparsable(f"{name} is {type(text).__name__}, not text")
+    try:
+        with long_integers():
+            return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise Unparsable(f"{name} is not JSON ({short(error)}): {short(text)[:60]!r}") from None
+
+
+def python_value(text: object, name: str) -> Any:
+    """The value of a JSON text or a Python literal. Raises Unparsable."""
+    try:
+        return json_value(text, name)
+    except Unparsable:
+        if not isinstance(text, str):
+            raise
+    try:
+        # A literal may hold "\d", which only deserves a warning in code that somebody maintains.
+        with long_integers(), warnings.catch_warnings(action="ignore"):
+            return ast.literal_eval(text)
+    except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError) as error:
+        raise Unparsable(f"{name} is neither JSON nor a Python literal: {short(error)}") from None
+
+
+def json_text(value: object, name: str) -> str:
+    """JSON text of a value that JSON carries unchanged (tuples become lists). Raises Unparsable."""
+    try:
+        _carried(value)
+        with long_integers():
+            return json.dumps(value, ensure_ascii=False)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise Unparsable(f"{name} has no JSON form: {short(error)}") from None
+
+
+def _carried(value: object) -> None:
+    if isinstance(value, dict):
+        for key, item in value.items():
+            if not isinstance(key, str):  # json.dumps would turn 1 into "1" and say nothing
+                raise TypeError(f"a key is {type(key).__name__}, not text")
+            _carried(item)
+    elif isinstance(value, list | tuple):
+        for item in value:
+            _carried(item)
+
+
+def lines(value: object, name: str) -> str:
+    """Standard input or output, which sources write as text or as a list of lines. Raises Unparsable."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, list) and all(isinstance(line, str) for line in value):
+        return "\n".join(value)
+    raise Unparsable(f"{name} is neither text nor a list of lines")
+
+
+def optional_text(value: object) -> str:
+    """A column that may be missing or null, as text."""
+    return "" if value is None else str(value)
+
+
+def distinct(cases: Sequence[Case]) -> tuple[Case, ...]:
+    """The cases without repetitions, in order."""
+    return tuple(dict.fromkeys(cases))
+
+
+def short(error: object) -> str:
+    """An error's own words (or any text) on one line, bounded and storable: some quote the whole input."""
+    words = " ".join(str(error)[:1000].split()) or type(error).__name__
+    words = words.encode("utf-8", "backslashreplace").decode()
+    return words if len(words) <= 120 else words[:117] + "..."

@@ -1,0 +1,114 @@
+"""One problem = one row: the only type that the stages pass on, and the only schema on disk."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from enum import Enum
+from typing import Any
+
+from sandbox import Suite
+
+
+class Wrapping(Enum):
+    """TACO writes some expected return values inside a list of one; only running a reference tells which."""
+
+    NONE = "none"
+    UNDECIDED = "undecided"
+    KEPT = "kept"
+    REMOVED = "removed"
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """A programming problem with its tests. Every field is a column; COLUMNS says what each one means."""
+
+    id: str
+    source: str
+    statement: str
+    tests: Suite
+    solutions: tuple[str, ...] | None
+    licence: str
+    starter_code: str = ""
+    language: str = ""
+    n_tests_read: int = 0
+    n_public_tests: int = 0
+    n_pictures: int = 0
+    wrapping: Wrapping = Wrapping.NONE
+    verified: bool = False
+    reference: str | None = None
+    n_tries: int = 0
+    cpu_seconds: float | None = None
+    platform: str = ""
+    title: str = ""
+    url: str = ""
+    date: str = ""
+    difficulty: str = ""
+    tags: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Rejection:
+    """A row that fell out, and why. `reason` is a fixed word that is counted, `detail` is for people."""
+
+    id: str
+    source: str
+    stage: str
+    reason: str
+    detail: str = ""
+
+
+# name: (Arrow type, meaning). A type with "?" may be null.
+COLUMNS: dict[str, tuple[str, str]] = {
+    "id": ("string", "`source/native-id`, unique"),
+    "source": ("string", "taco, synthetic1 or livecodebench"),
+    "statement": ("string", "the problem as its source words it, without the source's prompt template"),
+    "starter_code": ("string", "signature the solution must keep; empty for stdin problems"),
+    "tests": ("string", "JSON text of a `sandbox.Suite`: cases, entry_point, checker, limits"),
+    "n_tests": ("int32", "distinct (input, expected) pairs in `tests`"),
+    "n_tests_read": ("int32", "tests in the source, repeated ones included"),
+    "n_public_tests": ("int32", "how many leading cases of `tests` the statement shows; 0: not known"),
+    "verified": ("bool", "a reference solution passed every test, twice"),
+    "reference": ("string?", "that solution; null when nothing was verified"),
+    "n_tries": ("int32", "solutions executed until one passed"),
+    "cpu_seconds": (
+        "float64?",
+        "CPU seconds of the reference over all tests (measured, so not in content_hash)",
+    ),
+    "wrapping": (
+        "string",
+        "expected values in a list of one: none, or that list was kept or removed",
+    ),
+    "solutions": ("list<string>?", "all solutions of the source; null when it publishes none"),
+    "language": ("string", "language the source states for them; empty: not stated"),
+    "n_pictures": ("int32", "pictures that belong to the statement"),
+    "platform": ("string", "site the problem comes from, as the source names it"),
+    "title": ("string", "title or name on that site"),
+    "url": ("string", "where the problem was published"),
+    "date": ("string", "ISO date of the contest"),
+    "difficulty": ("string", "the source's own word for it"),
+    "tags": ("list<string>", "the source's own topics"),
+    "licence": ("string", "licence of the source; statements may have further owners"),
+}
+
+# Differ from run to run on the same input, so they stay out of the content hash.
+MEASURED = frozenset({"cpu_seconds"})
+
+
+def to_row(problem: Problem) -> dict[str, Any]:
+    """The problem as one row of plain values, in the order of COLUMNS."""
+    values = {field.name: getattr(problem, field.name) for field in fields(problem)}
+    values["tests"] = problem.tests.to_json()
+    values["n_tests"] = len(problem.tests.cases)
+    values["wrapping"] = problem.wrapping.value
+    values["tags"] = list(problem.tags)
+    values["solutions"] = None if problem.solutions is None else list(problem.solutions)
+    return {name: values[name] for name in COLUMNS}
+
+
+def from_row(row: Mapping[str, Any]) -> Problem:
+    """Inverse of to_row. Raises KeyError, TypeError or ValueError on anything else."""
+    values = {field.name: row[field.name] for field in fields(Problem)}
+    values["tests"] = Suite.from_json(row["tests"])
+    values["wrapping"] = Wrapping(row["wrapping"])
+    values["tags"] = tuple(row["tags"])
+    values["solutions"] = None if row["solutions"] is None else tuple(row["solutions"])
+    return Problem(**values)
