@@ -1,9 +1,18 @@
-"""Was it right? The only place that knows accepted from wrong_answer; runs in the trusted parent."""
+"""Was it right? The only place that knows accepted from wrong_answer; runs in the trusted worker."""
 
+import json
+import reprlib
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
+from typing import Any
 
+from sandbox import checkers
+from sandbox.cases import Case, Suite
+from sandbox.program import Outcome, RunResult
 
+_DETAIL = 300  # characters
+_DIGITS = 100_000  # of an integer that a call may return: turning text into integers takes quadratic time
 
 
 class Verdict(Enum):
@@ -21,7 +30,7 @@ class Verdict(Enum):
 
 @dataclass(frozen=True, slots=True)
 class CaseJudgement:
-    """What one test showed. detail is for people: the end of stderr, or what was printed instead."""
+    """What one test showed. detail is for people: the end of stderr, or what came instead of the expected."""
 
     verdict: Verdict
     cpu_seconds: float
@@ -47,3 +56,96 @@ class Judgement:
     def pass_rate(self) -> float:
         """Share of the suite's cases that were accepted; cases not run count as not accepted."""
         return sum(case.verdict is Verdict.ACCEPTED for case in self.cases) / self.n_cases
+
+
+_ENDS = {
+    Outcome.SIGNALLED: Verdict.RUNTIME_ERROR,
+    Outcome.TIMED_OUT: Verdict.TIME_LIMIT,
+    Outcome.OUT_OF_MEMORY: Verdict.MEMORY_LIMIT,
+    Outcome.OUTPUT_LIMIT: Verdict.OUTPUT_LIMIT,
+    Outcome.NOT_COMPILED: Verdict.COMPILE_ERROR,
+    Outcome.VIOLATION: Verdict.SANDBOX_VIOLATION,
+}
+
+
+def judge(suite: Suite, run: Callable[[Case, float], RunResult], *, run_all: bool = False) -> Judgement:
+    """Judge one submission.
+
+    run(case, wall_seconds) runs it on one case. Only the case's input may reach the program.
+    Raises ValueError for a suite without cases: nothing is known about a program that was not run.
+    """
+    if not suite.cases:
+        raise ValueError("a suite needs at least one case")
+    checker = checkers.load(suite.checker)
+    budget_seconds = suite.limits.budget_seconds
+    cases: list[CaseJudgement] = []
+    for case in suite.cases:
+        wall_seconds = suite.limits.wall_seconds
+        if budget_seconds is not None:
+            left = budget_seconds - sum(done.wall_seconds for done in cases)
+            if left <= 0:
+                cases.append(CaseJudgement(Verdict.TIME_LIMIT, 0, 0, 0, "the submission's budget is used up"))
+                break
+            wall_seconds = min(wall_seconds, left)
+        judged = _judge_case(case, run(case, wall_seconds), checker, call=suite.entry_point is not None)
+        cases.append(judged)
+        if judged.verdict is Verdict.COMPILE_ERROR:
+            break
+        if judged.verdict is not Verdict.ACCEPTED and not run_all:
+            break
+    failures = [judged.verdict for judged in cases if judged.verdict is not Verdict.ACCEPTED]
+    return Judgement(failures[0] if failures else Verdict.ACCEPTED, tuple(cases), len(suite.cases))
+
+
+def _judge_case(case: Case, result: RunResult, checker: checkers.Checker, *, call: bool) -> CaseJudgement:
+    verdict, detail = _verdict(case, result, checker, call=call)
+    return CaseJudgement(verdict, result.cpu_seconds, result.wall_seconds, result.memory_mb, detail)
+
+
+def _verdict(case: Case, result: RunResult, checker: checkers.Checker, *, call: bool) -> tuple[Verdict, str]:
+    if result.outcome is not Outcome.EXITED:
+        return _ENDS[result.outcome], _tail(result.stderr)
+    if result.exit_code != 0:
+        return Verdict.RUNTIME_ERROR, _tail(result.stderr) or f"exit status {result.exit_code}"
+    if not call:
+        same = checker.same(result.text, case.expected)
+        return (Verdict.ACCEPTED, "") if same else (Verdict.WRONG_ANSWER, result.text[:_DETAIL])
+    if not result.returned:
+        return Verdict.RUNTIME_ERROR, "the call ended the process instead of returning"
+    expected = json.loads(case.expected)
+    try:
+        returned = decode(result.returned)
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        return Verdict.WRONG_ANSWER, f"the returned value cannot be read: {error}"[:_DETAIL]
+    same = checker.same_value(returned, expected)
+    return (Verdict.ACCEPTED, "") if same else (Verdict.WRONG_ANSWER, reprlib.repr(returned)[:_DETAIL])
+
+
+def decode(encoded: bytes) -> Any:
+    """A returned value from its encoding (see languages.python.plain), which a hostile process wrote.
+
+    Gives None, bool, int, float, str, list, tuple, set (frozenset inside sets) and dict. Raises ValueError,
+    TypeError, KeyError or RecursionError for anything else.
+    """
+    return json.loads(encoded, object_hook=_container, parse_int=_integer)
+
+
+def _container(tagged: dict[str, Any]) -> Any:
+    ((kind, items),) = tagged.items()
+    if kind == "tuple":
+        return tuple(items)
+    if kind == "set":
+        return frozenset(items)
+    if kind == "dict":
+        return dict(items)
+    raise ValueError(f"unknown container {kind!r}")
+
+
+def _integer(digits: str) -> int:
+    if len(digits) > _DIGITS:
+        raise ValueError(f"an integer of {len(digits)} digits")
+    return int(digits)
+
+
+def _tail(stderr: bytes) -> str:
+    return stderr[-4 * _DETAIL :].decode("utf-8", "replace").strip()[-_DETAIL:]

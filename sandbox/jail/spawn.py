@@ -1,0 +1,171 @@
+"""Start a zygote in its namespaces, talk to it, end it. The worker's side of zygote.py."""
+
+import json
+import os
+import resource
+import select
+import signal
+import socket
+import sys
+from pathlib import Path
+from typing import Any
+
+from sandbox.errors import BackendUnavailable
+from sandbox.jail import linux
+from sandbox.jail.cgroups import Cgroup
+
+NAMESPACES = {
+    "user": linux.CLONE_NEWUSER,
+    "pid": linux.CLONE_NEWPID,
+    "mount": linux.CLONE_NEWNS,
+    "network": linux.CLONE_NEWNET,
+    "ipc": linux.CLONE_NEWIPC,
+    "uts": linux.CLONE_NEWUTS,
+    "cgroup": linux.CLONE_NEWCGROUP,
+}
+_FIRST_UID = 1 << 30  # of the host uids that programs get; far from any that a user or container has
+_STACK = 1 << 30  # bytes; must be set before exec, which lays out the address space around it
+_START_SECONDS = 60
+_ENVIRONMENT = {
+    "PATH": "/usr/bin:/bin",
+    "HOME": "/tmp",
+    "LANG": "C.UTF-8",
+    "PYTHONIOENCODING": "utf-8:strict",
+    "OPENBLAS_NUM_THREADS": "1",  # its threads would not survive the fork, and a run has one processor
+    "OMP_NUM_THREADS": "1",
+    "MKL_NUM_THREADS": "1",
+}
+
+
+class ZygoteLost(Exception):
+    """The zygote died or fell silent; whether the run would have been right is unknown."""
+
+
+class Zygote:
+    """A zygote that is ready for runs. Raises BackendUnavailable if it cannot be made."""
+
+    def __init__(
+        self,
+        *,
+        packages: dict[str, str],
+        namespaces: bool,
+        full: bool,
+        work: str,
+        seed: int | None,
+        cgroup: Cgroup | None,
+    ) -> None:
+        self._channel, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._words = os.memfd_create("zygote")  # what the interpreter says on stderr should it fail
+        configuration = {
+            "packages": packages,
+            "namespaces": namespaces,
+            "full": full,
+            "work": work,
+            "cgroup": cgroup is not None,
+            "parent": os.getpid(),
+        }
+        gate, opener = os.pipe()
+        self._caller_gone = None
+        self.pid = linux.clone(sum(NAMESPACES.values())) if namespaces else linux.fork()
+        if self.pid == 0:
+            self._exec(theirs, gate, opener, json.dumps(configuration), seed, namespaces)
+        theirs.close()
+        os.close(gate)
+        try:
+            if namespaces:
+                _map_ids(self.pid)
+            if cgroup is not None:
+                cgroup.add(self.pid)
+            os.write(opener, b"go")
+        finally:
+            os.close(opener)
+        answer = self._receive(_START_SECONDS)
+        if "unavailable" in answer:
+            self.close()
+            raise BackendUnavailable(answer["unavailable"])
+        self.layers: dict[str, str] = answer["layers"]
+
+    def _exec(
+        self, channel: socket.socket, gate: int, opener: int, configuration: str, seed: int | None, namespaces: bool
+    ) -> None:
+        """In the clone: become a fresh interpreter with nothing of the worker's but the channel."""
+        try:
+            os.close(opener)
+            if os.read(gate, 2) != b"go":
+                return
+            if namespaces:
+                linux.keep_capabilities_over_exec()
+            os.dup2(channel.fileno(), 3)
+            for descriptor in (0, 1, 2):
+                # Files, as in the runs: what the interpreter notes about its streams holds for theirs too.
+                os.dup2(self._words if descriptor == 2 else os.memfd_create("std"), descriptor)
+            linux.close_range(4)
+            hard = resource.getrlimit(resource.RLIMIT_STACK)[1]
+            stack = _STACK if hard == resource.RLIM_INFINITY else min(_STACK, hard)
+            resource.setrlimit(resource.RLIMIT_STACK, (stack, stack))
+            project = str(Path(__file__).parents[2])
+            start = (
+                f"import sys; sys.path.insert(0, {project!r}); from sandbox.jail.zygote import main;"
+                f" main({configuration!r})"
+            )
+            interpreter = os.path.realpath(sys.executable)
+            hash_seed = {} if seed is None else {"PYTHONHASHSEED": str(seed % 2**32)}
+            arguments = [interpreter, "-S", "-s", "-P", "-B", "-X", "utf8", "-c", start]
+            os.execve(interpreter, arguments, _ENVIRONMENT | hash_seed)
+        except BaseException as error:
+            os.write(self._words, f"{type(error).__name__}: {error}".encode())
+        finally:
+            os._exit(127)
+
+    def run(self, job: bytes, files: list[int], patience_seconds: float) -> dict[str, Any]:
+        """Have one job done. Raises ZygoteLost."""
+        try:
+            socket.send_fds(self._channel, [job], files)
+        except OSError as error:
+            raise ZygoteLost(str(error)) from error
+        return self._receive(patience_seconds)
+
+    def watch(self, caller_gone: int) -> None:
+        """Stop waiting for an answer when this descriptor becomes readable."""
+        self._caller_gone = caller_gone
+
+    def _receive(self, patience_seconds: float) -> dict[str, Any]:
+        poll = select.poll()
+        poll.register(self._channel, select.POLLIN)
+        if self._caller_gone is not None:
+            poll.register(self._caller_gone, select.POLLIN)
+        events = poll.poll(patience_seconds * 1000)
+        if any(descriptor == self._caller_gone for descriptor, _ in events):
+            raise SystemExit(0)
+        data = self._channel.recv(1 << 16) if events else b""
+        if not data:
+            words = os.pread(self._words, 2000, 0).decode("utf-8", "replace").strip()
+            raise ZygoteLost(words or ("it ended" if events else "it fell silent"))
+        answer: dict[str, Any] = json.loads(data)
+        return answer
+
+    def close(self) -> None:
+        """Kill it, and with it all runs in its namespaces."""
+        try:
+            os.kill(self.pid, signal.SIGKILL)
+            os.waitpid(self.pid, 0)
+        except (ProcessLookupError, ChildProcessError):
+            pass
+        self._channel.close()
+        os.close(self._words)
+
+
+def _map_ids(pid: int) -> None:
+    """Give the user namespace of `pid` two host ids of its own, or as an ordinary user the user's own one.
+
+    Inside, 0 is the zygote and 1000 the programs. Raises OSError.
+    """
+    first = _FIRST_UID + 2 * os.getpid()
+    wide = f"0 {first} 1\n1000 {first + 1} 1\n"
+    try:
+        Path(f"/proc/{pid}/gid_map").write_text(wide)
+        Path(f"/proc/{pid}/uid_map").write_text(wide)
+    except OSError:
+        Path(f"/proc/{pid}/setgroups").write_text("deny")
+        Path(f"/proc/{pid}/gid_map").write_text(f"1000 {os.getegid()} 1\n")
+        Path(f"/proc/{pid}/uid_map").write_text(f"1000 {os.geteuid()} 1\n")

@@ -1,0 +1,278 @@
+"""A worker process: trusted, outside the namespaces, one run at a time.
+
+It holds the suite, hands inputs to its zygote one by one, reads what came out and gives the verdicts. It lives as
+long as the process that started it, and takes zygote, runs and cgroup with it when it goes.
+"""
+
+import os
+import shutil
+import signal
+import socket
+import sys
+from collections import OrderedDict
+from dataclasses import dataclass
+from typing import Any
+
+from sandbox.cases import Case, Suite
+from sandbox.errors import BackendUnavailable, ExecutionLost, SandboxError
+from sandbox.jail import cgroups, wire
+from sandbox.jail.child import Job
+from sandbox.jail.spawn import Zygote, ZygoteLost
+from sandbox.judge import Judgement, judge
+from sandbox.program import Limits, Outcome, Program, RunResult
+
+_ATTEMPTS = 3  # at a run that the sandbox lost, before it says so
+_PATIENCE = 12  # times the wall limit until a zygote counts as hung; it gives up itself after 10
+_COMPILED = 32  # submissions whose artifacts are kept
+_COMPILE_LIMITS = Limits(wall_seconds=20, memory_mb=1024)
+
+
+@dataclass(frozen=True, slots=True)
+class Configuration:
+    """What a worker is told at its start."""
+
+    full_isolation: bool
+    seed: int | None
+    numpy: dict[str, str]  # directories that make up the package: name -> host path; empty if there is none
+    work: str  # directory for runs where there are no namespaces
+
+
+class Worker:
+    def __init__(self, configuration: Configuration, caller_gone: int) -> None:
+        self._configuration = configuration
+        self._caller_gone = caller_gone
+        self._zygotes: dict[bool, Zygote] = {}  # with numpy, without
+        self._artifacts: OrderedDict[Program, int | RunResult] = OrderedDict()
+        self._namespaces = True
+        self._cgroup: cgroups.Cgroup | None = None
+        self.layers: dict[str, str] = {}
+        try:
+            self._cgroup = cgroups.create()
+        except OSError as error:
+            self._no_cgroup(error)
+        self._zygote(with_numpy=False)
+
+    def _no_cgroup(self, error: OSError) -> None:
+        self.layers["memory"] = f"resident size of the tree, looked at 20 times a second (no cgroup: {error})"
+
+    def judge(self, program: Program, suite: Suite, *, run_all: bool) -> Judgement:
+        def run_case(case: Case, wall_seconds: float) -> RunResult:
+            data = case.input.encode("utf-8", "surrogatepass")
+            return self.run(program, data, suite.limits, wall_seconds, suite.entry_point)
+
+        return judge(suite, run_case, run_all=run_all)
+
+    def run(
+        self,
+        program: Program,
+        stdin: bytes,
+        limits: Limits,
+        wall_seconds: float | None = None,
+        entry_point: str | None = None,
+    ) -> RunResult:
+        """Run a program once. Raises ExecutionLost if the sandbox fails at it time and again."""
+        artifact = self._compile(program)
+        if isinstance(artifact, RunResult):
+            return artifact
+        op = "run" if entry_point is None else "call"
+        return self._execute(program, op, artifact, stdin, limits, wall_seconds, entry_point or "")
+
+    def _compile(self, program: Program) -> int | RunResult:
+        """Descriptor of the compiled program, or why there is none; kept for the next case."""
+        known = self._artifacts.get(program)
+        if known is not None:
+            self._artifacts.move_to_end(program)
+            return known
+        source = program.source.encode("utf-8", "surrogatepass")
+        plain = _memfd(len(source).to_bytes(8, "little") + source)
+        result = self._execute(program, "compile", plain, b"", _COMPILE_LIMITS, None, "")
+        os.close(plain)
+        compiled: int | RunResult
+        if result.outcome is Outcome.EXITED and result.exit_code == 0 and result.returned:
+            compiled = _memfd(len(source).to_bytes(8, "little") + source + result.returned)
+        else:
+            compiled = RunResult(
+                Outcome.NOT_COMPILED,
+                result.exit_code,
+                b"",
+                result.stderr or f"the compiler ended: {result.outcome.value}".encode(),
+                result.cpu_seconds,
+                result.wall_seconds,
+                result.memory_mb,
+            )
+        self._artifacts[program] = compiled
+        if len(self._artifacts) > _COMPILED:
+            _, oldest = self._artifacts.popitem(last=False)
+            if isinstance(oldest, int):
+                os.close(oldest)
+        return compiled
+
+    def _execute(
+        self,
+        program: Program,
+        op: str,
+        artifact: int,
+        stdin: bytes,
+        limits: Limits,
+        wall_seconds: float | None,
+        entry_point: str,
+    ) -> RunResult:
+        wall_seconds = wall_seconds or limits.wall_seconds
+        job = Job(
+            op=op,
+            language=program.language,
+            entry_point=entry_point,
+            seed=self._configuration.seed,
+            wall_seconds=wall_seconds,
+            cpu_seconds=limits.cpu_seconds or wall_seconds,
+            memory_mb=limits.memory_mb,
+            processes=limits.processes,
+            output_bytes=limits.output_kb * 1024,
+            disk_mb=limits.disk_mb,
+        )
+        reason = ""
+        for _ in range(_ATTEMPTS):
+            files = [artifact, _memfd(stdin), _memfd(b""), _memfd(b""), *([_memfd(b"")] if op != "run" else [])]
+            try:
+                result = self._attempt(job, files, with_numpy="numpy" in program.source and op != "compile")
+            finally:
+                for descriptor in files[1:]:
+                    os.close(descriptor)
+            if isinstance(result, RunResult):
+                return result
+            reason = result
+        raise ExecutionLost(f"a run was lost {_ATTEMPTS} times: {reason}")
+
+    def _attempt(self, job: Job, files: list[int], *, with_numpy: bool) -> RunResult | str:
+        """One attempt at a run; a string says why nothing is known about it."""
+        try:
+            zygote = self._zygote(with_numpy=with_numpy)
+            if self._cgroup is not None:
+                self._cgroup.begin(job.memory_mb, job.processes)
+            answer = zygote.run(job.to_bytes(), files, _PATIENCE * job.wall_seconds + 30)
+        except ZygoteLost as error:
+            self._zygotes.pop(with_numpy).close()
+            return f"the zygote was lost: {error}"
+        peak_mb, out_of_memory = self._cgroup.end() if self._cgroup is not None else (None, False)
+        if out_of_memory or answer["ended_by"] == "memory":
+            outcome = Outcome.OUT_OF_MEMORY
+        elif "lost" in answer:
+            return str(answer["lost"])
+        elif answer["ended_by"] == "starved":
+            return "the machine gave the program hardly any processor time"
+        else:
+            outcome = Outcome.EXITED
+        stdout, stderr = (_read(descriptor) for descriptor in files[2:4])
+        exit_code = os.waitstatus_to_exitcode(answer["status"])
+        if outcome is Outcome.EXITED:
+            outcome = _outcome(job, answer, exit_code, max(len(stdout), len(stderr)), stderr)
+        return RunResult(
+            outcome,
+            exit_code,
+            stdout,
+            stderr,
+            answer["cpu_seconds"],
+            answer["wall_seconds"],
+            answer["max_resident_mb"] if peak_mb is None else peak_mb,
+            _read(files[4]) if len(files) > 4 else None,
+        )
+
+    def _zygote(self, *, with_numpy: bool) -> Zygote:
+        with_numpy = with_numpy and bool(self._configuration.numpy)
+        if with_numpy not in self._zygotes:
+            self._zygotes[with_numpy] = self._start(self._configuration.numpy if with_numpy else {})
+        return self._zygotes[with_numpy]
+
+    def _start(self, packages: dict[str, str]) -> Zygote:
+        zygote = Zygote(
+            packages=packages,
+            namespaces=self._namespaces,
+            full=self._configuration.full_isolation,
+            work=self._configuration.work,
+            seed=self._configuration.seed,
+            cgroup=self._cgroup,
+        )
+        zygote.watch(self._caller_gone)
+        return zygote
+
+    def close(self) -> None:
+        for zygote in self._zygotes.values():
+            zygote.close()
+        if self._cgroup is not None:
+            self._cgroup.remove()
+        shutil.rmtree(self._configuration.work, ignore_errors=True)
+
+
+def _outcome(job: Job, answer: dict[str, Any], exit_code: int, longest_output: int, stderr: bytes) -> Outcome:
+    if longest_output >= job.output_bytes:
+        return Outcome.OUTPUT_LIMIT
+    # The last hundredth covers how coarsely the kernel counts.
+    if answer["ended_by"] == "time" or answer["cpu_seconds"] > job.cpu_seconds + 0.01:
+        return Outcome.TIMED_OUT
+    if exit_code == -signal.SIGSYS:
+        return Outcome.VIOLATION
+    if exit_code < 0:
+        return Outcome.SIGNALLED
+    if exit_code != 0 and _died_of_memory(stderr):
+        return Outcome.OUT_OF_MEMORY
+    return Outcome.EXITED
+
+
+def _died_of_memory(stderr: bytes) -> bool:
+    """Whether an interpreter's last words are MemoryError or one of its kind."""
+    words = stderr[-4000:].rstrip().rsplit(b"\n", 1)[-1].split(b":")[0]
+    return words.endswith(b"MemoryError")
+
+
+def _memfd(data: bytes) -> int:
+    descriptor = os.memfd_create("run")
+    written = 0
+    while written < len(data):
+        written += os.pwrite(descriptor, data[written:] if written else data, written)
+    return descriptor
+
+
+def _read(descriptor: int) -> bytes:
+    size, data = os.fstat(descriptor).st_size, b""
+    while len(data) < size:
+        data += os.pread(descriptor, size - len(data), len(data))
+    return data
+
+
+def main(channel_fd: int, caller_pid: int) -> None:
+    """Serve one caller until it goes away."""
+    sys.set_int_max_str_digits(0)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the caller's Ctrl-C is the caller's business
+    channel = socket.socket(fileno=channel_fd)
+    configuration: Configuration = wire.receive(channel)
+    try:
+        caller_gone = os.pidfd_open(caller_pid)
+    except ProcessLookupError:
+        return
+    try:
+        worker = Worker(configuration, caller_gone)
+    except (SandboxError, ZygoteLost, OSError) as error:
+        wire.send(channel, BackendUnavailable(str(error)))
+        return
+    try:
+        wire.send(channel, worker.layers)
+        while True:
+            wire.send(channel, _answer(worker, wire.receive(channel)))
+    except (EOFError, ConnectionError):
+        pass
+    finally:
+        worker.close()
+
+
+def _answer(worker: Worker, request: tuple[Any, ...]) -> Any:
+    try:
+        match request:
+            case ("run", program, stdin, limits):
+                return worker.run(program, stdin, limits)
+            case ("judge", program, suite, run_all):
+                return worker.judge(program, suite, run_all=run_all)
+    except (SandboxError, OSError) as error:
+        return ExecutionLost(str(error))
+    except (ValueError, TypeError, KeyError) as error:
+        return error  # the suite's fault: the caller raises it
+    raise ValueError(f"unknown request {request[0]!r}")

@@ -1,0 +1,172 @@
+"""Python, in the interpreter of the zygote. The artifact is the marshalled code object.
+
+A program runs as `__main__` of a process of its own: real descriptors 0, 1 and 2, its own file as argv[0], and
+exit status, atexit handlers, waiting for threads and flushing as in `python solution.py`.
+"""
+
+import atexit
+import builtins
+import json
+import marshal
+import os
+import sys
+import threading
+import types
+from typing import Any
+
+# LiveCodeBench puts these imports before the solution of a call problem; the datasets' solutions count on them.
+_STARRED = (
+    "string re datetime collections heapq bisect copy math random statistics itertools functools operator io sys"
+    " json builtins typing"
+).split()
+_RECURSION_OF_CALLS = 50_000  # LiveCodeBench's, too
+_ATOMS = frozenset([int, float, str, bool, type(None)])
+
+
+def _prelude() -> dict[str, Any]:
+    names: dict[str, Any] = {}
+    exec("".join(f"from {module} import *\nimport {module}\n" for module in _STARRED), names)
+    return {name: value for name, value in names.items() if not name.startswith("__")}
+
+
+PRELUDE = _prelude()  # made once in the zygote; each call run gets a copy
+
+
+def compile_source(source: bytes, path: str) -> bytes:
+    """Raises SyntaxError or ValueError. May also exhaust memory or the C stack: only in a child."""
+    return marshal.dumps(compile(source, path, "exec", dont_inherit=True))
+
+
+def run(artifact: bytes, source: bytes, path: str) -> int:
+    """Run the program to its end; returns its exit status."""
+    _enter("__main__", path)
+    code = marshal.loads(artifact)
+    namespace = sys.modules["__main__"].__dict__
+    sys.setrecursionlimit(1000 + _depth())
+    try:
+        exec(code, namespace)
+        status = 0
+    except BaseException as error:
+        status = _report(error)
+    return _finish(status, with_destructors=b"__del__" in source)
+
+
+def call(artifact: bytes, source: bytes, path: str, entry_point: str, returned: int) -> int:
+    """Call entry_point with the JSON list of arguments on stdin, write the encoded result to descriptor
+    `returned`; returns the exit status."""
+    with open(0, "rb", closefd=False) as stdin:
+        arguments = json.loads(stdin.read())
+    null = os.open("/dev/null", os.O_RDONLY)
+    os.dup2(null, 0)
+    os.close(null)
+    _enter("solution", path)
+    namespace = sys.modules["solution"].__dict__
+    namespace.update(PRELUDE)
+    dumps = json.dumps  # before the program can replace it
+    sys.setrecursionlimit(_RECURSION_OF_CALLS)
+    try:
+        exec(marshal.loads(artifact), namespace)
+        solution = namespace.get("Solution")
+        if solution is not None and hasattr(solution, entry_point):
+            function = getattr(solution(), entry_point)
+        elif entry_point in namespace:
+            function = namespace[entry_point]
+        else:
+            raise NameError(f"the program defines no {entry_point!r}")
+        text = dumps(plain(function(*arguments)), check_circular=False).encode()
+        while text:
+            text = text[os.write(returned, text) :]
+        status = 0
+    except BaseException as error:
+        status = _report(error) or 1  # SystemExit(0) instead of a value is no success
+    return _finish(status, with_destructors=False)
+
+
+def plain(value: Any) -> Any:
+    """The value in terms of JSON: lists and atoms as they are, every other container as a one-key object.
+
+    Only what a value is counts, never what its class says of it: overridden __eq__, __repr__ or __int__ are not
+    consulted. Raises TypeError for what is no plain data.
+    """
+    kind = type(value)
+    if kind in _ATOMS:
+        return value
+    if isinstance(value, list):
+        return value if _ATOMS.issuperset(map(type, value)) else [plain(item) for item in value]
+    if isinstance(value, tuple):
+        return {"tuple": [plain(item) for item in value]}
+    if isinstance(value, set | frozenset):
+        return {"set": [plain(item) for item in value]}
+    if isinstance(value, dict):
+        return {"dict": [[plain(key), plain(item)] for key, item in dict.items(value)]}
+    if isinstance(value, int):
+        return int.__index__(value)
+    if isinstance(value, float):
+        return float.__float__(value)
+    if isinstance(value, str):
+        return str.__str__(value)
+    if kind.__module__ == "numpy" and hasattr(value, "tolist"):
+        return plain(value.tolist())
+    raise TypeError(f"a value of type {kind.__name__} cannot be compared")
+
+
+def _enter(name: str, path: str) -> None:
+    module = types.ModuleType(name)
+    module.__dict__.update(__file__=path, __builtins__=builtins, __cached__=None)
+    sys.modules["__main__"] = sys.modules[name] = module
+    sys.argv = [path]
+    sys.orig_argv = [sys.executable, path]
+    sys.path[0] = os.path.dirname(path)
+
+
+def _depth() -> int:
+    """Frames below the program, which does not expect any."""
+    frame, depth = sys._getframe(), 0
+    while frame is not None:
+        frame, depth = frame.f_back, depth + 1  # type: ignore[assignment]
+    return depth
+
+
+def _report(error: BaseException) -> int:
+    """What the interpreter does with an exception that nobody caught; returns the exit status."""
+    if isinstance(error, SystemExit):
+        if error.code is None:
+            return 0
+        if isinstance(error.code, int):
+            return error.code & 0xFF
+        print(error.code, file=sys.stderr)
+        return 1
+    # Our own frame is the outermost one of the traceback.
+    traceback = error.__traceback__.tb_next if error.__traceback__ else None
+    try:
+        sys.excepthook(type(error), error, traceback)
+    except BaseException:
+        sys.__excepthook__(type(error), error, traceback)
+    return 1
+
+
+def _finish(status: int, *, with_destructors: bool) -> int:
+    """The end of an interpreter without tearing it down, which would touch every page shared with the zygote.
+
+    Programs that define __del__ may print from it, so they get the whole of it.
+    """
+    if with_destructors:
+        import ctypes
+
+        ctypes.pythonapi.Py_Exit(status)
+    try:
+        threading._shutdown()  # type: ignore[attr-defined]
+    except BaseException:
+        status = status or 1
+    atexit._run_exitfuncs()
+    try:
+        sys.stdout.flush()
+    except ValueError:
+        pass  # closed by the program, which flushed it
+    except BaseException:
+        status = 120
+    try:
+        sys.stderr.flush()
+    except BaseException:
+        status = status or 120
+    return status
