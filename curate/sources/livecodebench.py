@@ -15,7 +15,7 @@ from curate.tables import Table, Unreadable, read_rows
 from sandbox import Case, Suite
 
 TITLE = "LiveCodeBench"
-HOME = "https://huggingface.co/datasets/livecodebench/code_generation_lite"
+HUB_ID = "livecodebench/code_generation_lite"
 LICENCE = "cc"
 COLUMNS = ("question_content", "question_id", "public_test_cases", "private_test_cases", "metadata")
 OPTIONAL = ("question_title", "platform", "contest_date", "starter_code", "difficulty")

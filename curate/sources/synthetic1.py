@@ -16,7 +16,7 @@ from curate.tables import Table, Unreadable, read_rows
 from sandbox import Case, Suite
 
 TITLE = "SYNTHETIC-1"
-HOME = "https://huggingface.co/datasets/PrimeIntellect/SYNTHETIC-1"
+HUB_ID = "PrimeIntellect/SYNTHETIC-1"
 LICENCE = "apache-2.0"
 COLUMNS = ("problem_id", "task_type", "prompt", "gold_standard_solution", "verification_info")
 OPTIONAL = ("source", "in_source_id", "metadata")

@@ -15,7 +15,7 @@ from curate.tables import Table, Unreadable, read_rows
 from sandbox import Case, Suite
 
 TITLE = "TACO"
-HOME = "https://huggingface.co/datasets/BAAI/TACO"
+HUB_ID = "BAAI/TACO"
 LICENCE = "apache-2.0"
 COLUMNS = ("question", "solutions", "input_output")
 OPTIONAL = [

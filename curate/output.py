@@ -1,0 +1,111 @@
+"""The finished rows as Parquet, in the layout that `datasets.load_dataset(DIR)` opens."""
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from curate.problem import COLUMNS, MEASURED, Rejection
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+# The Hub's viewer refuses to scan row groups of 300 MB; readers hold one at a time.
+ROW_GROUP_BYTES = 16 * 2**20
+ROW_GROUP_ROWS = 500
+FILE_BYTES = 400 * 2**20
+
+REJECTED_COLUMNS = {
+    "id": ("string", "`source/native-id`"),
+    "source": ("string", "taco, synthetic1 or livecodebench"),
+    "stage": ("string", "parse, filter, verify or dedup"),
+    "reason": ("string", "a fixed word"),
+    "detail": ("string", "for people: what was found"),
+}
+
+
+class ContentHash:
+    """SHA-256 over rows in order, whatever is measured left out."""
+
+    def __init__(self) -> None:
+        self._hash = hashlib.sha256()
+
+    def add(self, row: dict[str, Any]) -> dict[str, Any]:
+        """Take the row in and hand it on."""
+        content = {name: value for name, value in row.items() if name not in MEASURED}
+        self._hash.update(json.dumps(content, sort_keys=True).encode() + b"\n")
+        return row
+
+    def hexdigest(self) -> str:
+        return self._hash.hexdigest()
+
+
+def write(rows: Iterable[dict[str, Any]], rejections: Iterable[Rejection], folder: Path) -> str:
+    """Write `data/` and `rejected/` under the folder and return the content hash.
+
+    Rows must come sorted by id, so that the same content gives the same files.
+    """
+    content = ContentHash()
+    _write_table(map(content.add, rows), COLUMNS, folder / "data")
+    _write_table(
+        (content.add(asdict(rejection)) for rejection in rejections), REJECTED_COLUMNS, folder / "rejected"
+    )
+    return content.hexdigest()
+
+
+def _write_table(rows: Iterator[dict[str, Any]], columns: dict[str, tuple[str, str]], folder: Path) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    folder.mkdir(parents=True, exist_ok=True)
+    schema = _schema(columns)
+    parts: list[Path] = []
+    group: list[dict[str, Any]] = []
+    group_bytes = 0
+    writer: pq.ParquetWriter | None = None
+    file_bytes = 0
+
+    def flush() -> None:
+        nonlocal writer, group_bytes, file_bytes
+        if writer is None:
+            parts.append(folder / f"part-{len(parts)}")
+            writer = pq.ParquetWriter(parts[-1], schema, compression="zstd", write_page_index=True)
+        writer.write_table(pa.Table.from_pylist(group, schema=schema))
+        file_bytes += group_bytes
+        group.clear()
+        group_bytes = 0
+        if file_bytes >= FILE_BYTES:
+            writer.close()
+            writer, file_bytes = None, 0
+
+    for row in rows:
+        group.append(row)
+        group_bytes += sum(len(value) for value in row.values() if isinstance(value, str))
+        if group_bytes >= ROW_GROUP_BYTES or len(group) >= ROW_GROUP_ROWS:
+            flush()
+    if group or not parts:
+        flush()
+    if writer is not None:
+        writer.close()
+    for number, part in enumerate(parts):
+        part.rename(folder / f"train-{number:05d}-of-{len(parts):05d}.parquet")
+
+
+def _schema(columns: dict[str, tuple[str, str]]) -> "pa.Schema":
+    import pyarrow as pa
+
+    types = {
+        "string": pa.string(),
+        "int32": pa.int32(),
+        "float64": pa.float64(),
+        "bool": pa.bool_(),
+        "list<string>": pa.list_(pa.string()),
+    }
+    return pa.schema(
+        [
+            pa.field(name, types[kind.rstrip("?")], nullable=kind.endswith("?"))
+            for name, (kind, _) in columns.items()
+        ]
+    )

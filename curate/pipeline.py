@@ -1,0 +1,347 @@
+"""The spine: raw records in, a verified and deduplicated dataset out. Read `build` from top to bottom.
+
+    read -> filter -> verify -> run again -> deduplicate -> write
+
+Each problem lies on disk between the stages; memory holds ids, findings and shingles. What was executed is
+journaled under a name that covers everything it depends on, so after a kill the same command reads its inputs
+again, which is cheap, and executes only what is missing. The manifest is written last.
+"""
+
+import json
+import logging
+import pkgutil
+import shutil
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import asdict, dataclass
+from functools import partial
+from importlib import import_module, metadata
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from curate import card, output, sources, workspace
+from curate.dedup import duplicates, sketch
+from curate.errors import CurateError
+from curate.filters.few_tests import few_tests
+from curate.filters.image import image
+from curate.filters.interactive import interactive
+from curate.filters.no_reference import no_reference
+from curate.filters.no_statement import no_statement
+from curate.filters.wrong_language import wrong_language
+from curate.journal import Journal
+from curate.parsing import short
+from curate.problem import Problem, Rejection, to_row
+from curate.spill import Spill
+from curate.tables import Table, locate, sha256
+from curate.verify import Finding, find_references, fingerprint, run_again, settle
+from sandbox import Sandbox, SandboxError, Verdict
+
+log = logging.getLogger(__name__)
+
+# Called with a stage, how much of it is done, and how much there is (None: not known yet).
+Report = Callable[[str, int, int | None], None]
+Manifest = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What decides the content of a dataset, beside its inputs."""
+
+    min_tests: int = 5  # DeepCoder's rule; fewer invite programs that print memorised answers
+    tries: int = 8  # solutions executed before a problem is given up
+    no_reference: str = "keep"  # or "drop": problems of sources that publish no solutions
+    dedup: float = 0.7  # least Jaccard of word 5-grams at which two statements are nearly the same
+    limit: int | None = None  # problems read of each source; None: all
+    seed: int = 0
+
+
+def source_names() -> list[str]:
+    """Names that a source can have: the files of curate/sources."""
+    return sorted(module.name for module in pkgutil.iter_modules(sources.__path__))
+
+
+def build(
+    locations: Sequence[tuple[str, str]],
+    out: Path,
+    options: Options,
+    *,
+    workers: int | None = None,
+    isolation: str = "full",
+    overwrite: bool = False,
+    report: Report = lambda stage, done, total: None,
+) -> Manifest:
+    """Build the dataset of the named sources (name, location) in the folder `out` and return its manifest.
+
+    A folder that is finished already is recognised by its inputs and options, and left as it is. Raises
+    CurateError when an input, the folder or the sandbox does not allow the build to go on.
+    """
+    tables = _tables(locations)
+    plan = _plan(tables, options)
+    done = workspace.finished(out, plan, overwrite=overwrite)
+    if done is not None:
+        return done
+    seconds: dict[str, float] = {}
+    with (
+        workspace.opened(out, plan, overwrite=overwrite) as work,
+        closing(Spill(work / "problems.jsonl")) as spill,
+        _explained(out),
+    ):
+        rejections: list[Rejection] = []
+        read: Counter[str] = Counter()
+        keys: dict[str, str] = {}
+
+        with _timed(seconds, "read"):
+            for item in screen(tables, options):
+                read[item.source] += 1
+                report("read", read.total(), None)
+                if isinstance(item, Rejection):
+                    rejections.append(item)
+                    continue
+                spill.add(item)
+                if item.solutions is not None:
+                    keys[item.id] = fingerprint(item, tries=options.tries, seed=options.seed)
+
+        sandbox = partial(Sandbox, workers=workers, isolation=isolation)
+        with _timed(seconds, "verify"):
+            findings = _findings(keys, spill, work, options, sandbox, report)
+        settled = partial(_settled, spill, findings)
+        with _timed(seconds, "run again"):
+            passed = {id: key for id, key in keys.items() if findings[id].passed is not None}
+            verdicts = _second_verdicts(passed, settled, work, options, sandbox, report)
+        failed = [_reference_fails(spill.load(id), findings[id]) for id in keys.keys() - passed.keys()]
+        failed += [_flaky(id, verdict) for id, verdict in verdicts.items() if verdict is not Verdict.ACCEPTED]
+        rejections += failed
+
+        with _timed(seconds, "deduplicate"):
+            names = [name for name, _ in tables]
+            left = sorted(set(spill) - {rejection.id for rejection in failed})
+            sketches = [sketch(settled(id), names) for id in _counted(left, "deduplicate", report)]
+            removed = list(duplicates(sketches, threshold=options.dedup, load=settled))
+            rejections += removed
+
+        with _timed(seconds, "write"):
+            kept = sorted(set(left) - {rejection.id for rejection in removed})
+            rows = (to_row(settled(id)) for id in _counted(kept, "write", report))
+            rejections.sort(key=lambda r: (r.id, r.stage, r.reason, r.detail))
+            shutil.rmtree(work / "final", ignore_errors=True)  # half of it, if a build was killed here
+            content_hash = output.write(rows, rejections, work / "final")
+
+        manifest = {
+            "plan": plan,
+            "content_hash": content_hash,
+            "counts": _counts(names, read, rejections, kept, passed),
+            "locations": {name: {"location": t.location, "revision": t.revision} for name, t in tables},
+            "workers": workers,
+            "isolation": isolation,
+            "versions": _versions(),
+            "seconds": seconds,
+            "reference_cpu_seconds": round(sum(finding.cpu_seconds for finding in findings.values()), 3),
+        }
+        card.write(manifest, work / "final")
+        workspace.publish(work, out, manifest)
+    return manifest
+
+
+def survey(locations: Sequence[tuple[str, str]], options: Options, *, report: Report) -> dict[str, Any]:
+    """Read and filter only: the counts of a build that executes and writes nothing. Raises CurateError."""
+    tables = _tables(locations)
+    read: Counter[str] = Counter()
+    rejections: list[Rejection] = []
+    kept: list[str] = []
+    for item in screen(tables, options):
+        read[item.source] += 1
+        report("read", read.total(), None)
+        if isinstance(item, Rejection):
+            rejections.append(item)
+        else:
+            kept.append(item.id)
+    return _counts([name for name, _ in tables], read, rejections, kept, ())
+
+
+def screen(tables: Iterable[tuple[str, Table]], options: Options) -> Iterator[Problem | Rejection]:
+    """Read the sources one after another and ask each problem the structural questions, in order."""
+    questions: list[Callable[[Problem], str | None]] = [
+        partial(no_reference, keep_unpublished=options.no_reference == "keep"),
+        wrong_language,
+        partial(few_tests, at_least=options.min_tests),
+        no_statement,
+        image,
+        interactive,
+    ]
+    for name, table in tables:
+        seen: set[str] = set()
+        for item in islice(import_module(f"curate.sources.{name}").read(table), options.limit):
+            if item.id in seen:
+                yield Rejection(item.id, name, "parse", "repeated_id", "the first row of this id was read")
+                continue
+            seen.add(item.id)
+            if isinstance(item, Rejection):
+                yield item
+            elif reason := _unstorable(item):
+                yield Rejection(item.id, name, "parse", "unparsable", reason)
+            elif reason := next(filter(None, (question(item) for question in questions)), None):
+                yield Rejection(item.id, name, "filter", reason, _shape(item))
+            else:
+                yield item
+
+
+def _unstorable(problem: Problem) -> str | None:
+    try:
+        json.dumps(to_row(problem), ensure_ascii=False).encode()
+    except UnicodeEncodeError as error:
+        return f"text that is not Unicode: {short(error)}"
+    return None
+
+
+def _shape(problem: Problem) -> str:
+    return (
+        f"{len(problem.tests.cases)} distinct tests of {problem.n_tests_read}, "
+        f"{len(problem.solutions or ())} solutions, {problem.n_pictures} pictures counted by the source"
+    )
+
+
+def _tables(locations: Sequence[tuple[str, str]]) -> list[tuple[str, Table]]:
+    names = [name for name, _ in locations]
+    for name in names:
+        if name not in source_names():
+            raise CurateError(f"no source {name}. Choose one of {', '.join(source_names())}.")
+        if names.count(name) > 1:
+            raise CurateError(f"source {name} is given twice. Put its files into one folder.")
+    return [(name, locate(location)) for name, location in locations]
+
+
+def _plan(tables: Sequence[tuple[str, Table]], options: Options) -> dict[str, Any]:
+    inputs = {
+        name: [{"name": f.name, "bytes": f.stat().st_size, "sha256": sha256(f)} for f in table.files]
+        for name, table in tables
+    }
+    # The order of the sources decides between duplicates, and a JSON object has none when compared.
+    configuration = {"sources": [name for name, _ in tables], **asdict(options)}
+    return {"curate": _version("curate-code"), "inputs": inputs, "configuration": configuration}
+
+
+def _findings(
+    keys: dict[str, str],
+    spill: Spill,
+    work: Path,
+    options: Options,
+    sandbox: Callable[..., Sandbox],
+    report: Report,
+) -> dict[str, Finding]:
+    with Journal(work / "findings.jsonl") as journal:
+        missing = [id for id, key in keys.items() if key not in journal]
+        done = len(keys) - len(missing)
+        report("verify", done, len(keys))
+        if missing:
+            with sandbox(seed=options.seed) as box:
+                problems = map(spill.load, missing)
+                for problem, finding in find_references(problems, box, tries=options.tries):
+                    journal.add(keys[problem.id], finding.to_record())
+                    done += 1
+                    report("verify", done, len(keys))
+        return {id: Finding.from_record(journal[key]) for id, key in keys.items()}
+
+
+def _second_verdicts(
+    keys: dict[str, str],
+    settled: Callable[[str], Problem],
+    work: Path,
+    options: Options,
+    sandbox: Callable[..., Sandbox],
+    report: Report,
+) -> dict[str, Verdict]:
+    with Journal(work / "second.jsonl") as journal:
+        missing = [id for id, key in keys.items() if key not in journal]
+        done = len(keys) - len(missing)
+        report("run again", done, len(keys))
+        if missing:
+            with sandbox(seed=options.seed + 1) as box:
+                for problem, verdict in run_again(map(settled, missing), box):
+                    journal.add(keys[problem.id], verdict.value)
+                    done += 1
+                    report("run again", done, len(keys))
+        return {id: Verdict(journal[key]) for id, key in keys.items()}
+
+
+def _settled(spill: Spill, findings: dict[str, Finding], id: str) -> Problem:
+    problem = spill.load(id)
+    return settle(problem, findings[id]) if id in findings else problem
+
+
+def _reference_fails(problem: Problem, finding: Finding) -> Rejection:
+    causes = Counter(verdict.value for verdict in finding.verdicts)
+    detail = ", ".join(f"{verdict} {n}" for verdict, n in sorted(causes.items()))
+    tried = f"; {len(finding.verdicts)} of {len(problem.solutions or ())} solutions tried"
+    return Rejection(problem.id, problem.source, "verify", "reference_fails", detail + tried)
+
+
+def _flaky(id: str, verdict: Verdict) -> Rejection:
+    detail = f"accepted, then {verdict.value} with another seed"
+    return Rejection(id, id.partition("/")[0], "verify", "flaky_reference", detail)
+
+
+def _counts(
+    names: Sequence[str],
+    read: Counter[str],
+    rejections: Sequence[Rejection],
+    kept: Sequence[str],
+    passed: Iterable[str],
+) -> dict[str, Any]:
+    counts: dict[str, Any] = {
+        name: {"read": read[name], "rejected": {}, "kept": 0, "verified": 0} for name in names
+    }
+    for rejection in sorted(rejections, key=lambda r: (_STAGES.index(r.stage), r.reason)):
+        by_reason = counts[rejection.source]["rejected"].setdefault(rejection.stage, {})
+        by_reason[rejection.reason] = by_reason.get(rejection.reason, 0) + 1
+    verified = set(passed)
+    for id in kept:
+        counts[id.partition("/")[0]]["kept"] += 1
+        counts[id.partition("/")[0]]["verified"] += id in verified
+    return counts
+
+
+_STAGES = ("parse", "filter", "verify", "dedup")
+
+
+def _counted(ids: Sequence[str], stage: str, report: Report) -> Iterator[str]:
+    for done, id in enumerate(ids, start=1):
+        yield id
+        report(stage, done, len(ids))
+
+
+@contextmanager
+def _timed(seconds: dict[str, float], stage: str) -> Iterator[None]:
+    start = time.monotonic()
+    yield
+    seconds[stage] = round(time.monotonic() - start, 3)
+    log.info("%s took %.1f s", stage, seconds[stage])
+
+
+@contextmanager
+def _explained(out: Path) -> Iterator[None]:
+    """What the machine does to a build, in words that say what to do next."""
+    try:
+        yield
+    except SandboxError as error:
+        raise CurateError(f"the sandbox cannot run: {error}. See `curate doctor`.") from error
+    except OSError as error:
+        raise CurateError(
+            f"{error}. What was verified so far is saved in {out}; the same command continues."
+        ) from error
+
+
+def _versions() -> dict[str, str]:
+    import platform
+
+    packages = ("curate-code", "datasketch", "pyarrow", "numpy", "xxhash")
+    return {"python": platform.python_version()} | {name: _version(name) for name in packages}
+
+
+def _version(package: str) -> str:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return "not installed"

@@ -1,0 +1,186 @@
+"""A reference must pass every test, twice: then problem, tests and solution agree with each other.
+
+Tries are bounded and cheap first, and stop at the first solution that passes. The second run has another seed
+(hash order and `random` differ), so that a solution that passes by luck falls out.
+"""
+
+import hashlib
+import json
+import logging
+from collections import deque
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from curate.errors import CurateError
+from curate.parsing import json_text, json_value
+from curate.problem import Problem, Wrapping
+from curate.solutions import candidates
+from sandbox import Case, Judgement, Program, Sandbox, SandboxError, Suite, Verdict
+
+log = logging.getLogger(__name__)
+
+# The sandbox repeats lost runs itself, so failing again and again means that something is broken for good.
+FAILURES_IN_A_ROW = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What executing a problem's solutions showed. passed is the place of the solution that passed among
+    `candidates(problem)`, None if none did; verdicts are those of the solutions tried, in order;
+    cpu_seconds those of the solution that passed, over all tests."""
+
+    passed: int | None
+    wrapping: Wrapping
+    verdicts: tuple[Verdict, ...]
+    cpu_seconds: float
+
+    def to_record(self) -> dict[str, Any]:
+        return {
+            "passed": self.passed,
+            "wrapping": self.wrapping.value,
+            "verdicts": [verdict.value for verdict in self.verdicts],
+            "cpu_seconds": self.cpu_seconds,
+        }
+
+    @classmethod
+    def from_record(cls, record: dict[str, Any]) -> "Finding":
+        return cls(
+            record["passed"],
+            Wrapping(record["wrapping"]),
+            tuple(map(Verdict, record["verdicts"])),
+            record["cpu_seconds"],
+        )
+
+
+def fingerprint(problem: Problem, *, tries: int, seed: int) -> str:
+    """Names everything a Finding depends on: the tests, the solutions and how they are run."""
+    content = [problem.tests.to_json(), problem.wrapping.value, candidates(problem)[:tries], seed]
+    return hashlib.sha256(json.dumps(content).encode()).hexdigest()
+
+
+def find_references(
+    problems: Iterable[Problem], sandbox: Sandbox, *, tries: int
+) -> Iterator[tuple[Problem, Finding]]:
+    """Execute each problem's solutions until one passes or `tries` have failed; findings come as ready.
+
+    Raises CurateError when the sandbox fails again and again: nothing is then known about those problems.
+    """
+
+    def begin(problem: Problem) -> "_Attempt":
+        return _Attempt(problem, candidates(problem)[:tries])
+
+    for attempt, judgement in _judged(map(begin, problems), sandbox):
+        finding = attempt.next(judgement)
+        if finding is not None:
+            yield attempt.problem, finding
+
+
+def run_again(settled: Iterable[Problem], sandbox: Sandbox) -> Iterator[tuple[Problem, Verdict]]:
+    """Run the reference of each verified problem once more. Raises CurateError as find_references does."""
+
+    def begin(problem: Problem) -> "_Attempt":
+        assert problem.reference is not None
+        return _Attempt(problem, [problem.reference])
+
+    for attempt, judgement in _judged(map(begin, settled), sandbox):
+        attempt.next(judgement)
+        yield attempt.problem, judgement.verdict
+
+
+def settle(problem: Problem, finding: Finding) -> Problem:
+    """The problem with what its execution showed."""
+    if finding.passed is None:
+        return problem
+    return replace(
+        problem,
+        tests=unwrapped(problem.tests) if finding.wrapping is Wrapping.REMOVED else problem.tests,
+        wrapping=finding.wrapping,
+        verified=True,
+        reference=candidates(problem)[finding.passed],
+        n_tries=len(finding.verdicts),
+        cpu_seconds=finding.cpu_seconds,
+    )
+
+
+def unwrapped(suite: Suite) -> Suite:
+    """The suite with each expected value taken out of its list of one."""
+    values = [json_value(case.expected, "an output")[0] for case in suite.cases]
+    cases = [
+        Case(case.input, json_text(value, "an output"))
+        for case, value in zip(suite.cases, values, strict=True)
+    ]
+    return Suite(cases, entry_point=suite.entry_point, checker=suite.checker, limits=suite.limits)
+
+
+class _Attempt:
+    """Where one problem stands: which solution is next, and in which reading of the expected values."""
+
+    def __init__(self, problem: Problem, solutions: list[str]) -> None:
+        self.problem = problem
+        self._solutions = solutions
+        self._verdicts: list[Verdict] = []
+        # One reading holds for the whole problem: a solution must pass all its tests in the same one.
+        if problem.wrapping is Wrapping.UNDECIDED:
+            self._readings = [(Wrapping.KEPT, problem.tests), (Wrapping.REMOVED, unwrapped(problem.tests))]
+        else:
+            self._readings = [(problem.wrapping, problem.tests)]
+        self._reading = 0
+        self.finished = not solutions
+
+    def pair(self) -> tuple[Program, Suite]:
+        return Program(self._solutions[len(self._verdicts)]), self._readings[self._reading][1]
+
+    def next(self, judgement: Judgement) -> Finding | None:
+        """Take in a judgement; the finding if it was the last one needed."""
+        if not judgement.accepted and self._reading + 1 < len(self._readings):
+            self._reading += 1
+            return None
+        wrapping = self._readings[self._reading][0]
+        self._verdicts.append(judgement.verdict)
+        self._reading = 0
+        self.finished = judgement.accepted or len(self._verdicts) == len(self._solutions)
+        if not self.finished:
+            return None
+        if not judgement.accepted:
+            return Finding(None, self.problem.wrapping, tuple(self._verdicts), 0.0)
+        seconds = sum(case.cpu_seconds for case in judgement.cases)
+        return Finding(len(self._verdicts) - 1, wrapping, tuple(self._verdicts), seconds)
+
+
+def _judged(attempts: Iterator[_Attempt], sandbox: Sandbox) -> Iterator[tuple[_Attempt, Judgement]]:
+    """Judge each attempt's pairs one after another, many attempts side by side.
+
+    An attempt that its consumer leaves unfinished is continued before a new one is begun, so few are open.
+    """
+    waiting: deque[_Attempt] = deque()
+    running: dict[int, _Attempt] = {}
+    failures = 0
+
+    def pairs() -> Iterator[tuple[Program, Suite]]:
+        number = 0
+        while (attempt := waiting.popleft() if waiting else next(attempts, None)) is not None:
+            running[number] = attempt
+            number += 1
+            yield attempt.pair()
+
+    while True:
+        try:
+            for index, judgement in sandbox.judge_many(pairs()):
+                failures = 0
+                attempt = running.pop(index)
+                yield attempt, judgement
+                if not attempt.finished:
+                    waiting.append(attempt)
+        except SandboxError as error:
+            failures += 1
+            if failures == FAILURES_IN_A_ROW:
+                raise CurateError(
+                    f"the sandbox failed {failures} times in a row: {error}. What was verified so far is "
+                    "saved; see `curate doctor`, then run the same command again."
+                ) from error
+            log.warning("the sandbox failed, trying again: %s", error)
+            waiting.extend(running.values())
+            running.clear()
+        if not waiting and not running:
+            return
