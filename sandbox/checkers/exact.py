@@ -1,0 +1,24 @@
+"""Character by character: verl's client rule (sandbox.md 2.8), and CRLF is LF.
+
+Text: equal once every CRLF is LF and all newlines at the very end are taken off; nothing else is forgiven,
+also not a space before a newline, a blank line at the start or the case of a letter.
+
+Values: equal as JSON. Tuples are lists at any depth, a bool is no number, an object's keys are strings ({1:
+x} is {"1": x}); numbers are equal by value, without tolerance (1 is 1.0). NaN and sets equal nothing.
+"""
+
+from typing import Any
+
+from sandbox.checkers import _values
+
+
+def same(printed: str, expected: str) -> bool:
+    return printed == expected or _unterminated(printed) == _unterminated(expected)
+
+
+def same_value(returned: Any, expected: Any) -> bool:
+    return _values.same(returned, expected)
+
+
+def _unterminated(text: str) -> str:
+    return text.replace("\r\n", "\n").rstrip("\n")

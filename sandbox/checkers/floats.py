@@ -1,0 +1,30 @@
+"""Every number within 1e-6, however it is written: DMOJ's `floats` (sandbox.md 2.11) with ASCII numbers only.
+
+Text: lines and tokens as in `tokens` (unlike DMOJ, a blank line inside counts). Two tokens are the same if
+their text is, or if both are finite ASCII numbers that differ by at most 1e-6, absolutely or relative to the
+expected one, also where both are integers: `5` is `5.0`, and 1000000000 is 1000000001. For answers that must
+be exact take `tokens`.
+
+Values: tuples are lists at any depth, a bool is no number, an object's keys are strings; numbers are the same
+if they are equal or both fit a double and are that close. NaN and sets equal nothing.
+"""
+
+from typing import Any
+
+from sandbox.checkers import _numbers, _text, _values
+
+
+def same(printed: str, expected: str) -> bool:
+    return _text.same_tokens(printed, expected, _same_token)
+
+
+def same_value(returned: Any, expected: Any) -> bool:
+    return _values.same(returned, expected, same_number=_same_number)
+
+
+def _same_token(printed: str, expected: str) -> bool:
+    return printed == expected or _numbers.close_tokens(printed, expected)
+
+
+def _same_number(returned: int | float, expected: int | float) -> bool:
+    return returned == expected or _numbers.close(returned, expected)

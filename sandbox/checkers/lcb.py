@@ -1,0 +1,66 @@
+"""LiveCodeBench's rules, verdict for verdict (lcb_runner/evaluation/testing_util.py at 28fef95, grade_stdio
+and grade_call_based). The default.
+
+Text: strip both, split at "\\n", strip each line. Equally many lines, and each line either equal as text, or
+all its tokens (str.split) read as Decimal on both sides, equally many and equal in pairs, with no tolerance.
+So `6.0` = `6` = `+06`, `1e3` = `1_000` = full-width `１０００`, `Infinity` = `inf` and, on a line of numbers
+only, blanks do not count; but `a  b` is not `a b`, `0.30000000000000004` is not `0.3`, and a blank line
+inside counts. NaN equals NaN only as text on a line that is equal as text.
+
+Values: a tuple at the top becomes a list, then Python's ==: True == 1 == 1.0, a nested tuple is not a list,
+the key 1 is not "1". Expected values are JSON, so sets and tuples as keys, which == would compare with their
+like, equal nothing.
+
+One departure: NaN never equals NaN, while == takes the same NaN object in a list for equal. There the program
+runs in the grader's process and can hand back json's own NaN; here no object is shared.
+"""
+
+from collections.abc import Mapping
+from decimal import Decimal, InvalidOperation
+from typing import Any
+
+from sandbox.checkers import _values
+
+_PYTHON_KINDS: Mapping[type, str] = {**_values.JSON_KINDS, bool: "number", tuple: "tuple"}
+
+
+def same(printed: str, expected: str) -> bool:
+    if printed == expected:
+        return True
+    printed, expected = printed.strip(), expected.strip()
+    if printed.count("\n") != expected.count("\n"):  # before a flood of lines is taken apart
+        return False
+    return all(
+        ours.strip() == theirs.strip() or _same_numbers(ours, theirs)
+        for ours, theirs in zip(printed.split("\n"), expected.split("\n"), strict=True)
+    )
+
+
+def same_value(returned: Any, expected: Any) -> bool:
+    if type(returned) is tuple:
+        returned = list(returned)
+    return _values.same(returned, expected, kinds=_PYTHON_KINDS, key_of=_python_key)
+
+
+def _same_numbers(printed: str, expected: str) -> bool:
+    theirs = expected.split()
+    # One split more than expected shows that there are too many; a flood of tokens never becomes a list.
+    ours = printed.split(None, len(theirs))
+    return len(ours) == len(theirs) and all(map(_same_decimal, ours, theirs))
+
+
+def _same_decimal(printed: str, expected: str) -> bool:
+    try:
+        ours, theirs = Decimal(printed), Decimal(expected)
+    except InvalidOperation:
+        return False
+    if ours.is_nan() or theirs.is_nan():  # comparing a signalling NaN would raise
+        return False
+    # Compares exponents first: 1e999999999999 is never written out. (Its hash, int() or + 0 would be.)
+    return ours == theirs
+
+
+def _python_key(key: object) -> tuple[str, Any] | None:
+    """Equal where the keys are, and sortable."""
+    kind = _PYTHON_KINDS.get(type(key))
+    return (kind, key) if kind in {"null", "number", "str"} and key == key else None

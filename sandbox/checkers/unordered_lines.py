@@ -1,0 +1,31 @@
+"""The same lines in any order, each as often: DMOJ's `unordered` (sandbox.md 2.11), never a comparison of
+sets.
+
+Text: CRLF is LF; blank lines at both ends of the text do not count, and blanks at both ends of a line do not.
+The lines that remain are equal as multisets, as text: `0 1 0` on three lines is not `1 0 1`. A blank line
+inside is a line like any other: there must be as many, wherever they stand between the first and the last
+other line.
+
+Values: two lists (or tuples) are equal if their members are, in any order and equally often; anything else,
+and each member, is compared as in `exact`. So only the outermost list is free in its order.
+"""
+
+from typing import Any
+
+from sandbox.checkers import _text, _values
+
+
+def same(printed: str, expected: str) -> bool:
+    if printed == expected:
+        return True
+    pair = _text.lines(printed, expected)
+    if pair is None:
+        return False
+    ours, theirs = (sorted(line.strip(_text.BLANKS) for line in lines) for lines in pair)
+    return ours == theirs
+
+
+def same_value(returned: Any, expected: Any) -> bool:
+    if type(returned) in (list, tuple) and type(expected) in (list, tuple):
+        return _values.same_multiset(returned, expected)
+    return _values.same(returned, expected)

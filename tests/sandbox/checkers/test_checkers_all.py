@@ -1,0 +1,151 @@
+"""What holds for every checker: a verdict for whatever a program prints or returns, never an exception."""
+
+import sys
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sandbox import checkers
+
+NAMES = ["any_of", "exact", "floats", "lcb", "tokens", "unordered_lines"]
+REFLEXIVE = [name for name in NAMES if name != "any_of"]  # there, expected lists what is accepted
+each = pytest.mark.parametrize("name", NAMES)
+each_reflexive = pytest.mark.parametrize("name", REFLEXIVE)
+
+numbers = [
+    "0",
+    "1.0",
+    "1e3",
+    "-1",
+    "1e999999999999",
+    "nan",
+    "sNaN",
+    "inf",
+    "\uff15",
+    "1_0",
+    ".",
+    "[",
+    '["1"]',
+]
+pieces = st.sampled_from([*numbers, " ", "\t", "\n", "\r\n", "\r", "\x00", "\ud800", "\u00a0", "x"])
+texts = st.lists(pieces, max_size=10).map("".join) | st.text(st.characters(codec=None))
+
+keys = st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.tuples(st.integers())
+huge = st.integers(5000, 5001).map(lambda digits: 10**digits)  # longer than CPython writes out
+scalars = keys | st.sets(keys) | st.frozensets(keys) | huge
+plain_values = st.recursive(
+    scalars,
+    lambda inner: st.lists(inner) | st.lists(inner).map(tuple) | st.dictionaries(keys | huge, inner),
+    max_leaves=8,
+)
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    max_leaves=8,
+)
+
+
+def test_the_checkers_are_these() -> None:
+    assert checkers.names() == NAMES
+
+
+def test_an_unknown_checker_is_named_together_with_the_choices() -> None:
+    with pytest.raises(ValueError, match="'_text'; choose one of any_of, exact"):
+        checkers.load("_text")
+
+
+@each
+@given(texts, texts)
+def test_any_two_texts_get_a_verdict(name: str, printed: str, expected: str) -> None:
+    assert checkers.load(name).same(printed, expected) in (True, False)
+
+
+@each
+@given(plain_values, plain_values)
+def test_any_two_values_get_a_verdict(name: str, returned: object, expected: object) -> None:
+    assert checkers.load(name).same_value(returned, expected) in (True, False)
+    assert checkers.load(name).same_value(returned, [expected, returned]) in (True, False)
+
+
+@each_reflexive
+@given(texts)
+def test_a_text_is_the_same_as_itself(name: str, text: str) -> None:
+    assert checkers.load(name).same(text, text)
+
+
+@each_reflexive
+@given(texts)
+def test_line_ends_of_the_other_system_and_a_last_newline_do_not_matter(name: str, text: str) -> None:
+    unix = text.replace("\r", "")
+    assert checkers.load(name).same(unix.replace("\n", "\r\n") + "\r\n", unix)
+
+
+@each_reflexive
+@given(json_values)
+def test_a_json_value_is_the_same_as_itself(name: str, value: object) -> None:
+    assert checkers.load(name).same_value(value, value)
+
+
+@pytest.mark.parametrize("name", ["exact", "lcb", "unordered_lines"])
+@given(texts, texts)
+def test_checkers_without_tolerance_are_symmetric_on_text(name: str, one: str, other: str) -> None:
+    same = checkers.load(name).same
+    assert same(one, other) == same(other, one)
+
+
+@pytest.mark.parametrize("name", ["exact", "unordered_lines"])
+@given(plain_values, plain_values)
+def test_checkers_without_tolerance_are_symmetric_on_values(name: str, one: object, other: object) -> None:
+    same_value = checkers.load(name).same_value
+    assert same_value(one, other) == same_value(other, one)
+
+
+@pytest.mark.parametrize("name", ["exact", "tokens", "floats"])
+@given(texts, texts)
+def test_what_exact_accepts_is_accepted_by_the_milder_ones(name: str, printed: str, expected: str) -> None:
+    if checkers.load("exact").same(printed, expected):
+        assert checkers.load(name).same(printed, expected)
+
+
+def nested(levels: int) -> list[object]:
+    value: list[object] = [0]
+    for _ in range(levels):
+        value = [value]
+    return value
+
+
+@each_reflexive
+@pytest.mark.parametrize("levels", [200, sys.getrecursionlimit(), 100_000])
+def test_deep_values_are_walked_without_recursion(name: str, levels: int) -> None:
+    same_value = checkers.load(name).same_value
+    assert same_value(nested(levels), nested(levels))
+    assert not same_value(nested(levels), nested(levels - 1))
+    assert not same_value(nested(levels), [0])
+
+
+@each
+def test_a_flood_of_lines_or_tokens_is_refused(name: str) -> None:
+    same = checkers.load(name).same
+    for flood in (
+        "1\n" * 1_000_000,
+        "1 " * 1_000_000,
+        "\n" * 1_000_000 + "1",
+        "9" * 1_000_000,
+        "\r" * 1_000_000,
+    ):
+        assert not same(flood, "1 2\n3")
+
+
+@each
+def test_a_value_of_a_class_of_its_own_equals_nothing(name: str) -> None:
+    class Yes(int):
+        __hash__ = int.__hash__
+
+        def __eq__(self, other: object) -> bool:
+            raise AssertionError("the checker asked the value")
+
+    same_value = checkers.load(name).same_value
+    assert not same_value(Yes(1), 1)
+    assert not same_value([Yes(1)], [1])
+    assert not same_value({"a": Yes(1)}, {"a": 1})
