@@ -1,0 +1,150 @@
+"""Hold examples/problems to what its files claim: every solution is run, every fate derived once more.
+
+    .venv/bin/python examples/check.py
+
+Runs our own solutions without isolation, the slow ones up to their time limit: about a minute in all.
+This is not the pipeline: it knows the samples by their marks, and shares no code with curate/.
+"""
+
+import json
+import re
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from itertools import combinations
+from typing import Any
+
+import encode
+from encode import Sample, Solution
+
+# A pair of variants on purpose: nearly the same words, other answers.
+VARIANTS = {"taco/15-stamp-album-i", "taco/16-stamp-album-ii"}
+
+
+def seconds_allowed(sample: Sample) -> float:
+    return min(max(5 * sample.settings.get("seconds", 1.0), 6), 12)
+
+
+def same(printed: Any, expected: Any) -> bool:
+    if isinstance(printed, str) and isinstance(expected, str):
+        return [line.split() for line in printed.split("\n")] == [
+            line.split() for line in expected.split("\n")
+        ]
+    return printed == expected
+
+
+def outcome(solution: Solution, sample: Sample, hash_seed: int = 0) -> str:
+    for given, expected in sample.tests:
+        try:
+            printed = encode.run(
+                solution, sample, given, seconds=seconds_allowed(sample), hash_seed=hash_seed
+            )
+        except subprocess.TimeoutExpired:
+            return "slow"
+        except subprocess.CalledProcessError as error:
+            return "foreign" if b"SyntaxError" in error.stderr.encode() else "crash"
+        if not same(printed, expected):
+            return "wrong"
+    return "accepted"
+
+
+def verdict(solution: Solution, sample: Sample) -> str:
+    """What the mark of the solution should have been."""
+    if solution.language != "python":
+        return "foreign"
+    first = outcome(solution, sample)
+    if first == "accepted" and any(outcome(solution, sample, hash_seed=seed) != first for seed in (1, 2, 3)):
+        return "flaky"
+    return first
+
+
+def verdicts_of(sample: Sample) -> dict[Solution, str]:
+    return {solution: verdict(solution, sample) for solution in sample.solutions}
+
+
+def fate(sample: Sample, text: str, verdicts: dict[Solution, str]) -> str:
+    """What becomes of the row before duplicates are looked at, asked in the order of the pipeline."""
+    gold = [verdicts[solution] for solution in sample.gold]
+    has_references = sample.source != "livecodebench"
+    distinct = {json.dumps(test) for test in sample.tests}
+    if "answer" in sample.settings:
+        return "not_code"
+    if sample.settings.get("quirk") in ("broken JSON", "unequal lengths", "error as expected value"):
+        return "unparsable"
+    if has_references and not gold:
+        return "no_reference"
+    if has_references and all(one == "foreign" for one in gold):
+        return "wrong_language"
+    if len(distinct) < 5:
+        return "few_tests"
+    if "<image>" in text:
+        return "image"
+    if "interactive problem" in text:
+        return "interactive"
+    if has_references and not {"accepted", "flaky"} & set(gold):
+        return "reference_fails"
+    if has_references and "accepted" not in gold:
+        return "flaky_reference"
+    return "keep"
+
+
+def shingles(text: str) -> set[tuple[str, ...]]:
+    words = re.findall(r"[a-z0-9_]+", text.lower())
+    return set(zip(*(words[start:] for start in range(5)), strict=False))
+
+
+def jaccard(a: set[Any], b: set[Any]) -> float:
+    return len(a & b) / len(a | b)
+
+
+def rank(sample: Sample) -> tuple[bool, int, int, str]:
+    """The first of a cluster stays: verified, then most tests, then source, then id."""
+    sources = list(encode.RENDERERS)
+    distinct = {json.dumps(test) for test in sample.tests}
+    return sample.source == "livecodebench", -len(distinct), sources.index(sample.source), sample.row_id
+
+
+def problems_found() -> list[str]:
+    samples = encode.read_samples()
+    found = []
+
+    with ThreadPoolExecutor(2) as pool:
+        verdicts = dict(zip(samples, pool.map(verdicts_of, samples.values()), strict=True))
+    for place, sample in samples.items():
+        for solution in sample.solutions:
+            if (seen := verdicts[place][solution]) != solution.verdict:
+                found.append(f"{place}: a solution marked {solution.verdict} is {seen}")
+
+    texts = {place: encode.statement(sample, samples) for place, sample in samples.items()}
+    fates = {place: fate(sample, texts[place], verdicts[place]) for place, sample in samples.items()}
+    words = {place: shingles(text) for place, text in texts.items()}
+    for a, b in combinations(samples, 2):
+        likeness = jaccard(words[a], words[b])
+        if {a, b} == VARIANTS or likeness < 0.5:
+            continue
+        print(f"{likeness:.2f}  {a}  {b}")
+        if likeness < 0.7:
+            found.append(f"{a} and {b} are neither duplicates nor different: {likeness:.2f}")
+        elif fates[a] == fates[b] == "keep":
+            gone = max(samples[a], samples[b], key=rank).place
+            fates[gone] = "duplicate_exact" if texts[a] == texts[b] else "duplicate_near"
+
+    if jaccard(*(words[place] for place in VARIANTS)) < 0.7:
+        found.append(f"the variants {VARIANTS} should look like duplicates")
+    for place, sample in samples.items():
+        if fates[place] != sample.settings["expect"]:
+            found.append(f"{place}: expect is {sample.settings['expect']}, should be {fates[place]}")
+        length = len(sample.statement.split()) + sum(len(text.split()) for text in sample.sections.values())
+        print(f"{sample.row_id:28} {fates[place]:16} {len(sample.tests):2} tests, {length:3} words")
+    return found
+
+
+def main() -> int:
+    found = problems_found()
+    for line in found:
+        print(line, file=sys.stderr)
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
