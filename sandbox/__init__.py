@@ -1,5 +1,6 @@
 """Run untrusted programs and judge them."""
 
+from sandbox.box import Sandbox
 from sandbox.cases import Case, Suite
 from sandbox.errors import BackendUnavailable, ExecutionLost, SandboxError
 from sandbox.judge import CaseJudgement, Judgement, Verdict
@@ -15,6 +16,7 @@ __all__ = [
     "Outcome",
     "Program",
     "RunResult",
+    "Sandbox",
     "SandboxError",
     "Suite",
     "Verdict",

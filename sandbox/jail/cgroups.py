@@ -5,17 +5,20 @@ during the run less the charge just before it: anonymous pages, /tmp, pipes, pag
 its processes. Pages of the interpreter that the run does not write to are the zygote's and not counted.
 """
 
+import contextlib
 import os
 import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
-import contextlib
-
 _PREFIX = "curate-sandbox-"
 _SLACK_MB = 16  # what a zygote may need for itself while a run uses all of its own
 _MB = 1 << 20
+
+
+class CannotJoin(Exception):
+    """A cgroup was made, but processes may not be moved into it."""
 
 
 class Cgroup:
@@ -41,8 +44,12 @@ class Cgroup:
         self._kills_before = 0
 
     def add(self, pid: int) -> None:
-        for directory in set(self._directories.values()):
-            (directory / "cgroup.procs").write_text(str(pid))
+        """Raises CannotJoin."""
+        try:
+            for directory in set(self._directories.values()):
+                (directory / "cgroup.procs").write_text(str(pid))
+        except OSError as error:
+            raise CannotJoin(str(error)) from error
 
     def begin(self, memory_mb: int, processes: int) -> None:
         """Set the limits of the next run and note where its counters start."""

@@ -7,6 +7,7 @@ import resource
 import sys
 from dataclasses import dataclass
 from mmap import mmap
+from traceback import format_exception_only
 from types import ModuleType
 from typing import NoReturn
 
@@ -156,8 +157,7 @@ def _compile(language: ModuleType, source: bytes, path: str) -> int:
     try:
         artifact: bytes = language.compile_source(source, path)
     except (SyntaxError, ValueError, OverflowError, RecursionError, MemoryError) as error:
-        sys.__excepthook__(type(error), error, None)
-        sys.stderr.flush()
+        os.write(2, "".join(format_exception_only(error)).encode("utf-8", "replace"))
         return 1
     while artifact:
         artifact = artifact[os.write(3, artifact) :]

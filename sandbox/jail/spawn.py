@@ -65,7 +65,7 @@ class Zygote:
             "parent": os.getpid(),
         }
         gate, opener = os.pipe()
-        self._caller_gone = None
+        self._ends: dict[int, int] = {}
         self.pid = linux.clone(sum(NAMESPACES.values())) if namespaces else linux.fork()
         if self.pid == 0:
             self._exec(theirs, gate, opener, json.dumps(configuration), seed, namespaces)
@@ -125,17 +125,17 @@ class Zygote:
             raise ZygoteLost(str(error)) from error
         return self._receive(patience_seconds)
 
-    def watch(self, caller_gone: int) -> None:
-        """Stop waiting for an answer when this descriptor becomes readable."""
-        self._caller_gone = caller_gone
+    def watch(self, ends: dict[int, int]) -> None:
+        """Give up, with SystemExit, when one of these events comes while waiting: descriptor -> poll mask."""
+        self._ends = ends
 
     def _receive(self, patience_seconds: float) -> dict[str, Any]:
         poll = select.poll()
         poll.register(self._channel, select.POLLIN)
-        if self._caller_gone is not None:
-            poll.register(self._caller_gone, select.POLLIN)
+        for descriptor, mask in self._ends.items():
+            poll.register(descriptor, mask)
         events = poll.poll(patience_seconds * 1000)
-        if any(descriptor == self._caller_gone for descriptor, _ in events):
+        if any(descriptor in self._ends for descriptor, _ in events):
             raise SystemExit(0)
         data = self._channel.recv(1 << 16) if events else b""
         if not data:

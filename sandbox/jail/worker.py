@@ -5,6 +5,7 @@ long as the process that started it, and takes zygote, runs and cgroup with it w
 """
 
 import os
+import select
 import shutil
 import signal
 import socket
@@ -25,6 +26,12 @@ _ATTEMPTS = 3  # at a run that the sandbox lost, before it says so
 _PATIENCE = 12  # times the wall limit until a zygote counts as hung; it gives up itself after 10
 _COMPILED = 32  # submissions whose artifacts are kept
 _COMPILE_LIMITS = Limits(wall_seconds=20, memory_mb=1024)
+_HINT = (
+    "User namespaces must be allowed (sysctl user.max_user_namespaces above 0, and on Ubuntu"
+    " kernel.apparmor_restrict_unprivileged_userns=0; a container needs --privileged or --security-opt"
+    ' seccomp=unconfined apparmor=unconfined). To run with weaker isolation, say isolation="best-effort"'
+    " (--isolation best-effort)."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,22 +45,60 @@ class Configuration:
 
 
 class Worker:
-    def __init__(self, configuration: Configuration, caller_gone: int) -> None:
+    """ends: events upon which a run in progress is given up, descriptor -> poll mask.
+
+    Raises BackendUnavailable if the machine cannot isolate as configured.
+    """
+
+    def __init__(self, configuration: Configuration, ends: dict[int, int]) -> None:
         self._configuration = configuration
-        self._caller_gone = caller_gone
+        self._ends = ends
         self._zygotes: dict[bool, Zygote] = {}  # with numpy, without
         self._artifacts: OrderedDict[Program, int | RunResult] = OrderedDict()
         self._namespaces = True
         self._cgroup: cgroups.Cgroup | None = None
-        self.layers: dict[str, str] = {}
+        self._no_cgroup = self._no_namespaces = ""
         try:
             self._cgroup = cgroups.create()
         except OSError as error:
-            self._no_cgroup(error)
-        self._zygote(with_numpy=False)
+            self._no_cgroup = str(error)
+        self._settle()
 
-    def _no_cgroup(self, error: OSError) -> None:
-        self.layers["memory"] = f"resident size of the tree, looked at 20 times a second (no cgroup: {error})"
+    def _settle(self) -> None:
+        """Start the first zygote with as much isolation as there is, but no less than was asked for."""
+        try:
+            self._zygote(with_numpy=False)
+        except cgroups.CannotJoin as error:
+            assert self._cgroup is not None
+            self._cgroup.remove()
+            self._cgroup, self._no_cgroup = None, str(error)
+            self._settle()
+        except (BackendUnavailable, ZygoteLost, OSError) as error:
+            if self._configuration.full_isolation or not self._namespaces:
+                self.close()
+                raise BackendUnavailable(f"cannot isolate programs on this machine: {error}. {_HINT}") from error
+            self._namespaces, self._no_namespaces = False, str(error)
+            self._settle()
+
+    @property
+    def layers(self) -> dict[str, str]:
+        """What isolates a run, by name, and how."""
+        missing = "" if self._namespaces else f"none: {self._no_namespaces}"
+        tree = "resident memory of the tree, looked at 20 times a second; address space of each process"
+        return {
+            "user": missing or "user namespace; runs under a uid of their own, without capabilities",
+            "processes": missing or "pid namespace for each run; the whole tree is killed and reaped",
+            "files": missing or "read-only root with the standard library alone; fresh /tmp and /proc for each run",
+            "network": missing or "empty network namespace; sockets other than AF_UNIX refused",
+            "ipc": missing or "ipc namespace for each run",
+            "host name": missing or "uts namespace",
+            "privileges": "no new privileges, scrubbed environment, three descriptors",
+            **self._zygotes[False].layers,
+            "memory": f"cgroup v{self._cgroup.version}" if self._cgroup else f"{tree} ({self._no_cgroup})",
+            "number of processes": f"cgroup v{self._cgroup.version}" if self._cgroup else "RLIMIT_NPROC",
+            "time": "cpu and wall clock of the tree; time without a processor is not counted",
+            "numpy": "yes" if self._configuration.numpy else "none: not installed beside the sandbox",
+        }
 
     def judge(self, program: Program, suite: Suite, *, run_all: bool) -> Judgement:
         def run_case(case: Case, wall_seconds: float) -> RunResult:
@@ -192,7 +237,7 @@ class Worker:
             seed=self._configuration.seed,
             cgroup=self._cgroup,
         )
-        zygote.watch(self._caller_gone)
+        zygote.watch(self._ends)
         return zygote
 
     def close(self) -> None:
@@ -242,7 +287,6 @@ def _read(descriptor: int) -> bytes:
 def main(channel_fd: int, caller_pid: int) -> None:
     """Serve one caller until it goes away."""
     sys.set_int_max_str_digits(0)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the caller's Ctrl-C is the caller's business
     channel = socket.socket(fileno=channel_fd)
     configuration: Configuration = wire.receive(channel)
     try:
@@ -250,9 +294,9 @@ def main(channel_fd: int, caller_pid: int) -> None:
     except ProcessLookupError:
         return
     try:
-        worker = Worker(configuration, caller_gone)
-    except (SandboxError, ZygoteLost, OSError) as error:
-        wire.send(channel, BackendUnavailable(str(error)))
+        worker = Worker(configuration, {caller_gone: select.POLLIN, channel_fd: select.POLLRDHUP})
+    except BackendUnavailable as error:
+        wire.send(channel, error)
         return
     try:
         wire.send(channel, worker.layers)

@@ -136,12 +136,12 @@ def _report(error: BaseException) -> int:
             return error.code & 0xFF
         print(error.code, file=sys.stderr)
         return 1
-    # Our own frame is the outermost one of the traceback.
-    traceback = error.__traceback__.tb_next if error.__traceback__ else None
+    if error.__traceback__ is not None:
+        error.__traceback__ = error.__traceback__.tb_next  # the outermost frame is ours
     try:
-        sys.excepthook(type(error), error, traceback)
+        sys.excepthook(type(error), error, error.__traceback__)
     except BaseException:
-        sys.__excepthook__(type(error), error, traceback)
+        sys.__excepthook__(type(error), error, error.__traceback__)
     return 1
 
 

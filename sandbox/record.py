@@ -1,0 +1,72 @@
+"""The JSON record of one submission and its tests, as `curate judge` reads it, and of its verdict."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from sandbox.cases import Case, Suite
+from sandbox.judge import Judgement
+from sandbox.program import Limits, Program
+
+_REQUIRED = {"id": str, "code": str, "kind": str, "tests": list}
+
+
+def parse(record: Any) -> tuple[str, Program, Suite]:
+    """(id, program, suite) of a record. Raises ValueError, saying which field is wrong and how."""
+    if not isinstance(record, dict):
+        raise ValueError(f"a record is a JSON object, not {type(record).__name__}")
+    for name, kind in _REQUIRED.items():
+        if not isinstance(record.get(name), kind):
+            raise ValueError(f"field {name!r} must be a {kind.__name__}, not {record.get(name)!r}"[:200])
+    return record["id"], Program(record["code"], record.get("language", "python")), suite_of(record)
+
+
+def suite_of(record: Mapping[str, Any], checker: str = "lcb") -> Suite:
+    """The suite in a record; `checker` is for records that name none. Raises ValueError."""
+    if record["kind"] not in ("stdin", "function"):
+        raise ValueError(f"field 'kind' must be stdin or function, not {record['kind']!r}")
+    entry_point = record.get("fn_name") if record["kind"] == "function" else None
+    if record["kind"] == "function" and not isinstance(entry_point, str):
+        raise ValueError("a record of kind function needs field 'fn_name'")
+    tests = record["tests"]
+    for test in tests:
+        if not (isinstance(test, dict) and all(isinstance(test.get(key), str) for key in ("input", "output"))):
+            raise ValueError(f"a test is an object with strings input and output, not {test!r}"[:200])
+    defaults = Limits()
+    try:
+        limits = Limits(
+            wall_seconds=float(record.get("time_limit_s", defaults.wall_seconds)),
+            memory_mb=int(record.get("memory_limit_mb", defaults.memory_mb)),
+        )
+    except TypeError as error:
+        raise ValueError(f"fields 'time_limit_s' and 'memory_limit_mb' must be numbers: {error}") from None
+    if not tests:
+        raise ValueError("field 'tests' must hold at least one test")
+    return Suite(
+        [Case(test["input"], test["output"]) for test in tests],
+        entry_point=entry_point,
+        checker=record.get("checker", checker),
+        limits=limits,
+    )
+
+
+def verdict_line(identity: str, judgement: Judgement) -> dict[str, Any]:
+    """What `curate judge` writes of one submission."""
+    return {
+        "id": identity,
+        "verdict": judgement.verdict.value,
+        "passed": judgement.accepted,
+        "pass_rate": judgement.pass_rate,
+        "cpu_seconds": round(sum(case.cpu_seconds for case in judgement.cases), 6),
+        "wall_seconds": round(sum(case.wall_seconds for case in judgement.cases), 6),
+        "memory_mb": round(max(case.memory_mb for case in judgement.cases), 3),
+        "tests": [
+            {
+                "verdict": case.verdict.value,
+                "cpu_seconds": round(case.cpu_seconds, 6),
+                "wall_seconds": round(case.wall_seconds, 6),
+                "memory_mb": round(case.memory_mb, 3),
+                "detail": case.detail,
+            }
+            for case in judgement.cases
+        ],
+    }

@@ -1,0 +1,17 @@
+"""Adapter between the conformance driver's records and the sandbox:  check.py tests/conformance_adapter.py"""
+
+from functools import cache
+from typing import Any
+
+from sandbox import Program, Sandbox
+from sandbox.record import suite_of
+
+
+@cache
+def box() -> Sandbox:
+    return Sandbox(workers=1)
+
+
+def grade(record: dict[str, Any]) -> dict[str, Any]:
+    judgement = box().judge(Program(record["code"]), suite_of(record, checker="tokens"))
+    return {"passed": judgement.accepted, "status": judgement.verdict.value}
