@@ -74,9 +74,9 @@ def become(job: Job, files: list[int], house: House, ready: mmap) -> NoReturn:
         if job.op == "compile":
             status = _compile(language, source, path)
         elif job.op == "call":
-            status = language.call(artifact, source, path, job.entry_point, 3)
+            status = language.call(artifact, path, job.entry_point, 3)
         else:
-            status = language.run(artifact, source, path)
+            status = language.run(artifact, path)
     except BaseException as error:
         if not ready.closed:  # for the zygote, which reports a failure of the sandbox
             message = f"{type(error).__name__}: {error}".encode()[:1000]

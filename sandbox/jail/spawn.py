@@ -86,7 +86,13 @@ class Zygote:
         self.layers: dict[str, str] = answer["layers"]
 
     def _exec(
-        self, channel: socket.socket, gate: int, opener: int, configuration: str, seed: int | None, namespaces: bool
+        self,
+        channel: socket.socket,
+        gate: int,
+        opener: int,
+        configuration: str,
+        seed: int | None,
+        namespaces: bool,
     ) -> None:
         """In the clone: become a fresh interpreter with nothing of the worker's but the channel."""
         try:

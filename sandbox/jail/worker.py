@@ -76,7 +76,9 @@ class Worker:
         except (BackendUnavailable, ZygoteLost, OSError) as error:
             if self._configuration.full_isolation or not self._namespaces:
                 self.close()
-                raise BackendUnavailable(f"cannot isolate programs on this machine: {error}. {_HINT}") from error
+                raise BackendUnavailable(
+                    f"cannot isolate programs on this machine: {error}. {_HINT}"
+                ) from error
             self._namespaces, self._no_namespaces = False, str(error)
             self._settle()
 
@@ -88,7 +90,8 @@ class Worker:
         return {
             "user": missing or "user namespace; runs under a uid of their own, without capabilities",
             "processes": missing or "pid namespace for each run; the whole tree is killed and reaped",
-            "files": missing or "read-only root with the standard library alone; fresh /tmp and /proc for each run",
+            "files": missing
+            or "read-only root with the standard library alone; fresh /tmp and /proc for each run",
             "network": missing or "empty network namespace; sockets other than AF_UNIX refused",
             "ipc": missing or "ipc namespace for each run",
             "host name": missing or "uts namespace",
@@ -177,7 +180,13 @@ class Worker:
         )
         reason = ""
         for _ in range(_ATTEMPTS):
-            files = [artifact, _memfd(stdin), _memfd(b""), _memfd(b""), *([_memfd(b"")] if op != "run" else [])]
+            files = [
+                artifact,
+                _memfd(stdin),
+                _memfd(b""),
+                _memfd(b""),
+                *([_memfd(b"")] if op != "run" else []),
+            ]
             try:
                 result = self._attempt(job, files, with_numpy="numpy" in program.source and op != "compile")
             finally:

@@ -6,6 +6,7 @@ exit status, atexit handlers, waiting for threads and flushing as in `python sol
 
 import atexit
 import builtins
+import gc
 import json
 import marshal
 import os
@@ -15,21 +16,38 @@ import types
 from typing import Any
 
 # LiveCodeBench puts these imports before the solution of a call problem; the datasets' solutions count on them.
-_STARRED = (
-    "string re datetime collections heapq bisect copy math random statistics itertools functools operator io sys"
-    " json builtins typing"
-).split()
+_STARRED = [
+    "string",
+    "re",
+    "datetime",
+    "collections",
+    "heapq",
+    "bisect",
+    "copy",
+    "math",
+    "random",
+    "statistics",
+    "itertools",
+    "functools",
+    "operator",
+    "io",
+    "sys",
+    "json",
+    "builtins",
+    "typing",
+]
 _RECURSION_OF_CALLS = 50_000  # LiveCodeBench's, too
 _ATOMS = frozenset([int, float, str, bool, type(None)])
 
 
-def _prelude() -> dict[str, Any]:
+def _builtins_of_calls() -> dict[str, Any]:
+    """The imported names as builtins: were they globals, `operator.add` would pass for the program's own `add`."""
     names: dict[str, Any] = {}
     exec("".join(f"from {module} import *\nimport {module}\n" for module in _STARRED), names)
-    return {name: value for name, value in names.items() if not name.startswith("__")}
+    return {**names, **vars(builtins)}
 
 
-PRELUDE = _prelude()  # made once in the zygote; each call run gets a copy
+_BUILTINS_OF_CALLS = _builtins_of_calls()
 
 
 def compile_source(source: bytes, path: str) -> bytes:
@@ -37,7 +55,7 @@ def compile_source(source: bytes, path: str) -> bytes:
     return marshal.dumps(compile(source, path, "exec", dont_inherit=True))
 
 
-def run(artifact: bytes, source: bytes, path: str) -> int:
+def run(artifact: bytes, path: str) -> int:
     """Run the program to its end; returns its exit status."""
     _enter("__main__", path)
     code = marshal.loads(artifact)
@@ -48,10 +66,10 @@ def run(artifact: bytes, source: bytes, path: str) -> int:
         status = 0
     except BaseException as error:
         status = _report(error)
-    return _finish(status, with_destructors=b"__del__" in source)
+    return _finish(status, namespace)
 
 
-def call(artifact: bytes, source: bytes, path: str, entry_point: str, returned: int) -> int:
+def call(artifact: bytes, path: str, entry_point: str, returned: int) -> int:
     """Call entry_point with the JSON list of arguments on stdin, write the encoded result to descriptor
     `returned`; returns the exit status."""
     with open(0, "rb", closefd=False) as stdin:
@@ -61,7 +79,7 @@ def call(artifact: bytes, source: bytes, path: str, entry_point: str, returned: 
     os.close(null)
     _enter("solution", path)
     namespace = sys.modules["solution"].__dict__
-    namespace.update(PRELUDE)
+    namespace["__builtins__"] = _BUILTINS_OF_CALLS
     dumps = json.dumps  # before the program can replace it
     sys.setrecursionlimit(_RECURSION_OF_CALLS)
     try:
@@ -79,7 +97,7 @@ def call(artifact: bytes, source: bytes, path: str, entry_point: str, returned: 
         status = 0
     except BaseException as error:
         status = _report(error) or 1  # SystemExit(0) instead of a value is no success
-    return _finish(status, with_destructors=False)
+    return _finish(status, namespace)
 
 
 def plain(value: Any) -> Any:
@@ -145,28 +163,29 @@ def _report(error: BaseException) -> int:
     return 1
 
 
-def _finish(status: int, *, with_destructors: bool) -> int:
-    """The end of an interpreter without tearing it down, which would touch every page shared with the zygote.
-
-    Programs that define __del__ may print from it, so they get the whole of it.
-    """
-    if with_destructors:
-        import ctypes
-
-        ctypes.pythonapi.Py_Exit(status)
+def _finish(status: int, names: dict[str, Any]) -> int:
+    """What `python` does after the last line, short of tearing down the interpreter, which would touch every page
+    that is shared with the zygote: wait for threads, run atexit handlers, let go of the program's objects (that
+    runs destructors and flushes files left open) and flush."""
     try:
         threading._shutdown()  # type: ignore[attr-defined]
     except BaseException:
         status = status or 1
     atexit._run_exitfuncs()
-    try:
-        sys.stdout.flush()
-    except ValueError:
-        pass  # closed by the program, which flushed it
-    except BaseException:
-        status = 120
-    try:
-        sys.stderr.flush()
-    except BaseException:
-        status = status or 120
+    status = _flush() or status
+    for name in names.keys() - {"__builtins__"}:
+        names[name] = None
+    gc.collect()  # only what the program made: the zygote's own objects are frozen
+    return _flush() or status
+
+
+def _flush() -> int:
+    """Flush the standard streams, those that the program put aside too; 120 if that fails, as in `python`."""
+    status = 0
+    for stream in (sys.stdout, sys.__stdout__, sys.stderr):
+        try:
+            if stream is not None and not stream.closed:
+                stream.flush()
+        except BaseException:
+            status = 120
     return status
