@@ -29,9 +29,7 @@ def suite_of(record: Mapping[str, Any], checker: str = "lcb") -> Suite:
         raise ValueError("a record of kind function needs field 'fn_name'")
     tests = record["tests"]
     for test in tests:
-        if not (
-            isinstance(test, dict) and all(isinstance(test.get(key), str) for key in ("input", "output"))
-        ):
+        if not (isinstance(test, dict) and all(isinstance(test.get(key), str) for key in ("input", "output"))):
             raise ValueError(f"a test is an object with strings input and output, not {test!r}"[:200])
     defaults = Limits()
     try:

@@ -3,6 +3,7 @@
 Workers notice when we are gone, however we went, and take everything they own with them.
 """
 
+import contextlib
 import importlib.util
 import os
 import queue
@@ -136,10 +137,8 @@ class _Slot:
         """End the worker and remove what it might have left."""
         if self._channel is not None:
             # Also ends a run in progress. A plain close would not if another process has inherited the socket.
-            try:
+            with contextlib.suppress(OSError):
                 self._channel.shutdown(socket.SHUT_RDWR)
-            except OSError:
-                pass
             self._channel.close()
         if self._process is not None:
             try:

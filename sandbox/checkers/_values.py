@@ -70,9 +70,7 @@ def same_multiset(returned: Iterable[Any], expected: Iterable[Any]) -> bool:
     return forms is not None and forms == forms_expected
 
 
-def _walk(
-    value: Any, kinds: Mapping[type, str], key_of: Callable[[object], Any]
-) -> Iterator[tuple[str | None, Any]]:
+def _walk(value: Any, kinds: Mapping[type, str], key_of: Callable[[object], Any]) -> Iterator[tuple[str | None, Any]]:
     """From left to right: (kind, scalar), ("list", length), ("dict", sorted keys), (None, no plain value)."""
     pending = [value]
     while pending:

@@ -112,7 +112,7 @@ def sweep() -> None:
 
 def _bases() -> Iterator[tuple[int, dict[str, Path]]]:
     """(version, {controller: directory in which a cgroup may be made}), in order of preference."""
-    mounts = {}
+    mounts: dict[str, tuple[str, str]] = {}
     for line in Path("/proc/self/mountinfo").read_text().splitlines():
         left, right = line.split(" - ")
         kind, _, options = right.split(" ", 2)

@@ -104,9 +104,7 @@ def program(machine: str, *, memfds: bool) -> bytes:
         if number is not None:
             code.extend([(_EQUAL, 0, 1, number), (_RETURN, 0, 0, answer)])
 
-    def refuse_argument(
-        numbers: tuple[int, int], test: int, operand: int, answer: int, *, when: bool
-    ) -> None:
+    def refuse_argument(numbers: tuple[int, int], test: int, operand: int, answer: int, *, when: bool) -> None:
         """Refuse a call whose first argument passes (`when`) or fails the test; allow it otherwise."""
         hit, miss = (0, 1) if when else (1, 0)
         code.extend(

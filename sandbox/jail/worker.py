@@ -76,9 +76,7 @@ class Worker:
         except (BackendUnavailable, ZygoteLost, OSError) as error:
             if self._configuration.full_isolation or not self._namespaces:
                 self.close()
-                raise BackendUnavailable(
-                    f"cannot isolate programs on this machine: {error}. {_HINT}"
-                ) from error
+                raise BackendUnavailable(f"cannot isolate programs on this machine: {error}. {_HINT}") from error
             self._namespaces, self._no_namespaces = False, str(error)
             self._settle()
 
@@ -90,8 +88,7 @@ class Worker:
         return {
             "user": missing or "user namespace; runs under a uid of their own, without capabilities",
             "processes": missing or "pid namespace for each run; the whole tree is killed and reaped",
-            "files": missing
-            or "read-only root with the standard library alone; fresh /tmp and /proc for each run",
+            "files": missing or "read-only root with the standard library alone; fresh /tmp and /proc for each run",
             "network": missing or "empty network namespace; sockets other than AF_UNIX refused",
             "ipc": missing or "ipc namespace for each run",
             "host name": missing or "uts namespace",

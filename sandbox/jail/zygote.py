@@ -25,38 +25,12 @@ from sandbox.jail.child import WORK, House, Job, become
 
 # Loaded before the first fork, so that programs need not: what half of all solutions import, and what printing
 # a traceback needs.
-WARM = [
-    "array",
-    "bisect",
-    "collections",
-    "collections.abc",
-    "contextlib",
-    "copy",
-    "dataclasses",
-    "datetime",
-    "decimal",
-    "fractions",
-    "functools",
-    "heapq",
-    "io",
-    "itertools",
-    "json",
-    "linecache",
-    "math",
-    "operator",
-    "queue",
-    "random",
-    "re",
-    "statistics",
-    "string",
-    "textwrap",
-    "threading",
-    "time",
-    "traceback",
-    "types",
-    "typing",
-]
-NUMPY = ["numpy", "numpy.linalg"]
+WARM = (
+    "array bisect collections collections.abc contextlib copy dataclasses datetime decimal fractions functools"
+    " heapq io itertools json linecache math operator queue random re statistics string textwrap threading time"
+    " traceback types typing"
+).split()
+NUMPY = "numpy numpy.linalg".split()
 LANGUAGES = ["python"]
 _OURS: dict[str, object] = {}  # our own modules, alive but out of sight of programs
 

@@ -16,26 +16,10 @@ import types
 from typing import Any
 
 # LiveCodeBench puts these imports before the solution of a call problem; the datasets' solutions count on them.
-_STARRED = [
-    "string",
-    "re",
-    "datetime",
-    "collections",
-    "heapq",
-    "bisect",
-    "copy",
-    "math",
-    "random",
-    "statistics",
-    "itertools",
-    "functools",
-    "operator",
-    "io",
-    "sys",
-    "json",
-    "builtins",
-    "typing",
-]
+_STARRED = (
+    "string re datetime collections heapq bisect copy math random statistics itertools functools operator io sys"
+    " json builtins typing"
+).split()
 _RECURSION_OF_CALLS = 50_000  # LiveCodeBench's, too
 _ATOMS = frozenset([int, float, str, bool, type(None)])
 
