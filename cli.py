@@ -1,8 +1,288 @@
 """The `curate` command."""
 
+import hashlib
+import json
+import os
+import platform
+import sys
+import time
+from collections import Counter
+from importlib.metadata import version
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
 import click
 
 
 @click.group()
 def main() -> None:
     """Turn raw programming problems into datasets whose rewards can be trusted."""
+    found = find_spec("sandbox")
+    here = Path(__file__).resolve().parent
+    if found is None or found.origin is None or Path(found.origin).resolve().parent.parent != here:
+        raise click.ClickException(
+            f"another package named sandbox hides ours: {found and found.origin}. SandboxFusion's server is one; "
+            "install curate-code in an environment of its own."
+        )
+
+
+@main.command()
+@click.argument("records", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("--out", type=click.Path(path_type=Path), required=True, help="File for one verdict per line.")
+@click.option("--workers", type=click.IntRange(min=1), help="Programs to run at once.  [default: one per core]")
+@click.option("--run-all", is_flag=True, help="Run all tests of a submission, also after one has failed.")
+@click.option(
+    "--isolation",
+    type=click.Choice(["full", "best-effort"]),
+    default="full",
+    show_default=True,
+    help="What to do where the machine cannot isolate fully.",
+)
+def judge(records: Path, out: Path, workers: int | None, run_all: bool, isolation: str) -> None:
+    """Judge the submissions in RECORDS, a JSON Lines file.
+
+    A record has id, code, kind (stdin or function), fn_name, tests ([{input, output}]), time_limit_s and
+    memory_limit_mb; optional language and checker. After an interruption the same command continues.
+    """
+    from tqdm import tqdm
+
+    from sandbox import Sandbox, SandboxError
+    from sandbox.record import judge_lines
+
+    lines = records.read_text(encoding="utf-8", errors="surrogateescape").splitlines()
+    numbered = [(number, line) for number, line in enumerate(lines, 1) if line.strip()]
+    # Named after what is judged, so that only the same work is continued.
+    fingerprint = hashlib.sha256(f"{lines}{run_all}{isolation}".encode("utf-8", "surrogateescape")).hexdigest()
+    partial = out.with_name(f"{out.name}.{fingerprint[:12]}.partial")
+    out.parent.mkdir(parents=True, exist_ok=True)
+    done = _whole_lines(partial)
+    errors = 0
+    try:
+        with Sandbox(workers, isolation=isolation) as box, partial.open("a", encoding="utf-8") as file:
+            left = numbered[done:]
+            answers = judge_lines(box, (line for _, line in left), run_all=run_all)
+            bar = tqdm(answers, total=len(numbered), initial=done, unit=" submissions", disable=not sys.stderr.isatty())
+            for (number, _), answer in zip(left, bar, strict=True):
+                if "error" in answer:
+                    errors += 1
+                    tqdm.write(f"{records}:{number}: {answer['error']}", file=sys.stderr)
+                    answer = {"line": number, **answer}
+                file.write(json.dumps(answer, ensure_ascii=False) + "\n")
+                file.flush()
+    except SandboxError as error:
+        raise click.ClickException(str(error)) from error
+    except KeyboardInterrupt:
+        raise click.ClickException(f"interrupted; what is judged is in {partial}, the same command continues") from None
+    partial.rename(out)
+    verdicts = Counter(json.loads(line).get("verdict", "error") for line in out.read_text().splitlines())
+    click.echo(f"{len(numbered)} records: " + ", ".join(f"{word} {n}" for word, n in verdicts.most_common()))
+    click.echo(f"verdicts in {out}")
+    sys.exit(1 if errors else 0)
+
+
+def _whole_lines(partial: Path) -> int:
+    """Complete lines that an interrupted run left; a torn last one is cut off."""
+    if not partial.exists():
+        return 0
+    data = partial.read_bytes()
+    os.truncate(partial, data.rfind(b"\n") + 1)
+    return data.count(b"\n")
+
+
+@main.command()
+@click.option(
+    "--isolation",
+    type=click.Choice(["full", "best-effort"]),
+    default="full",
+    show_default=True,
+    help="How strictly to isolate.",
+)
+def doctor(isolation: str) -> None:
+    """Show what isolates programs on this machine, and check it."""
+    from sandbox.conformance import run
+
+    from sandbox import Sandbox, SandboxError
+
+    click.echo(f"curate-code {version('curate-code')}, Python {platform.python_version()}, Linux {platform.release()}")
+    try:
+        with Sandbox(workers=1, isolation=isolation) as box:
+            click.echo("\nbackend local: what isolates a run")
+            for layer, how in box.layers.items():
+                click.echo(f"  {layer:<20} {how}")
+            click.echo("\nself-check")
+            failed = 0
+            for check, seen in run(box):
+                failed += seen is not None
+                click.echo(f"  {'ok    ' if seen is None else 'FAILED'} {check.name}" + (f": {seen}" if seen else ""))
+    except SandboxError as error:
+        raise click.ClickException(str(error)) from error
+    click.echo(f"\n{'all checks hold' if not failed else f'{failed} checks failed'}")
+    sys.exit(1 if failed else 0)
+
+
+@main.command("build-dataset")
+@click.option(
+    "--source",
+    "sources",
+    multiple=True,
+    required=True,
+    metavar="NAME=LOCATION",
+    help="A source (taco, synthetic1, livecodebench) and its file, folder or Hub id. Repeatable; of two "
+    "equally good duplicates the one of the source given first stays.",
+)
+@click.option("--out", type=click.Path(path_type=Path), required=True, help="Folder of the dataset.")
+@click.option(
+    "--min-tests",
+    type=click.IntRange(min=1),
+    default=5,
+    show_default=True,
+    help="Distinct tests a problem needs.",
+)
+@click.option(
+    "--tries",
+    type=click.IntRange(min=1),
+    default=8,
+    show_default=True,
+    help="Solutions to execute before a problem is given up.",
+)
+@click.option(
+    "--no-reference",
+    type=click.Choice(["keep", "drop"]),
+    default="keep",
+    show_default=True,
+    help="Problems of sources that publish no solutions.",
+)
+@click.option(
+    "--dedup",
+    type=click.FloatRange(0, 1, min_open=True),
+    default=0.7,
+    show_default=True,
+    help="Least Jaccard similarity of near-duplicates.",
+)
+@click.option("--limit", type=click.IntRange(min=1), help="Read only the first N problems of each source.")
+@click.option("--workers", type=click.IntRange(min=1), help="Programs to run at once.  [default: one per core]")
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of the programs' random and hash order.")
+@click.option(
+    "--isolation",
+    type=click.Choice(["full", "best-effort"]),
+    default="full",
+    show_default=True,
+    help="What to do where the machine cannot isolate fully.",
+)
+@click.option("--dry-run", is_flag=True, help="Read and filter only; execute and write nothing.")
+@click.option("--overwrite", is_flag=True, help="Replace another dataset in the folder.")
+def build_dataset(
+    sources: tuple[str, ...],
+    out: Path,
+    workers: int | None,
+    isolation: str,
+    dry_run: bool,
+    overwrite: bool,
+    **chosen: Any,
+) -> None:
+    """Turn raw problems into a verified, deduplicated dataset.
+
+    Work is saved as it goes: after an interruption the same command continues.
+    """
+    _need_data_extra()
+    from curate.errors import CurateError
+    from curate.pipeline import Options, build, survey
+
+    locations = [_name_and_location(source) for source in sources]
+    progress = _Progress()
+    try:
+        if dry_run:
+            counts = survey(locations, Options(**chosen), report=progress)
+            progress.close()
+            _print_funnel(counts)
+            return
+        manifest = build(
+            locations,
+            out,
+            Options(**chosen),
+            workers=workers,
+            isolation=isolation,
+            overwrite=overwrite,
+            report=progress,
+        )
+    except CurateError as error:
+        raise click.ClickException(str(error)) from error
+    except KeyboardInterrupt:
+        raise click.ClickException(f"interrupted; work is saved in {out}, the same command continues") from None
+    finally:
+        progress.close()
+    _print_funnel(manifest["counts"])
+    kept = sum(count["kept"] for count in manifest["counts"].values())
+    click.echo(f"\n{kept} problems in {out}")
+    if not kept:
+        click.echo("Error: no problem survived; the reasons are above and in the config `rejected`.", err=True)
+    click.echo(f"content hash {manifest['content_hash']}")
+    sys.exit(0 if kept else 1)
+
+
+def _name_and_location(source: str) -> tuple[str, str]:
+    name, equals, location = source.partition("=")
+    if not (name and equals and location):
+        raise click.BadParameter(f"{source!r} is not NAME=LOCATION, such as taco=data/taco", param_hint="--source")
+    return name, location
+
+
+def _need_data_extra() -> None:
+    missing = [
+        name for name in ("datasketch", "huggingface_hub", "pandas", "pyarrow", "xxhash") if find_spec(name) is None
+    ]
+    if missing:
+        raise click.ClickException(f"{', '.join(missing)} not installed. Type: pip install 'curate-code[data]'")
+
+
+def _print_funnel(counts: dict[str, Any]) -> None:
+    """One line per source, then what was rejected, by stage and reason."""
+    stages = ("parse", "filter", "verify", "dedup")
+    click.echo(
+        f"{'source':<16}{'read':>8}" + "".join(f"{stage:>8}" for stage in stages) + f"{'kept':>8}{'verified':>10}"
+    )
+    for name, count in counts.items():
+        lost = (-sum(count["rejected"].get(stage, {}).values()) for stage in stages)
+        numbers = "".join(f"{number or '':>8}" for number in lost)
+        click.echo(f"{name:<16}{count['read']:>8}{numbers}{count['kept']:>8}{count['verified']:>10}")
+    for name, count in counts.items():
+        for stage, reasons in count["rejected"].items():
+            click.echo(f"  {name} {stage}: " + ", ".join(f"{reason} {n}" for reason, n in reasons.items()))
+
+
+class _Progress:
+    """Shows how far a stage is, with rate and time left: a bar on a terminal, elsewhere a line now and then."""
+
+    SECONDS_BETWEEN_LINES = 10.0
+
+    def __init__(self) -> None:
+        from tqdm import tqdm
+
+        self._tqdm = tqdm
+        self._bar: tqdm[Any] | None = None  # only on a terminal
+        self._stage = ""
+        self._began = self._printed = 0.0
+        self._initial = 0
+
+    def __call__(self, stage: str, done: int, total: int | None) -> None:
+        if stage != self._stage:
+            self.close()
+            self._stage, self._initial = stage, done
+            self._began = self._printed = time.monotonic()
+            if sys.stderr.isatty():
+                self._bar = self._tqdm(desc=stage, total=total, initial=done, unit=" problems", file=sys.stderr)
+        now = time.monotonic()
+        if self._bar is not None:
+            self._bar.update(done - self._bar.n)
+        elif done == total or now - self._printed >= self.SECONDS_BETWEEN_LINES:
+            self._printed = now
+            line = self._tqdm.format_meter(
+                done, total or 0, now - self._began, ncols=0, prefix=stage, unit=" problems", initial=self._initial
+            )
+            click.echo(line, err=True)
+
+    def close(self) -> None:
+        if self._bar is not None:
+            self._bar.close()
+            self._bar = None

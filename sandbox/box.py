@@ -1,7 +1,6 @@
 """Sandbox: run untrusted programs and judge them."""
 
 from collections.abc import Iterable, Iterator
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from importlib import import_module
 from types import TracebackType
 from typing import Self
@@ -10,8 +9,7 @@ from sandbox import checkers
 from sandbox.cases import Suite
 from sandbox.judge import Judgement
 from sandbox.program import Limits, Program, RunResult
-
-_AHEAD = 2  # submissions per worker taken from the caller's iterable before one is done
+from sandbox.streaming import completed
 
 
 class Sandbox:
@@ -81,18 +79,9 @@ class Sandbox:
 
         `pairs` may be endless: it is read only a little ahead of the workers. Raises as judge does.
         """
-        with ThreadPoolExecutor(self.workers, thread_name_prefix="judge") as threads:
-            running: dict[Future[Judgement], int] = {}
-            try:
-                for index, (program, suite) in enumerate(pairs):
-                    running[threads.submit(self.judge, program, suite, run_all=run_all)] = index
-                    if len(running) >= _AHEAD * self.workers:
-                        yield from _take_done(running)
-                while running:
-                    yield from _take_done(running)
-            finally:
-                for future in running:
-                    future.cancel()
+        judged = completed(lambda pair: self.judge(*pair, run_all=run_all), pairs, threads=self.workers)
+        for index, future in judged:
+            yield index, future.result()
 
     def close(self) -> None:
         """End all workers; runs in progress are killed."""
@@ -105,8 +94,3 @@ class Sandbox:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-
-def _take_done(running: dict[Future[Judgement], int]) -> list[tuple[int, Judgement]]:
-    done, _ = wait(running, return_when=FIRST_COMPLETED)
-    return [(running.pop(future), future.result()) for future in done]

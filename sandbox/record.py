@@ -1,13 +1,45 @@
 """The JSON record of one submission and its tests, as `curate judge` reads it, and of its verdict."""
 
-from collections.abc import Mapping
+import json
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from sandbox.box import Sandbox
 from sandbox.cases import Case, Suite
+from sandbox.errors import SandboxError
 from sandbox.judge import Judgement
 from sandbox.program import Limits, Program
+from sandbox.streaming import completed
 
 _REQUIRED = {"id": str, "code": str, "kind": str, "tests": list}
+
+
+def judge_lines(box: Sandbox, lines: Iterable[str], *, run_all: bool) -> Iterator[dict[str, Any]]:
+    """One answer for each line of a JSON Lines file, in the order of the lines.
+
+    A line that is no record, or whose judging the sandbox failed at, gets an answer with `error` in place of a
+    verdict: nothing is known about its program.
+    """
+
+    def answer(line: str) -> dict[str, Any]:
+        identity = None
+        try:
+            record = json.loads(line)
+            identity = record.get("id") if isinstance(record, dict) else None
+            identity, program, suite = parse(record)
+            return verdict_line(identity, box.judge(program, suite, run_all=run_all))
+        except (ValueError, TypeError, RecursionError) as error:
+            return {"id": identity, "error": f"malformed record: {error}"}
+        except SandboxError as error:
+            return {"id": identity, "error": f"sandbox: {error}"}
+
+    early: dict[int, dict[str, Any]] = {}
+    following = 0
+    for index, future in completed(answer, lines, threads=box.workers):
+        early[index] = future.result()
+        while following in early:
+            yield early.pop(following)
+            following += 1
 
 
 def parse(record: Any) -> tuple[str, Program, Suite]:
