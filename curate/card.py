@@ -47,8 +47,8 @@ def _body(manifest: dict[str, Any], folder: Path) -> list[str]:
     return [
         "# Verified programming problems",
         "",
-        f"{kept} programming problems with tests. For {verified} of them a reference solution was executed in "
-        "a sandbox and passed every test, twice; the others come from sources that publish no solutions "
+        f"{kept} programming problems with tests. For {verified} of them a reference solution was executed "
+        "in a sandbox and passed every test, twice; the others come from sources that publish no solutions "
         "(`verified` is false). Rows that fell out are in the config `rejected`, each with its reason.",
         "",
         "```python",
@@ -127,22 +127,23 @@ def _statistics(folder: Path) -> list[str]:
                 len(group),
                 f"{group['n_tests'].median():g}",
                 group["n_tests"].max(),
-                f"{group['cpu_seconds'].median():.2f}",
-                f"{group['cpu_seconds'].max():.2f}",
+                *(_seconds(value) for value in (group["cpu_seconds"].median(), group["cpu_seconds"].max())),
             )
             for source, group in rows.groupby("source")
         ),
     )
 
 
+def _seconds(value: float) -> str:
+    return "-" if value != value else f"{value:.2f}"  # nan: nothing of this source was executed
+
+
 def _provenance(manifest: dict[str, Any]) -> list[tuple[Any, ...]]:
     rows = []
     for name, files in manifest["plan"]["inputs"].items():
         source = import_module(f"curate.sources.{name}")
-        for file in files:
-            rows.append(
-                (f"[{source.TITLE}]({source.HOME})", source.LICENCE, file["name"], f"`{file['sha256']}`")
-            )
+        link = f"[{source.TITLE}](https://huggingface.co/datasets/{source.HUB_ID})"
+        rows += [(link, source.LICENCE, file["name"], f"`{file['sha256']}`") for file in files]
     return rows
 
 

@@ -50,9 +50,7 @@ def sketch(problem: Problem, sources: Sequence[str]) -> Sketch:
     )
 
 
-def duplicates(
-    sketches: Iterable[Sketch], *, threshold: float, load: Callable[[str], Problem]
-) -> Iterator[Rejection]:
+def duplicates(sketches: Iterable[Sketch], *, threshold: float, load: Callable[[str], Problem]) -> Iterator[Rejection]:
     """The rows to remove. `load` fetches a problem by id, to look at two that are alike more closely.
 
     threshold is the least Jaccard similarity, above 0, at which two statements count as nearly the same.

@@ -37,7 +37,9 @@ def limits(stated_time: object, stated_memory: object) -> Limits:
 
 
 def _quantity(words: object, units: Mapping[str, float]) -> float | None:
-    match = re.match(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]+?)s?\b", words) if isinstance(words, str) else None
-    if match is None or match[2].lower() not in units:
+    match = re.match(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]+)", words) if isinstance(words, str) else None
+    if match is None:
         return None
-    return float(match[1]) * units[match[2].lower()]
+    unit = match[2].lower()
+    factor = units.get(unit) or units.get(unit.removesuffix("s"))
+    return None if factor is None else float(match[1]) * factor

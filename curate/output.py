@@ -49,9 +49,7 @@ def write(rows: Iterable[dict[str, Any]], rejections: Iterable[Rejection], folde
     """
     content = ContentHash()
     _write_table(map(content.add, rows), COLUMNS, folder / "data")
-    _write_table(
-        (content.add(asdict(rejection)) for rejection in rejections), REJECTED_COLUMNS, folder / "rejected"
-    )
+    _write_table((content.add(asdict(rejection)) for rejection in rejections), REJECTED_COLUMNS, folder / "rejected")
     return content.hexdigest()
 
 
@@ -104,8 +102,5 @@ def _schema(columns: dict[str, tuple[str, str]]) -> "pa.Schema":
         "list<string>": pa.list_(pa.string()),
     }
     return pa.schema(
-        [
-            pa.field(name, types[kind.rstrip("?")], nullable=kind.endswith("?"))
-            for name, (kind, _) in columns.items()
-        ]
+        [pa.field(name, types[kind.rstrip("?")], nullable=kind.endswith("?")) for name, (kind, _) in columns.items()]
     )

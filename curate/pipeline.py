@@ -290,9 +290,7 @@ def _counts(
     kept: Sequence[str],
     passed: Iterable[str],
 ) -> dict[str, Any]:
-    counts: dict[str, Any] = {
-        name: {"read": read[name], "rejected": {}, "kept": 0, "verified": 0} for name in names
-    }
+    counts: dict[str, Any] = {name: {"read": read[name], "rejected": {}, "kept": 0, "verified": 0} for name in names}
     for rejection in sorted(rejections, key=lambda r: (_STAGES.index(r.stage), r.reason)):
         by_reason = counts[rejection.source]["rejected"].setdefault(rejection.stage, {})
         by_reason[rejection.reason] = by_reason.get(rejection.reason, 0) + 1

@@ -12,9 +12,7 @@ _OTHER_LANGUAGES = re.compile(
     r"|^\s*use std::|^\s*package main\b|^\s*(?:const|let|var) \w+ =|\bfunction \w+\(.*\{|^\s*import java\.",
     re.MULTILINE,
 )
-_PYTHON2 = re.compile(
-    r"^[^#\n]*(?:\bprint\s+[^(=\s]|\bexec\s+['\"]|\braw_input\(|\bxrange\(|<>)", re.MULTILINE
-)
+_PYTHON2 = re.compile(r"^[^#\n]*(?:\bprint\s+[^(=\s]|\bexec\s+['\"]|\braw_input\(|\bxrange\(|<>)", re.MULTILINE)
 _PYTHON2_NAMES = {"raw_input", "xrange", "unichr", "basestring", "execfile"}
 
 

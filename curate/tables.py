@@ -81,9 +81,7 @@ def _from_hub(location: str) -> Table:
     name, _, revision = location.partition("@")
     patterns = [f"*{ending}" for ending in FORMATS]
     try:
-        folder = Path(
-            snapshot_download(name, repo_type="dataset", revision=revision or None, allow_patterns=patterns)
-        )
+        folder = Path(snapshot_download(name, repo_type="dataset", revision=revision or None, allow_patterns=patterns))
     except Exception as error:  # the Hub client raises errors of half a dozen libraries
         raise CurateError(
             f"{location}: no such file or folder, and the Hub did not give a data set of that name "

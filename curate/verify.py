@@ -59,9 +59,7 @@ def fingerprint(problem: Problem, *, tries: int, seed: int) -> str:
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()
 
 
-def find_references(
-    problems: Iterable[Problem], sandbox: Sandbox, *, tries: int
-) -> Iterator[tuple[Problem, Finding]]:
+def find_references(problems: Iterable[Problem], sandbox: Sandbox, *, tries: int) -> Iterator[tuple[Problem, Finding]]:
     """Execute each problem's solutions until one passes or `tries` have failed; findings come as ready.
 
     Raises CurateError when the sandbox fails again and again: nothing is then known about those problems.
@@ -106,10 +104,7 @@ def settle(problem: Problem, finding: Finding) -> Problem:
 def unwrapped(suite: Suite) -> Suite:
     """The suite with each expected value taken out of its list of one."""
     values = [json_value(case.expected, "an output")[0] for case in suite.cases]
-    cases = [
-        Case(case.input, json_text(value, "an output"))
-        for case, value in zip(suite.cases, values, strict=True)
-    ]
+    cases = [Case(case.input, json_text(value, "an output")) for case, value in zip(suite.cases, values, strict=True)]
     return Suite(cases, entry_point=suite.entry_point, checker=suite.checker, limits=suite.limits)
 
 

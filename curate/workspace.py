@@ -34,9 +34,7 @@ def finished(out: Path, plan: dict[str, Any], *, overwrite: bool) -> dict[str, A
     except FileNotFoundError:
         if (out / WORK).is_dir():
             return None
-        raise CurateError(
-            f"{out} holds files that are not a dataset of ours. Choose another --out."
-        ) from None
+        raise CurateError(f"{out} holds files that are not a dataset of ours. Choose another --out.") from None
     except (ValueError, KeyError, TypeError):
         raise CurateError(f"{out / MANIFEST} is not a manifest of ours. Choose another --out.") from None
     if found == plan and not overwrite:
@@ -62,9 +60,7 @@ def opened(out: Path, plan: dict[str, Any], *, overwrite: bool) -> Iterator[Path
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            raise CurateError(
-                f"another build is writing to {out}. Wait for it, or choose another --out."
-            ) from None
+            raise CurateError(f"another build is writing to {out}. Wait for it, or choose another --out.") from None
         plan_file = work / "plan.json"
         begun = json.loads(plan_file.read_text()) if plan_file.exists() else None
         if begun is not None and begun != plan:

@@ -81,9 +81,7 @@ def _cases(tests: object, entry_point: str | None, starter_code: str) -> list[Ca
         values = [json_value(argument, "an argument") for argument in arguments]
         if wrong := misfit(starter_code, entry_point, values):
             raise Unparsable(f"a test of another problem: {wrong}")
-        json_value(
-            test["output"], "an expected value"
-        )  # some are error messages: "Error: list index out of range"
+        json_value(test["output"], "an expected value")  # some are error messages: "Error: list index out of range"
         cases.append(Case(f"[{', '.join(arguments)}]", test["output"]))
     return cases
 

@@ -98,9 +98,7 @@ def _tests(encoded: list[Any], starter_code: str) -> tuple[list[Case], str | Non
         raise Unparsable("tests of several kinds or for several functions: some belong to another problem")
     kind, entry_point = kinds.pop() if kinds else ("stdin_stdout", None)
     if kind == "stdin_stdout":
-        return [
-            Case(lines(test["input"], "an input"), lines(test["output"], "an output")) for test in encoded
-        ], None
+        return [Case(lines(test["input"], "an input"), lines(test["output"], "an output")) for test in encoded], None
     if kind != "function_call" or not isinstance(entry_point, str):
         raise Unparsable(f"tests of type {kind} for function {entry_point}")
     cases = []

@@ -87,10 +87,7 @@ def _tests(encoded: object) -> tuple[list[Case], str | None, Wrapping]:
         raise Unparsable("fn_name is not text")
     if not all(isinstance(arguments, list) for arguments in inputs):
         raise Unparsable("the input of a call is not a list of arguments")
-    cases = [
-        Case(json_text(i, "an input"), json_text(o, "an output"))
-        for i, o in zip(inputs, outputs, strict=True)
-    ]
+    cases = [Case(json_text(i, "an input"), json_text(o, "an output")) for i, o in zip(inputs, outputs, strict=True)]
     # codewars' rows wrap each expected value in a list, leetcode's do not; no column says which.
     wrapped = bool(outputs) and all(isinstance(output, list) and len(output) == 1 for output in outputs)
     return cases, entry_point, Wrapping.UNDECIDED if wrapped else Wrapping.NONE

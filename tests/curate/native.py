@@ -1,0 +1,97 @@
+"""Small rows in the native encodings of the sources, written for the tests."""
+
+import base64
+import json
+import pickle
+import random
+import zlib
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+SUM = "print(sum(map(int, input().split())))"
+SUM_TESTS = [(f"{n} {n + 1}\n", f"{2 * n + 1}\n") for n in range(6)]
+DATA = Path(__file__).parents[3] / "shared" / "data"
+
+
+def words(seed: object, n: int = 60) -> str:
+    """A statement of its own for each seed: the same seed, the same text."""
+    rng = random.Random(str(seed))
+    return " ".join("".join(rng.choices("abcdefghijklmnop", k=rng.randint(3, 8))) for _ in range(n))
+
+
+def taco_row(statement: str, tests: Any = SUM_TESTS, solutions: Any = (SUM,), **changes: Any) -> dict[str, Any]:
+    """tests: pairs of input and output, as stdin texts or as call values; changes: any other column."""
+    entry_point = changes.pop("fn_name", None)
+    content = {"inputs": [i for i, _ in tests], "outputs": [o for _, o in tests]}
+    if entry_point:
+        content["fn_name"] = entry_point
+    names = "starter_code difficulty raw_tags name source tags skill_types url time_limit date memory_limit"
+    row = dict.fromkeys([*names.split(), "Expected Auxiliary Space", "Expected Time Complexity"])
+    row |= {"question": statement, "picture_num": "0", "tags": "['Sorting', 'Greedy']"}
+    row |= {"solutions": json.dumps(list(solutions)), "input_output": json.dumps(content)}
+    return row | changes
+
+
+def synthetic1_row(
+    id: str, statement: str, tests: Any = SUM_TESTS, gold: str | None = SUM, **changes: Any
+) -> dict[str, Any]:
+    """tests: pairs of stdin and stdout; changes: any column, or `info` for verification_info as a value."""
+    cases = [{"type": "stdin_stdout", "input": i, "output": o} for i, o in tests]
+    info = changes.pop("info", {"language": "python", "test_cases": cases})
+    return {
+        "response_id": f"{id}_r",
+        "problem_id": id,
+        "source": "codeforces",
+        "in_source_id": id,
+        "hf_dataset_name": "PrimeIntellect/verifiable-coding-problems",
+        "task_type": "verifiable_code",
+        "prompt": "Solve the following coding problem using the programming language python:\n\n"
+        f"{statement}\n\nThe input will be stdin and you should print your solution to stdout\n\n\n"
+        "Now solve the problem and return the code.",
+        "gold_standard_solution": None if gold is None else f"```python\n{gold}\n```",
+        "llm_response": "A long answer.",
+        "verification_info": repr(info),
+        "score": 1.0,
+        "verification_result_info": "{}",
+        "metadata": "{'difficulty': None, 'time_limit': '2 seconds', 'memory_limit': '256 megabytes'}",
+    } | changes
+
+
+def livecodebench_row(id: str, statement: str, tests: Any = SUM_TESTS, **changes: Any) -> dict[str, Any]:
+    """tests: pairs of input and output; the first two are public. changes: any column, or `func_name`."""
+    func_name = changes.pop("func_name", None)
+    kind = "functional" if func_name else "stdin"
+    cases = [{"input": i, "output": o, "testtype": kind} for i, o in tests]
+    return {
+        "question_title": "A problem",
+        "question_content": statement,
+        "platform": "leetcode",
+        "question_id": id,
+        "contest_id": "1",
+        "contest_date": "2024-08-01T00:00:00",
+        "starter_code": "",
+        "difficulty": "easy",
+        "public_test_cases": json.dumps(cases[:2]),
+        "private_test_cases": pack(json.dumps(cases[2:])),
+        "metadata": json.dumps({"func_name": func_name} if func_name else {}),
+    } | changes
+
+
+def pack(content: Any) -> str:
+    """As LiveCodeBench packs its private tests."""
+    return base64.b64encode(zlib.compress(pickle.dumps(content))).decode()
+
+
+def write_parquet(path: Path, rows: list[dict[str, Any]]) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pq.write_table(pa.Table.from_pylist(rows), path)
+    return path
+
+
+def write_jsonl(path: Path, rows: list[dict[str, Any]]) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path

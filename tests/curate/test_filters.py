@@ -1,0 +1,78 @@
+from dataclasses import replace
+
+import pytest
+
+from curate.filters.few_tests import few_tests
+from curate.filters.image import image
+from curate.filters.interactive import interactive
+from curate.filters.no_reference import no_reference
+from curate.filters.no_statement import no_statement
+from curate.filters.wrong_language import wrong_language
+from curate.problem import Problem
+from sandbox import Case, Suite
+
+WHOLE = Problem(
+    "taco/0",
+    "taco",
+    "Read two integers and print their sum.",
+    Suite([Case(str(n), str(n)) for n in range(5)]),
+    solutions=("print(1)",),
+    licence="",
+)
+
+
+@pytest.mark.parametrize("question", [few_tests, image, interactive, no_reference, no_statement, wrong_language])
+def test_a_whole_problem_is_kept(question):
+    assert question(WHOLE) is None
+
+
+def test_few_tests():
+    assert few_tests(replace(WHOLE, tests=Suite(WHOLE.tests.cases[:4]))) == "few_tests"
+    assert few_tests(WHOLE, at_least=6) == "few_tests"
+
+
+@pytest.mark.parametrize("statement", ["", " \n\n ", "# ***", "See below."])
+def test_no_statement(statement):
+    assert no_statement(replace(WHOLE, statement=statement)) == "no_statement"
+
+
+@pytest.mark.parametrize(
+    "statement", ["a <image> b", "[Image]", "![](a.png)", r"\includegraphics[width=3cm]{a}", "<img src='a'>"]
+)
+def test_image_placeholders(statement):
+    assert image(replace(WHOLE, statement=statement)) == "image"
+
+
+def test_an_image_counted_by_the_source():
+    assert image(replace(WHOLE, n_pictures=1)) == "image"
+    assert image(replace(WHOLE, statement="An image has n pixels; mirror it.")) is None
+
+
+@pytest.mark.parametrize(
+    ("statement", "reason"),
+    [
+        pytest.param("This is an interactive problem.", "interactive", id="says so"),
+        pytest.param("Guess.\n\nInteraction\n\nPrint a query.", "interactive", id="section"),
+        pytest.param("Guess.\n-----Interaction-----\nPrint.", "interactive", id="dashed section"),
+        pytest.param("\\section*{Interaction}\nPrint.", "interactive", id="tex section"),
+        pytest.param("The interaction of two atoms costs energy.", None, id="just a word"),
+        pytest.param("An interactive game is played by Alice and Bob.", None, id="just an adjective"),
+    ],
+)
+def test_interactive(statement, reason):
+    assert interactive(replace(WHOLE, statement=statement)) == reason
+
+
+def test_no_reference_is_a_policy_only_where_the_source_publishes_none():
+    unpublished = replace(WHOLE, solutions=None)
+    assert no_reference(unpublished) is None
+    assert no_reference(unpublished, keep_unpublished=False) == "no_reference"
+    assert no_reference(replace(WHOLE, solutions=())) == "no_reference"
+    assert no_reference(replace(WHOLE, solutions=(" ",))) == "no_reference"
+
+
+def test_wrong_language():
+    cpp = "#include <cstdio>\nint main() {}"
+    assert wrong_language(replace(WHOLE, solutions=(cpp,))) == "wrong_language"
+    assert wrong_language(replace(WHOLE, solutions=(cpp, "print(1)"))) is None
+    assert wrong_language(replace(WHOLE, solutions=None)) is None

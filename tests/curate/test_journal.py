@@ -1,0 +1,33 @@
+from curate.journal import Journal
+
+
+def test_records_are_there_when_the_journal_is_opened_again(tmp_path):
+    with Journal(tmp_path / "j") as journal:
+        journal.add("a", {"n": 1})
+    with Journal(tmp_path / "j") as journal:
+        assert "a" in journal
+        assert journal["a"] == {"n": 1}
+        assert "b" not in journal
+
+
+def test_a_record_is_readable_before_the_journal_is_closed(tmp_path):
+    with Journal(tmp_path / "j") as journal:
+        journal.add("a", 1)
+        assert (tmp_path / "j").read_bytes().endswith(b"\n")
+
+
+def test_a_journal_torn_at_any_byte_keeps_its_whole_lines_and_goes_on(tmp_path):
+    with Journal(tmp_path / "whole") as journal:
+        journal.add("a", [1, 2])
+        journal.add("b", "ü")
+    whole = (tmp_path / "whole").read_bytes()
+    first = whole.index(b"\n") + 1
+    for end in range(len(whole)):
+        path = tmp_path / f"torn-{end}"
+        path.write_bytes(whole[:end])
+        with Journal(path) as journal:
+            assert ("a" in journal) == (end >= first)
+            assert "b" not in journal
+            journal.add("c", 3)
+        with Journal(path) as journal:
+            assert journal["c"] == 3

@@ -1,0 +1,67 @@
+import pytest
+
+from curate.parsing import Unparsable, json_text, json_value, lines, python_value, short
+
+
+def test_a_python_literal_is_read_without_executing_it():
+    assert python_value("{'a': (1, None), 'b': True}", "info") == {"a": (1, None), "b": True}
+    with pytest.raises(Unparsable):
+        python_value("__import__('os').getcwd()", "info")
+
+
+def test_json_is_tried_before_python_literals():
+    assert python_value('{"a": true, "b": null}', "info") == {"a": True, "b": None}
+    assert python_value('"\\ud83d\\ude00"', "info") == "\U0001f600"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("[" * 100_000, id="open brackets"),
+        pytest.param("[" * 100_000 + "]" * 100_000, id="nested lists"),
+        pytest.param("-" * 1_000_000 + "1", id="signs"),
+        pytest.param("not " * 100_000 + "1", id="nots"),
+        pytest.param("1" + "+1" * 100_000, id="a long sum"),
+        pytest.param("{1: " * 90 + "1" + "}" * 80, id="unbalanced"),
+        pytest.param("'\\ud800", id="torn escape"),
+        pytest.param("\x00", id="a null byte"),
+        pytest.param("", id="nothing"),
+        pytest.param(None, id="null"),
+        pytest.param("9" * 300_000, id="more digits than anybody needs"),
+    ],
+)
+def test_hostile_text_is_unparsable_and_nothing_worse(text):
+    with pytest.raises(Unparsable):
+        python_value(text, "info")
+
+
+def test_integers_beyond_4300_digits_are_read_and_written():
+    digits = "7" * 10_000
+    assert json_text(json_value(f"[{digits}]", "input"), "input") == f"[{digits}]"
+    assert json_text(python_value(f"({digits},)", "input"), "input") == f"[{digits}]"
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        pytest.param({1: "a"}, id="integer key"),
+        pytest.param({1, 2}, id="set"),
+        pytest.param([b"a"], id="bytes"),
+    ],
+)
+def test_a_value_that_json_would_change_has_no_json_form(value):
+    with pytest.raises(Unparsable):
+        json_text(value, "input")
+
+
+def test_input_is_text_or_a_list_of_lines():
+    assert lines("1\n2\n", "input") == "1\n2\n"
+    assert lines(["1", "2", ""], "input") == "1\n2\n"
+    with pytest.raises(Unparsable):
+        lines([["1"], ["2"]], "input")
+
+
+def test_an_error_is_quoted_on_one_bounded_line_that_can_be_stored():
+    assert short("a\n  b") == "a b"
+    assert len(short("x" * 10_000)) <= 120
+    short("\ud800").encode()

@@ -1,0 +1,65 @@
+import pytest
+
+from curate.problem import Problem
+from curate.similar import difference
+from sandbox import Case, Suite
+
+
+def problem(title="", tests=(), entry_point=None):
+    suite = Suite([Case(i, o) for i, o in tests], entry_point=entry_point)
+    return Problem("taco/0", "taco", "", suite, solutions=None, licence="", title=title)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        pytest.param("Find X-Sum I", "Find X-Sum Ii", id="one and two"),
+        pytest.param("Two Sum", "two-sum-ii", id="unnumbered and two"),
+        pytest.param("1172_c2_pictures_hard_version_13029", "1172_C1. Pictures (easy version)", id="hard and easy"),
+    ],
+)
+def test_parts_of_a_series_are_different_problems(one, other):
+    assert difference(problem(one), problem(other))
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        pytest.param("Two Sum II", "two-sum-ii", id="the same part"),
+        pytest.param("150_A. Win or Freeze", "151_c_win_or_freeze_133", id="two divisions"),
+        pytest.param("", "Two Sum II", id="no title"),
+        pytest.param("4184", "Two Sum II", id="a number for a title"),
+    ],
+)
+def test_other_titles_tell_nothing(one, other):
+    assert difference(problem(one), problem(other)) is None
+
+
+def test_functions_of_other_names_are_different_problems():
+    assert difference(problem(entry_point="mergesort"), problem(entry_point="quicksort"))
+    assert difference(problem(entry_point="sort"), problem(entry_point="sort")) is None
+    assert difference(problem(entry_point="sort"), problem()) is None
+
+
+def test_another_answer_to_the_same_input_is_a_different_problem():
+    assert difference(problem(tests=[("1 2\n", "3\n")]), problem(tests=[("1 2", "2")]))
+    assert difference(
+        problem(tests=[("[1, 2]", "3")], entry_point="f"), problem(tests=[("[1,2]", "2")], entry_point="f")
+    )
+
+
+@pytest.mark.parametrize(
+    "tests",
+    [
+        pytest.param([("1 2\n", "0.5\n")], id="the same"),
+        pytest.param([("1 2", "0.50000000")], id="more digits"),
+        pytest.param([("3 4", "7")], id="no input in common"),
+        pytest.param([], id="no tests"),
+    ],
+)
+def test_tests_that_do_not_contradict_tell_nothing(tests):
+    assert difference(problem(tests=[("1 2\n", "0.5\n")]), problem(tests=tests)) is None
+
+
+def test_the_case_of_an_answer_tells_nothing():
+    assert difference(problem(tests=[("1", "YES")]), problem(tests=[("1", "Yes\n")])) is None

@@ -1,0 +1,88 @@
+import json
+
+import pyarrow as pa
+import pytest
+from native import taco_row, write_jsonl, write_parquet
+
+from curate.errors import CurateError
+from curate.tables import locate, read_rows
+
+
+def values(location, column="a"):
+    return [row[column] for row in read_rows(locate(str(location)), [column], [])]
+
+
+def test_files_of_a_folder_are_read_in_natural_order(tmp_path):
+    for n in (10, 2, 1):
+        write_jsonl(tmp_path / f"test{n}.jsonl", [{"a": n}])
+    write_jsonl(tmp_path / "test.jsonl", [{"a": 0}])
+    assert values(tmp_path) == [0, 1, 2, 10]
+
+
+def test_the_training_split_is_read_where_there_is_one(tmp_path):
+    write_parquet(tmp_path / "train-00000-of-00001.parquet", [{"a": 1}])
+    write_parquet(tmp_path / "test-00000-of-00001.parquet", [{"a": 2}])
+    write_parquet(tmp_path / "other" / "train" / "data-0.parquet", [{"a": 3}])
+    write_parquet(tmp_path / ".cache" / "train.parquet", [{"a": 4}])
+    assert sorted(values(tmp_path)) == [1, 3]
+
+
+def test_json_lists_and_arrow_files_are_read(tmp_path):
+    (tmp_path / "a.json").write_text(json.dumps([{"a": 1}, {"a": 2}]))
+    assert values(tmp_path / "a.json") == [1, 2]
+    table = pa.table({"a": [1, 2]})
+    with pa.OSFile(str(tmp_path / "a.arrow"), "wb") as sink, pa.ipc.new_stream(sink, table.schema) as stream:
+        stream.write_table(table)
+    assert values(tmp_path / "a.arrow") == [1, 2]
+
+
+def test_a_missing_optional_column_is_null(tmp_path):
+    write_parquet(tmp_path / "a.parquet", [{"a": 1}])
+    assert list(read_rows(locate(str(tmp_path)), ["a"], ["b"])) == [{"a": 1, "b": None}]
+
+
+def test_a_missing_path_is_named(tmp_path):
+    with pytest.raises(CurateError, match="nowhere"):
+        locate(str(tmp_path / "nowhere"))
+
+
+def test_a_folder_without_data_is_named(tmp_path):
+    with pytest.raises(CurateError, match=r"\.parquet"):
+        locate(str(tmp_path))
+
+
+def test_a_hub_that_cannot_be_reached_is_an_error_that_says_what_to_do(monkeypatch):
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    with pytest.raises(CurateError, match="give the folder of a copy"):
+        locate("nobody/no-such-data-set-here")
+
+
+def test_a_missing_column_is_named_beside_those_that_are_there(tmp_path):
+    write_parquet(tmp_path / "a.parquet", [{"b": 1}])
+    with pytest.raises(CurateError, match="no column a .it has b"):
+        values(tmp_path)
+
+
+def test_a_truncated_parquet_file_is_an_error_that_names_it(tmp_path):
+    path = write_parquet(tmp_path / "a.parquet", [taco_row("s")])
+    whole = path.read_bytes()
+    for end in (0, 3, len(whole) // 2, len(whole) - 1):
+        path.write_bytes(whole[:end])
+        with pytest.raises(CurateError, match="a.parquet"):
+            values(path, "question")
+
+
+def test_a_parquet_file_damaged_inside_is_an_error_that_names_it(tmp_path):
+    path = write_parquet(tmp_path / "a.parquet", [taco_row("s" * 1000 + str(n)) for n in range(100)])
+    whole = bytearray(path.read_bytes())
+    whole[4 : len(whole) // 2] = b"\xff" * (len(whole) // 2 - 4)
+    path.write_bytes(whole)
+    with pytest.raises(CurateError, match="a.parquet"):
+        values(path, "question")
+
+
+@pytest.mark.parametrize("text", ["[1]\n", "PAR1\x00\x01", "{"], ids=["list", "binary", "torn"])
+def test_a_file_that_is_no_jsonl_is_an_error(tmp_path, text):
+    (tmp_path / "a.jsonl").write_text(text)
+    with pytest.raises(CurateError, match="line 1"):
+        values(tmp_path / "a.jsonl")
