@@ -177,5 +177,6 @@ def _judged(attempts: Iterator[_Attempt], sandbox: Sandbox) -> Iterator[tuple[_A
             log.warning("the sandbox failed, trying again: %s", error)
             waiting.extend(running.values())
             running.clear()
-        if not waiting and not running:
-            return
+        else:
+            if not waiting:  # a last one may have failed after all others were handed out
+                return

@@ -1,0 +1,186 @@
+import json
+from pathlib import Path
+
+import datasets
+import pyarrow.parquet as pq
+import pytest
+import sample
+from native import SUM, taco_row, words, write_jsonl, write_parquet
+
+from curate.errors import CurateError
+from curate.pipeline import Options, build, source_names, survey
+from curate.problem import from_row
+from sandbox import Program, Sandbox
+
+
+@pytest.fixture(scope="module")
+def raw(tmp_path_factory):
+    return sample.write(tmp_path_factory.mktemp("raw"))
+
+
+@pytest.fixture(scope="module")
+def built(raw, tmp_path_factory):
+    out = tmp_path_factory.mktemp("built") / "out"
+    return out, build(raw, out, Options(), workers=2)
+
+
+def outcomes(out):
+    rejected = {row["id"]: row["reason"] for row in pq.read_table(out / "rejected").to_pylist()}
+    return rejected | {row["id"]: "kept" for row in pq.read_table(out / "data").to_pylist()}
+
+
+def test_every_row_is_kept_or_rejected_with_its_reason(built):
+    out, _ = built
+    assert outcomes(out) == sample.OUTCOMES
+
+
+def test_kept_rows_hold_what_was_verified(built):
+    out, _ = built
+    rows = {row["id"]: from_row(row) for row in pq.read_table(out / "data").to_pylist()}
+    assert list(rows) == sorted(rows)
+    assert rows["taco/1"].verified
+    assert rows["taco/1"].reference == SUM + "\n"
+    assert rows["taco/1"].n_tries == 2
+    assert rows["taco/2"].tests.cases[1].expected == "2"
+    assert rows["taco/2"].wrapping.value == "removed"
+    assert not rows["livecodebench/1"].verified
+
+
+def test_rejections_say_where_and_what(built):
+    out, _ = built
+    rejected = {row["id"]: row for row in pq.read_table(out / "rejected").to_pylist()}
+    assert rejected["taco/6"]["stage"] == "filter"
+    assert rejected["taco/6"]["detail"].startswith("3 distinct tests of 6")
+    assert rejected["taco/10"]["stage"] == "verify"
+    assert rejected["taco/10"]["detail"] == "runtime_error 1, wrong_answer 1; 2 of 2 solutions tried"
+    assert rejected["synthetic1/a"]["detail"].startswith("cluster=taco/1 kept=taco/1 jaccard=0.9")
+
+
+def test_the_folder_opens_with_datasets(built, tmp_path):
+    out, manifest = built
+    kept = datasets.load_dataset(str(out), split="train", cache_dir=str(tmp_path))
+    rejected = datasets.load_dataset(str(out), "rejected", split="train", cache_dir=str(tmp_path))
+    counts = manifest["counts"].values()
+    assert len(kept) == sum(count["kept"] for count in counts)
+    assert len(kept) + len(rejected) == sum(count["read"] for count in counts)
+
+
+def test_the_manifest_counts_by_source_stage_and_reason(built):
+    out, manifest = built
+    assert json.loads((out / "manifest.json").read_text()) == manifest
+    assert manifest["counts"]["synthetic1"] == {
+        "read": 3,
+        "rejected": {"parse": {"not_code": 1}, "dedup": {"duplicate_near": 1}},
+        "kept": 1,
+        "verified": 1,
+    }
+    (file,) = manifest["plan"]["inputs"]["taco"]
+    assert len(file["sha256"]) == 64
+    assert manifest["versions"]["datasketch"].startswith("2.")
+
+
+def test_the_card_is_rendered_from_the_run(built):
+    out, manifest = built
+    card = (out / "README.md").read_text()
+    assert manifest["content_hash"] in card
+    assert "| synthetic1 | 3 | 2 | 1 | 1 |" in card
+    assert "| taco | verify | reference_fails | 1 |" in card
+    assert manifest["plan"]["inputs"]["taco"][0]["sha256"] in card
+
+
+def test_nothing_is_left_beside_the_dataset(built):
+    out, _ = built
+    assert sorted(path.name for path in out.iterdir()) == ["README.md", "data", "manifest.json", "rejected"]
+
+
+def test_the_same_inputs_and_seed_give_the_same_hash_whatever_the_workers_and_the_folder(built, raw, tmp_path):
+    _, manifest = built
+    moved = [(name, str(Path(location).rename(tmp_path / f"moved-{name}"))) for name, location in raw]
+    try:
+        again = build(moved, tmp_path / "out", Options(), workers=1)
+    finally:
+        for (_, old), (_, new) in zip(raw, moved, strict=True):
+            Path(new).rename(old)
+    assert again["content_hash"] == manifest["content_hash"]
+
+
+def test_a_finished_build_is_recognised_and_not_repeated(built, raw):
+    out, manifest = built
+    stages = []
+    assert build(raw, out, Options(), report=lambda stage, done, total: stages.append(stage)) == manifest
+    assert stages == []
+
+
+def test_other_options_do_not_replace_a_dataset_silently(built, raw, tmp_path):
+    out, _ = built
+    with pytest.raises(CurateError, match="--overwrite"):
+        build(raw, out, Options(min_tests=6))
+
+
+def test_overwriting_replaces_the_dataset(raw, tmp_path):
+    build(raw[2:], tmp_path, Options())
+    manifest = build(raw[2:], tmp_path, Options(no_reference="drop"), overwrite=True)
+    assert outcomes(tmp_path)["livecodebench/1"] == "no_reference"
+    assert manifest["counts"]["livecodebench"]["kept"] == 0
+
+
+def test_a_survey_counts_and_writes_nothing(raw, built):
+    _, manifest = built
+    counts = survey(raw, Options(), report=lambda stage, done, total: None)
+    for name, count in counts.items():
+        expected = manifest["counts"][name]["rejected"]
+        assert count["rejected"] == {stage: expected[stage] for stage in ("parse", "filter") if stage in expected}
+
+
+def test_a_limit_counts_problems_of_each_source(raw, tmp_path):
+    counts = survey(raw, Options(limit=2), report=lambda stage, done, total: None)
+    assert [count["read"] for count in counts.values()] == [2, 2, 2]
+
+
+def test_the_order_of_the_sources_decides_between_equal_duplicates(raw, tmp_path):
+    rows = [("synthetic1", dict(raw)["synthetic1"]), ("taco", dict(raw)["taco"])]
+    build(rows, tmp_path, Options())
+    assert outcomes(tmp_path)["synthetic1/a"] == "kept"
+    assert outcomes(tmp_path)["taco/1"] == "duplicate_near"
+
+
+def test_text_that_is_not_unicode_is_a_rejection(tmp_path):
+    row = {"question": words(0) + " \ud800", "solutions": [SUM], "input_output": {"inputs": [], "outputs": []}}
+    location = write_jsonl(tmp_path / "a.jsonl", [row])
+    build([("taco", str(location))], tmp_path / "out", Options())
+    assert outcomes(tmp_path / "out") == {"taco/0": "unparsable"}
+
+
+def test_a_repeated_id_is_a_rejection(raw, tmp_path):
+    lines = Path(dict(raw)["livecodebench"], "test.jsonl").read_text().splitlines()
+    (tmp_path / "raw").mkdir()
+    (tmp_path / "raw" / "test.jsonl").write_text(f"{lines[0]}\n{lines[0]}\n")
+    manifest = build([("livecodebench", str(tmp_path / "raw"))], tmp_path / "out", Options())
+    assert manifest["counts"]["livecodebench"]["rejected"] == {"parse": {"repeated_id": 1}}
+    assert manifest["counts"]["livecodebench"]["kept"] == 1
+
+
+@pytest.mark.parametrize(
+    ("locations", "message"),
+    [
+        pytest.param([("apps", ".")], "Choose one of livecodebench, synthetic1, taco", id="unknown source"),
+        pytest.param([("taco", "."), ("taco", ".")], "given twice", id="one source twice"),
+        pytest.param([("taco", "/nowhere/at/all")], "/nowhere/at/all: no such", id="missing path"),
+    ],
+)
+def test_mistakes_are_explained(locations, message, tmp_path):
+    with pytest.raises(CurateError, match=message):
+        build(locations, tmp_path / "out", Options())
+
+
+def test_every_file_of_sources_is_a_source():
+    assert source_names() == ["livecodebench", "synthetic1", "taco"]
+
+
+def test_a_reference_that_passes_only_once_is_flaky(tmp_path):
+    lucky = "import random; print(random.random())"
+    with Sandbox(workers=1, seed=7) as box:
+        tests = [(f"{n}", box.run(Program(lucky)).text) for n in range(5)]
+    location = write_parquet(tmp_path / "train.parquet", [taco_row(words(0), tests, [lucky])])
+    build([("taco", str(location))], tmp_path / "out", Options(seed=7), workers=1)
+    assert outcomes(tmp_path / "out") == {"taco/0": "flaky_reference"}

@@ -1,0 +1,98 @@
+"""On the real data beside the repository the outcome agrees with the labels, row by row."""
+
+import json
+
+import pyarrow.parquet as pq
+import pytest
+from native import DATA
+
+from curate.pipeline import Options, build
+
+SOURCES = ("taco", "synthetic1", "livecodebench")
+
+# Where we differ on purpose: (label, ours) and why.
+EXPLAINED = {
+    "taco/164": (
+        "wrong_language",
+        "image",
+        "Python 2 stands only in comments of a Python 3 program; the row has three pictures",
+    ),
+}
+
+pytestmark = pytest.mark.skipif(not DATA.is_dir(), reason="the real data are not beside this checkout")
+
+
+@pytest.fixture(scope="module")
+def labels():
+    """Labels under our ids."""
+    found = {}
+    for source in SOURCES:
+        for line in (DATA / "labels" / f"{source}.jsonl").read_text().splitlines():
+            label = json.loads(line)
+            label["key"] = f"{source}:{label['id']}"
+            found[f"taco/{label['row']}" if source == "taco" else f"{source}/{label['id']}"] = label
+    return found
+
+
+@pytest.fixture(scope="module")
+def rows(tmp_path_factory):
+    out = tmp_path_factory.mktemp("real") / "out"
+    build([(source, str(DATA / source)) for source in SOURCES], out, Options())
+    kept = {row["id"]: row for row in pq.read_table(out / "data").to_pylist()}
+    rejected = {row["id"]: row for row in pq.read_table(out / "rejected").to_pylist()}
+    return kept, rejected
+
+
+def test_every_row_is_accounted_for_once(rows, labels):
+    kept, rejected = rows
+    assert kept.keys() | rejected.keys() == labels.keys()
+    assert not kept.keys() & rejected.keys()
+
+
+def test_the_reason_is_that_of_the_label(rows, labels):
+    _, rejected = rows
+    differing = {}
+    for id, label in labels.items():
+        reason = rejected[id]["reason"] if id in rejected else "ok"
+        if reason not in (label["reason"], "duplicate_exact", "duplicate_near"):
+            differing[id] = (label["reason"], reason)
+    assert differing == {id: (label, ours) for id, (label, ours, _) in EXPLAINED.items()}
+
+
+def test_distinct_tests_are_counted_as_in_the_labels(rows, labels):
+    kept, _ = rows
+    for id, row in kept.items():
+        assert row["n_tests"] == labels[id]["n_distinct_tests"], id
+
+
+def test_of_the_rows_that_hold_one_problem_exactly_one_survives(rows, labels):
+    kept, rejected = rows
+    ours = {label["key"]: id for id, label in labels.items()}
+    for id, label in labels.items():
+        twins = [ours[key] for key in label["duplicate_of"] if labels[ours[key]]["expect"] == "keep"]
+        if id in kept:
+            assert not [twin for twin in twins if twin in kept], id
+        elif rejected[id]["reason"].startswith("duplicate"):
+            assert label["expect"] == "keep", id
+            assert twins, f"{id} was removed though no other row holds its problem"
+
+
+def test_parts_of_a_series_are_all_kept(rows, labels):
+    kept, _ = rows
+    ours = {label["key"]: id for id, label in labels.items()}
+    for id, label in labels.items():
+        alike = {ours[other["id"]] for other in label["similar"]} - {ours[key] for key in label["duplicate_of"]}
+        if label["expect"] == "keep" and not label["duplicate_of"] and alike:
+            assert id in kept, id
+
+
+def test_verified_rows_are_those_with_a_reference(rows):
+    kept, _ = rows
+    assert {row["source"] for row in kept.values() if row["verified"]} == {"taco", "synthetic1"}
+    assert {row["source"] for row in kept.values() if not row["verified"]} == {"livecodebench"}
+
+
+def test_the_reading_of_wrapped_values_was_decided_by_the_reference(rows, labels):
+    kept, _ = rows
+    removed = {id for id, row in kept.items() if row["wrapping"] == "removed"}
+    assert removed == {id for id, label in labels.items() if label.get("wrapped_outputs") and id in kept}
