@@ -11,7 +11,7 @@ import signal
 import socket
 import sys
 from collections import OrderedDict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from sandbox.cases import Case, Suite
@@ -44,6 +44,29 @@ class Configuration:
     work: str  # directory for runs where there are no namespaces
 
 
+@dataclass(frozen=True, slots=True)
+class _Order:
+    """What a zygote is asked to do, with each input in turn."""
+
+    job: Job
+    encoded: bytes
+    program: Program
+
+    def within(self, wall_seconds: float) -> "_Order":
+        if wall_seconds == self.job.wall_seconds:
+            return self
+        job = replace(self.job, wall_seconds=wall_seconds)
+        return _Order(job, job.to_bytes(), self.program)
+
+
+@dataclass(frozen=True, slots=True)
+class _Compiled:
+    """Descriptors of a program's text and of what the compiler made of it."""
+
+    source: int
+    artifact: int
+
+
 class Worker:
     """ends: events upon which a run in progress is given up, descriptor -> poll mask.
 
@@ -54,7 +77,7 @@ class Worker:
         self._configuration = configuration
         self._ends = ends
         self._zygotes: dict[bool, Zygote] = {}  # with numpy, without
-        self._artifacts: OrderedDict[Program, int | RunResult] = OrderedDict()
+        self._compiled: OrderedDict[Program, _Compiled | RunResult] = OrderedDict()
         self._namespaces = True
         self._cgroup: cgroups.Cgroup | None = None
         self._no_cgroup = self._no_namespaces = ""
@@ -101,131 +124,106 @@ class Worker:
         }
 
     def judge(self, program: Program, suite: Suite, *, run_all: bool) -> Judgement:
+        """Raises ExecutionLost, and as judge.judge does."""
+        op = "run" if suite.entry_point is None else "call"
+        order = self._order(op, program, suite.limits, suite.entry_point or "")
+
         def run_case(case: Case, wall_seconds: float) -> RunResult:
             data = case.input.encode("utf-8", "surrogatepass")
-            return self.run(program, data, suite.limits, wall_seconds, suite.entry_point)
+            return self._run(order.within(wall_seconds), data)
 
         return judge(suite, run_case, run_all=run_all)
 
-    def run(
-        self,
-        program: Program,
-        stdin: bytes,
-        limits: Limits,
-        wall_seconds: float | None = None,
-        entry_point: str | None = None,
-    ) -> RunResult:
+    def run(self, program: Program, stdin: bytes, limits: Limits) -> RunResult:
         """Run a program once. Raises ExecutionLost if the sandbox fails at it time and again."""
-        artifact = self._compile(program)
-        if isinstance(artifact, RunResult):
-            return artifact
-        op = "run" if entry_point is None else "call"
-        return self._execute(program, op, artifact, stdin, limits, wall_seconds, entry_point or "")
+        return self._run(self._order("run", program, limits, ""), stdin)
 
-    def _compile(self, program: Program) -> int | RunResult:
-        """Descriptor of the compiled program, or why there is none; kept for the next case."""
-        known = self._artifacts.get(program)
-        if known is not None:
-            self._artifacts.move_to_end(program)
-            return known
-        source = program.source.encode("utf-8", "surrogatepass")
-        plain = _memfd(len(source).to_bytes(8, "little") + source)
-        result = self._execute(program, "compile", plain, b"", _COMPILE_LIMITS, None, "")
-        os.close(plain)
-        compiled: int | RunResult
-        if result.outcome is Outcome.EXITED and result.exit_code == 0 and result.returned:
-            compiled = _memfd(len(source).to_bytes(8, "little") + source + result.returned)
-        else:
-            compiled = RunResult(
-                Outcome.NOT_COMPILED,
-                result.exit_code,
-                b"",
-                result.stderr or f"the compiler ended: {result.outcome.value}".encode(),
-                result.cpu_seconds,
-                result.wall_seconds,
-                result.memory_mb,
-            )
-        self._artifacts[program] = compiled
-        if len(self._artifacts) > _COMPILED:
-            _, oldest = self._artifacts.popitem(last=False)
-            if isinstance(oldest, int):
-                os.close(oldest)
-        return compiled
-
-    def _execute(
-        self,
-        program: Program,
-        op: str,
-        artifact: int,
-        stdin: bytes,
-        limits: Limits,
-        wall_seconds: float | None,
-        entry_point: str,
-    ) -> RunResult:
-        wall_seconds = wall_seconds or limits.wall_seconds
+    def _order(self, op: str, program: Program, limits: Limits, entry_point: str) -> "_Order":
         job = Job(
             op=op,
             language=program.language,
             entry_point=entry_point,
             seed=self._configuration.seed,
-            wall_seconds=wall_seconds,
-            cpu_seconds=limits.cpu_seconds or wall_seconds,
+            wall_seconds=limits.wall_seconds,
+            cpu_seconds=limits.cpu_seconds or limits.wall_seconds,
             memory_mb=limits.memory_mb,
             processes=limits.processes,
             output_bytes=limits.output_kb * 1024,
             disk_mb=limits.disk_mb,
         )
+        return _Order(job, job.to_bytes(), program)
+
+    def _run(self, order: "_Order", stdin: bytes) -> RunResult:
+        compiled = self._compile(order.program)
+        return compiled if isinstance(compiled, RunResult) else self._execute(order, compiled, stdin)
+
+    def _compile(self, program: Program) -> "_Compiled | RunResult":
+        """The compiled program, or why there is none; kept for the next case."""
+        known = self._compiled.get(program)
+        if known is not None:
+            self._compiled.move_to_end(program)
+            return known
+        source = _memfd(program.source.encode("utf-8", "surrogatepass"))
+        result = self._execute(self._order("compile", program, _COMPILE_LIMITS, ""), _Compiled(source, source), b"")
+        compiled: _Compiled | RunResult
+        if result.outcome is Outcome.EXITED and result.exit_code == 0 and result.returned:
+            compiled = _Compiled(source, _memfd(result.returned))
+        else:
+            os.close(source)
+            words = result.stderr or f"the compiler ended: {result.outcome.value}".encode()
+            compiled = replace(result, outcome=Outcome.NOT_COMPILED, stdout=b"", stderr=words, returned=None)
+        self._compiled[program] = compiled
+        if len(self._compiled) > _COMPILED:
+            _, oldest = self._compiled.popitem(last=False)
+            if isinstance(oldest, _Compiled):
+                os.close(oldest.source)
+                os.close(oldest.artifact)
+        return compiled
+
+    def _execute(self, order: "_Order", compiled: "_Compiled", stdin: bytes) -> RunResult:
         reason = ""
         for _ in range(_ATTEMPTS):
-            files = [
-                artifact,
-                _memfd(stdin),
-                _memfd(b""),
-                _memfd(b""),
-                *([_memfd(b"")] if op != "run" else []),
-            ]
+            fresh = [_memfd(stdin), _memfd(), _memfd()] + ([_memfd()] if order.job.op != "run" else [])
             try:
-                result = self._attempt(job, files, with_numpy="numpy" in program.source and op != "compile")
+                result = self._attempt(order, [compiled.source, compiled.artifact, *fresh])
             finally:
-                for descriptor in files[1:]:
+                for descriptor in fresh:
                     os.close(descriptor)
             if isinstance(result, RunResult):
                 return result
             reason = result
         raise ExecutionLost(f"a run was lost {_ATTEMPTS} times: {reason}")
 
-    def _attempt(self, job: Job, files: list[int], *, with_numpy: bool) -> RunResult | str:
+    def _attempt(self, order: "_Order", files: list[int]) -> RunResult | str:
         """One attempt at a run; a string says why nothing is known about it."""
+        job = order.job
+        with_numpy = job.op != "compile" and "numpy" in order.program.source
+        zygote = self._zygote(with_numpy=with_numpy)
         try:
-            zygote = self._zygote(with_numpy=with_numpy)
             if self._cgroup is not None:
                 self._cgroup.begin(job.memory_mb, job.processes)
-            answer = zygote.run(job.to_bytes(), files, _PATIENCE * job.wall_seconds + 30)
+            answer = zygote.run(order.encoded, files, _PATIENCE * job.wall_seconds + 30)
         except ZygoteLost as error:
             self._zygotes.pop(with_numpy).close()
             return f"the zygote was lost: {error}"
         peak_mb, out_of_memory = self._cgroup.end() if self._cgroup is not None else (None, False)
-        if out_of_memory or answer["ended_by"] == "memory":
-            outcome = Outcome.OUT_OF_MEMORY
-        elif "lost" in answer:
+        out_of_memory = out_of_memory or answer["ended_by"] == "memory"
+        if "lost" in answer and not out_of_memory:
             return str(answer["lost"])
-        elif answer["ended_by"] == "starved":
+        if answer["ended_by"] == "starved":
             return "the machine gave the program hardly any processor time"
-        else:
-            outcome = Outcome.EXITED
-        stdout, stderr = (_read(descriptor) for descriptor in files[2:4])
+        stdout, stderr = _read(files[3]), _read(files[4])
         exit_code = os.waitstatus_to_exitcode(answer["status"])
-        if outcome is Outcome.EXITED:
-            outcome = _outcome(job, answer, exit_code, max(len(stdout), len(stderr)), stderr)
+        longest = max(len(stdout), len(stderr))
         return RunResult(
-            outcome,
+            Outcome.OUT_OF_MEMORY if out_of_memory else _outcome(job, answer, exit_code, longest, stderr),
             exit_code,
             stdout,
             stderr,
             answer["cpu_seconds"],
             answer["wall_seconds"],
             answer["max_resident_mb"] if peak_mb is None else peak_mb,
-            _read(files[4]) if len(files) > 4 else None,
+            _read(files[5]) if len(files) > 5 else None,
         )
 
     def _zygote(self, *, with_numpy: bool) -> Zygote:
@@ -275,7 +273,7 @@ def _died_of_memory(stderr: bytes) -> bool:
     return words.endswith(b"MemoryError")
 
 
-def _memfd(data: bytes) -> int:
+def _memfd(data: bytes = b"") -> int:
     descriptor = os.memfd_create("run")
     written = 0
     while written < len(data):

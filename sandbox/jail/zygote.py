@@ -8,20 +8,20 @@ import gc
 import json
 import mmap
 import os
+import random
 import resource
 import select
-import shutil
 import signal
 import site
 import socket
 import sys
 import time
-from collections.abc import Iterator
 from importlib import import_module
 from typing import Any
 
-from sandbox.jail import linux, rootfs, seccomp
+from sandbox.jail import linux, rootfs, seccomp, tree
 from sandbox.jail.child import WORK, House, Job, become
+from sandbox.jail.place import Place
 
 # Loaded before the first fork, so that programs need not: what half of all solutions import, and what printing
 # a traceback needs.
@@ -32,6 +32,7 @@ WARM = (
 ).split()
 NUMPY = "numpy numpy.linalg".split()
 LANGUAGES = ["python"]
+_NOT_READY = bytes(mmap.PAGESIZE)
 _OURS: dict[str, object] = {}  # our own modules, alive but out of sight of programs
 
 _POLL_SECONDS = 0.05  # between looks at the memory of a tree that no cgroup bounds
@@ -44,12 +45,12 @@ def main(configuration: str) -> None:
     channel = socket.socket(fileno=3)
     layers: dict[str, str] = {}
     try:
-        house = _settle(config, layers)
+        run = _settle(config, layers)
     except Exception as error:
         channel.send(json.dumps({"unavailable": f"{type(error).__name__}: {error}"}).encode())
         return
     channel.send(json.dumps({"layers": layers}).encode())
-    _serve(channel, house)
+    _serve(channel, run)
 
 
 def _filter_calls(*, memfds: bool, required: bool) -> str:
@@ -62,7 +63,7 @@ def _filter_calls(*, memfds: bool, required: bool) -> str:
     return "deny list of system calls"
 
 
-def _settle(config: dict[str, Any], layers: dict[str, str]) -> House:
+def _settle(config: dict[str, Any], layers: dict[str, str]) -> "_Runs":
     """Become what runs are forked from. Raises OSError, with the call that failed."""
     packages: dict[str, str] = config["packages"]
     library = sys.path[1:]  # the first one is ours, put there by the worker
@@ -97,20 +98,23 @@ def _settle(config: dict[str, Any], layers: dict[str, str]) -> House:
     linux.prctl(linux.PR_SET_PDEATHSIG, signal.SIGKILL)
     if config["namespaces"] is False and os.getppid() != config["parent"]:
         raise ProcessLookupError("the worker died while the zygote started")
+    run = _Runs(House(config["namespaces"], config["cgroup"], languages), Place(work, namespaces=config["namespaces"]))
     for name in [name for name in sys.modules if name.split(".")[0] == "sandbox"]:
         _OURS[name] = sys.modules.pop(name)  # a program's `import sandbox` finds nothing
     gc.collect()
     gc.freeze()  # so that no collection in a child writes to the pages it shares with us
-    return House(config["namespaces"], work, config["cgroup"], languages)
+    return run
 
 
-def _serve(channel: socket.socket, house: House) -> None:
-    run = _Runs(house)
+def _serve(channel: socket.socket, run: "_Runs") -> None:
+    """Do one job after the other until the worker is gone. An OSError ends the zygote; the worker makes another."""
+    last, job = b"", None
     while True:
         message, files, _, _ = socket.recv_fds(channel, 65536, 8)
         if not message:
-            return  # the worker is gone
-        job = Job.from_bytes(message)
+            return
+        if message != last or job is None:  # the cases of a suite differ in their files only
+            last, job = message, Job.from_bytes(message)
         try:
             answer = run(job, files)
         finally:
@@ -122,40 +126,40 @@ def _serve(channel: socket.socket, house: House) -> None:
 class _Runs:
     """Forks, times and reaps runs, one at a time."""
 
-    def __init__(self, house: House) -> None:
-        self.house = house
-        self.ready = mmap.mmap(-1, mmap.PAGESIZE)  # shared with the child until it becomes the program
-        self.own_pid_namespace = os.open("/proc/self/ns/pid", os.O_RDONLY) if house.namespaces else -1
+    def __init__(self, house: House, place: Place) -> None:
+        self._house = house
+        self._place = place
+        self._ready = mmap.mmap(-1, mmap.PAGESIZE)  # shared with the child until it becomes the program
+        self._tree = tree.of_namespace if house.namespaces else tree.of_descendants
 
     def __call__(self, job: Job, files: list[int]) -> dict[str, Any]:
-        self.ready[:] = bytes(mmap.PAGESIZE)
+        self._ready[:] = _NOT_READY
+        source, *others = files
+        random.seed(job.seed)  # or the children of one zygote would share its random state
+        if "numpy" in sys.modules:
+            sys.modules["numpy"].random.seed(job.seed)
         started = time.monotonic()
-        init = self._start_init()
-        pid = linux.fork()
-        if pid == 0:
-            become(job, files, self.house, self.ready)
-        if init:
-            linux.setns(self.own_pid_namespace, linux.CLONE_NEWPID)
+        try:
+            init = self._place.enter(job, source)
+            pid = linux.fork()
+            if pid == 0:
+                become(job, others, self._house, self._ready)
+        finally:
+            self._place.leave()
         ended_by = self._wait(pid, job, started)
         wall_seconds = time.monotonic() - started
-        status, usage = self._reap(pid, init)
+        status, cpu_seconds, resident_mb = self._reap(pid, init)
         answer = {
             "status": status,
             "ended_by": ended_by,
-            "cpu_seconds": usage[0],
+            "cpu_seconds": cpu_seconds,
             "wall_seconds": wall_seconds,
-            "max_resident_mb": usage[1],
+            "max_resident_mb": resident_mb,
         }
-        if not self.ready[0]:
-            message = self.ready[1:].split(b"\0")[0].decode("utf-8", "replace")
+        if not self._ready[0]:
+            message = self._ready[1:].split(b"\0")[0].decode("utf-8", "replace")
             answer["lost"] = message or f"the child ended with wait status {status} before the program began"
         return answer
-
-    def _start_init(self) -> int:
-        if not self.house.namespaces:
-            return 0
-        linux.unshare(linux.CLONE_NEWPID)
-        return linux.clone_stub()
 
     def _wait(self, pid: int, job: Job, started: float) -> str:
         """Wait until the program ends or must be ended; says why it must: "", time, memory or starved."""
@@ -166,17 +170,17 @@ class _Runs:
             deadline = started + job.wall_seconds
             while True:
                 left = deadline - time.monotonic()
-                if not self.house.memory_by_cgroup:
+                if not self._house.memory_by_cgroup:
                     left = min(left, _POLL_SECONDS)
                 if poll.poll(max(0.0, left) * 1000 + 1):
                     return ""
                 now = time.monotonic()
-                if not self.house.memory_by_cgroup and self._resident_mb() > job.memory_mb:
+                if not self._house.memory_by_cgroup and tree.resident_mb(self._tree()) > job.memory_mb:
                     return "memory"
                 if now < deadline:
                     continue
                 # Too slow, or only too rarely on a processor? Time spent waiting for one does not count.
-                cpu_seconds, waited_seconds = self._tree_seconds()
+                cpu_seconds, waited_seconds = tree.seconds(self._tree())
                 if cpu_seconds >= job.cpu_seconds or now - started - waited_seconds >= job.wall_seconds:
                     return "time"
                 if now - started > _PATIENCE * job.wall_seconds:
@@ -185,112 +189,18 @@ class _Runs:
         finally:
             os.close(descriptor)
 
-    def _tree(self) -> Iterator[str]:
-        """/proc entries of the processes of the run: all but our own, or without namespaces our descendants."""
-        if self.house.namespaces:
-            yield from (f"/proc/{name}" for name in os.listdir("/proc") if name.isdigit() and name != "1")
-        else:
-            yield from (f"/proc/{pid}" for pid in _descendants())
-
-    def _tree_seconds(self) -> tuple[float, float]:
-        """CPU seconds of the run so far, and the longest that one of its threads waited for a processor."""
-        used = 0
-        longest_wait = 0
-        for process in self._tree():
-            try:
-                for thread in os.listdir(f"{process}/task"):
-                    with open(f"{process}/task/{thread}/schedstat") as file:
-                        on_cpu, waiting = file.read().split()[:2]
-                    used += int(on_cpu)
-                    longest_wait = max(longest_wait, int(waiting))
-            except (OSError, ValueError):
-                continue  # it ended meanwhile, or this kernel does not say
-        return used / 1e9, longest_wait / 1e9
-
-    def _resident_mb(self) -> float:
-        pages = 0
-        for process in self._tree():
-            try:
-                with open(f"{process}/statm") as file:
-                    fields = file.read().split()
-                pages += int(fields[1]) - int(fields[2])
-            except (OSError, ValueError, IndexError):
-                continue
-        return pages * mmap.PAGESIZE / 2**20
-
-    def _reap(self, pid: int, init: int) -> tuple[int, tuple[float, float]]:
-        """Kill what is left of the run and collect it: wait status, (cpu seconds, peak resident MB)."""
+    def _reap(self, pid: int, init: int) -> tuple[int, float, float]:
+        """Kill what is left of the run and collect it: wait status, CPU seconds, peak resident MB."""
         if init:
             os.kill(init, signal.SIGKILL)  # and with it everything in its pid namespace
         else:
-            _kill_descendants(pid)
+            tree.kill_descendants(keep=pid)
         _, status, own = os.wait4(pid, 0)
         cpu_seconds = own.ru_utime + own.ru_stime
         if init:
             _, _, orphans = os.wait4(init, 0)  # returns when the last process of the run is gone
             cpu_seconds += orphans.ru_utime + orphans.ru_stime
         else:
-            _reap_orphans()
-            _empty(self.house.work)
-        return status, (cpu_seconds, own.ru_maxrss / 1024)
-
-
-def _descendants() -> list[int]:
-    children: dict[int, list[int]] = {}
-    for name in os.listdir("/proc"):
-        if name.isdigit():
-            try:
-                with open(f"/proc/{name}/stat", "rb") as file:
-                    parent = int(file.read().rsplit(b")", 1)[1].split()[1])
-            except (OSError, IndexError):
-                continue
-            children.setdefault(parent, []).append(int(name))
-    found: list[int] = []
-    wanted = [os.getpid()]
-    while wanted:
-        below = children.get(wanted.pop(), [])
-        found += below
-        wanted += below
-    return found
-
-
-def _kill_descendants(keep_zombie: int) -> None:
-    """Without a pid namespace: kill until only zombies are left. We are the subreaper: nobody can get away."""
-    while True:
-        alive = [pid for pid in _descendants() if not _is_zombie(pid)]
-        if not alive:
-            return
-        for pid in alive:
-            try:
-                os.kill(pid, signal.SIGKILL)
-            except ProcessLookupError:
-                continue
-        _reap_orphans(keep_zombie)
-        time.sleep(0.001)
-
-
-def _is_zombie(pid: int) -> bool:
-    try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            return file.read().rsplit(b")", 1)[1].split()[0] in (b"Z", b"X")
-    except OSError:
-        return True
-
-
-def _reap_orphans(keep: int = 0) -> None:
-    while True:
-        try:
-            ended = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
-        except ChildProcessError:
-            return
-        if ended is None or ended.si_pid == keep:
-            return
-        os.waitpid(ended.si_pid, 0)
-
-
-def _empty(directory: str) -> None:
-    for entry in os.scandir(directory):
-        if entry.is_dir(follow_symlinks=False):
-            shutil.rmtree(entry.path, ignore_errors=True)
-        else:
-            os.unlink(entry.path)
+            tree.reap()
+            tree.empty(self._place.work)
+        return status, cpu_seconds, own.ru_maxrss / 1024
