@@ -9,7 +9,9 @@ again, which is cheap, and executes only what is missing. The manifest is writte
 
 import json
 import logging
+import os
 import pkgutil
+import platform
 import shutil
 import time
 from collections import Counter
@@ -45,6 +47,9 @@ log = logging.getLogger(__name__)
 Report = Callable[[str, int, int | None], None]
 Manifest = dict[str, Any]
 
+_PACKAGES = ("curate-code", "datasketch", "numpy", "pyarrow", "xxhash")
+_STAGES = ("parse", "filter", "verify", "dedup")  # of rejections, in the order in which they happen
+
 
 @dataclass(frozen=True, slots=True)
 class Options:
@@ -56,6 +61,10 @@ class Options:
     dedup: float = 0.7  # least Jaccard of word 5-grams at which two statements are nearly the same
     limit: int | None = None  # problems read of each source; None: all
     seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.no_reference not in ("keep", "drop"):
+            raise ValueError(f'no_reference must be "keep" or "drop", not {self.no_reference!r}')
 
 
 def source_names() -> list[str]:
@@ -104,15 +113,18 @@ def build(
                 if item.solutions is not None:
                     keys[item.id] = fingerprint(item, tries=options.tries, seed=options.seed)
 
-        sandbox = partial(Sandbox, workers=workers, isolation=isolation)
+        machine = partial(Sandbox, workers=workers, isolation=isolation)
         with _timed(seconds, "verify"):
-            findings = _findings(keys, spill, work, options, sandbox, report)
+            first = partial(_first_runs, spill, options, machine)
+            records = _executed("verify", keys, first, work / "findings.jsonl", report)
+            findings = {id: Finding.from_record(record) for id, record in records.items()}
         settled = partial(_settled, spill, findings)
         with _timed(seconds, "run again"):
             passed = {id: key for id, key in keys.items() if findings[id].passed is not None}
-            verdicts = _second_verdicts(passed, settled, work, options, sandbox, report)
+            second = partial(_second_runs, settled, options, machine)
+            verdicts = _executed("run again", passed, second, work / "second.jsonl", report)
         failed = [_reference_fails(spill.load(id), findings[id]) for id in keys.keys() - passed.keys()]
-        failed += [_flaky(id, verdict) for id, verdict in verdicts.items() if verdict is not Verdict.ACCEPTED]
+        failed += [_flaky(id, verdict) for id, verdict in verdicts.items() if verdict != Verdict.ACCEPTED.value]
         rejections += failed
 
         with _timed(seconds, "deduplicate"):
@@ -136,7 +148,12 @@ def build(
             "locations": {name: {"location": t.location, "revision": t.revision} for name, t in tables},
             "workers": workers,
             "isolation": isolation,
-            "versions": _versions(),
+            "versions": {name: _version(name) for name in _PACKAGES},
+            "machine": {
+                "python": platform.python_version(),
+                "system": platform.platform(),
+                "processors": os.cpu_count(),
+            },
             "seconds": seconds,
             "reference_cpu_seconds": round(sum(finding.cpu_seconds for finding in findings.values()), 3),
         }
@@ -223,47 +240,39 @@ def _plan(tables: Sequence[tuple[str, Table]], options: Options) -> dict[str, An
     return {"curate": _version("curate-code"), "inputs": inputs, "configuration": configuration}
 
 
-def _findings(
+def _executed(
+    stage: str,
     keys: dict[str, str],
-    spill: Spill,
-    work: Path,
-    options: Options,
-    sandbox: Callable[..., Sandbox],
+    execute: Callable[[list[str]], Iterator[tuple[str, Any]]],
+    journal_path: Path,
     report: Report,
-) -> dict[str, Finding]:
-    with Journal(work / "findings.jsonl") as journal:
+) -> dict[str, Any]:
+    """A record for each problem: from the journal, or else executed now and journaled as it comes."""
+    with Journal(journal_path) as journal:
         missing = [id for id, key in keys.items() if key not in journal]
         done = len(keys) - len(missing)
-        report("verify", done, len(keys))
-        if missing:
-            with sandbox(seed=options.seed) as box:
-                problems = map(spill.load, missing)
-                for problem, finding in find_references(problems, box, tries=options.tries):
-                    journal.add(keys[problem.id], finding.to_record())
-                    done += 1
-                    report("verify", done, len(keys))
-        return {id: Finding.from_record(journal[key]) for id, key in keys.items()}
+        report(stage, done, len(keys))
+        for id, record in execute(missing) if missing else ():
+            journal.add(keys[id], record)
+            done += 1
+            report(stage, done, len(keys))
+        return {id: journal[key] for id, key in keys.items()}
 
 
-def _second_verdicts(
-    keys: dict[str, str],
-    settled: Callable[[str], Problem],
-    work: Path,
-    options: Options,
-    sandbox: Callable[..., Sandbox],
-    report: Report,
-) -> dict[str, Verdict]:
-    with Journal(work / "second.jsonl") as journal:
-        missing = [id for id, key in keys.items() if key not in journal]
-        done = len(keys) - len(missing)
-        report("run again", done, len(keys))
-        if missing:
-            with sandbox(seed=options.seed + 1) as box:
-                for problem, verdict in run_again(map(settled, missing), box):
-                    journal.add(keys[problem.id], verdict.value)
-                    done += 1
-                    report("run again", done, len(keys))
-        return {id: Verdict(journal[key]) for id, key in keys.items()}
+def _first_runs(
+    spill: Spill, options: Options, machine: Callable[..., Sandbox], ids: list[str]
+) -> Iterator[tuple[str, Any]]:
+    with machine(seed=options.seed) as sandbox:
+        for problem, finding in find_references(map(spill.load, ids), sandbox, tries=options.tries):
+            yield problem.id, finding.to_record()
+
+
+def _second_runs(
+    settled: Callable[[str], Problem], options: Options, machine: Callable[..., Sandbox], ids: list[str]
+) -> Iterator[tuple[str, Any]]:
+    with machine(seed=options.seed + 1) as sandbox:
+        for problem, verdict in run_again(map(settled, ids), sandbox):
+            yield problem.id, verdict.value
 
 
 def _settled(spill: Spill, findings: dict[str, Finding], id: str) -> Problem:
@@ -278,8 +287,8 @@ def _reference_fails(problem: Problem, finding: Finding) -> Rejection:
     return Rejection(problem.id, problem.source, "verify", "reference_fails", detail + tried)
 
 
-def _flaky(id: str, verdict: Verdict) -> Rejection:
-    detail = f"accepted, then {verdict.value} with another seed"
+def _flaky(id: str, verdict: str) -> Rejection:
+    detail = f"accepted, then {verdict} with another seed"
     return Rejection(id, id.partition("/")[0], "verify", "flaky_reference", detail)
 
 
@@ -299,9 +308,6 @@ def _counts(
         counts[id.partition("/")[0]]["kept"] += 1
         counts[id.partition("/")[0]]["verified"] += id in verified
     return counts
-
-
-_STAGES = ("parse", "filter", "verify", "dedup")
 
 
 def _counted(ids: Sequence[str], stage: str, report: Report) -> Iterator[str]:
@@ -329,13 +335,6 @@ def _explained(out: Path) -> Iterator[None]:
         raise CurateError(
             f"{error}. What was verified so far is saved in {out}; the same command continues."
         ) from error
-
-
-def _versions() -> dict[str, str]:
-    import platform
-
-    packages = ("curate-code", "datasketch", "pyarrow", "numpy", "xxhash")
-    return {"python": platform.python_version()} | {name: _version(name) for name in packages}
 
 
 def _version(package: str) -> str:
