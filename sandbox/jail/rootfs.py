@@ -23,8 +23,8 @@ def _visible() -> Iterator[str]:
     yield os.path.realpath(sys.executable)
     for loader in glob("/lib*/ld-*.so*"):
         yield os.path.join(os.path.realpath(os.path.dirname(loader)), os.path.basename(loader))
-    if os.path.isdir("/usr/share/zoneinfo"):
-        yield "/usr/share/zoneinfo"
+    yield "/usr/share/zoneinfo"
+    yield "/usr/lib/locale/C.utf8"
     with open("/proc/self/maps") as maps:
         libraries = set(re.findall(r"(/\S+?\.so(?:\.\S+)?)$", maps.read(), re.MULTILINE))
     stdlib = sysconfig.get_path("stdlib") + "/"

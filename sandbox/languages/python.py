@@ -13,6 +13,7 @@ import os
 import sys
 import threading
 import types
+import weakref
 from typing import Any
 
 # LiveCodeBench puts these imports before the solution of a call problem; the datasets' solutions count on them.
@@ -50,7 +51,8 @@ def run(artifact: bytes, path: str) -> int:
         status = 0
     except BaseException as error:
         status = _report(error)
-    return _finish(status, namespace)
+    del namespace
+    return _finish(status)
 
 
 def call(artifact: bytes, path: str, entry_point: str, returned: int) -> int:
@@ -78,10 +80,11 @@ def call(artifact: bytes, path: str, entry_point: str, returned: int) -> int:
         text = dumps(plain(function(*arguments)), check_circular=False).encode()
         while text:
             text = text[os.write(returned, text) :]
-        status = 0
+        return 0  # whatever it would still do, the value is there
     except BaseException as error:
-        status = _report(error) or 1  # SystemExit(0) instead of a value is no success
-    return _finish(status, namespace)
+        return _report(error) or 1  # SystemExit(0) instead of a value is no success
+    finally:
+        _flush(getattr(sys, "stderr", None))
 
 
 def plain(value: Any) -> Any:
@@ -147,26 +150,33 @@ def _report(error: BaseException) -> int:
     return 1
 
 
-def _finish(status: int, names: dict[str, Any]) -> int:
+def _finish(status: int) -> int:
     """What `python` does after the last line, short of tearing down the interpreter, which would touch every page
-    that is shared with the zygote: wait for threads, run atexit handlers, let go of the program's objects (that
-    runs destructors and flushes files left open) and flush."""
+    that is shared with the zygote: wait for threads, run atexit handlers, flush, let go of the program's objects
+    (that runs destructors and flushes files left open) and flush what these have printed."""
     try:
         threading._shutdown()  # type: ignore[attr-defined]
     except BaseException:
         status = status or 1
     atexit._run_exitfuncs()
-    status = _flush() or status
-    for name in names.keys() - {"__builtins__"}:
-        names[name] = None
-    gc.collect()  # only what the program made: the zygote's own objects are frozen
-    return _flush() or status
+    status = _flush(getattr(sys, "stdout", None), getattr(sys, "stderr", None)) or status
+    program = weakref.ref(sys.modules.pop("__main__"))
+    sys.modules.pop("solution", None)
+    sys.stdout, sys.stderr = sys.__stdout__, sys.__stderr__
+    gc.collect()  # destructors still see the globals; the zygote's own objects are frozen and not looked at
+    remaining = program()
+    if remaining is not None:  # somebody holds on to the module
+        for name in vars(remaining).keys() - {"__builtins__"}:
+            setattr(remaining, name, None)
+        gc.collect()
+    _flush(sys.__stdout__, sys.__stderr__)
+    return status
 
 
-def _flush() -> int:
-    """Flush the standard streams, those that the program put aside too; 120 if that fails, as in `python`."""
+def _flush(*streams: Any) -> int:
+    """Flush the streams; 120, as the exit status of `python` says, if that fails."""
     status = 0
-    for stream in (sys.stdout, sys.__stdout__, sys.stderr):
+    for stream in streams:
         try:
             if stream is not None and not stream.closed:
                 stream.flush()
