@@ -41,7 +41,9 @@ def _problem(id: str, row: dict[str, Any]) -> Problem:
     public = json_value(row["public_test_cases"], "public_test_cases")
     private = private_tests(row["private_test_cases"])
     metadata = json_value(row["metadata"] or "{}", "metadata")
-    entry_point = metadata.get("func_name") if isinstance(metadata, dict) else None
+    entry_point = (metadata.get("func_name") or None) if isinstance(metadata, dict) else None
+    if entry_point is not None and not (isinstance(entry_point, str) and entry_point.isidentifier()):
+        raise Unparsable(f"func_name is no name of a function: {short(entry_point)}")
     starter_code = optional_text(row["starter_code"])
     public_cases = _cases(public, entry_point, starter_code)
     cases = public_cases + _cases(private, entry_point, starter_code)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from curate.limits import limits
-from curate.parsing import Unparsable, distinct, json_text, lines, optional_text, python_value
+from curate.parsing import Unparsable, distinct, json_text, lines, optional_text, python_value, short
 from curate.problem import Problem, Rejection
 from curate.signature import misfit
 from curate.solutions import unfence
@@ -93,14 +93,14 @@ def _without_template(prompt: str) -> tuple[str, str]:
 def _tests(encoded: list[Any], starter_code: str) -> tuple[list[Case], str | None]:
     if not all(isinstance(test, dict) and {"type", "input", "output"} <= test.keys() for test in encoded):
         raise Unparsable("a test has no type, input and output")
-    kinds = {(str(test["type"]), test.get("fn_name") or None) for test in encoded}
+    kinds = {(str(test["type"]), optional_text(test.get("fn_name"))) for test in encoded}
     if len(kinds) > 1:
         raise Unparsable("tests of several kinds or for several functions: some belong to another problem")
-    kind, entry_point = kinds.pop() if kinds else ("stdin_stdout", None)
+    kind, entry_point = kinds.pop() if kinds else ("stdin_stdout", "")
     if kind == "stdin_stdout":
         return [Case(lines(test["input"], "an input"), lines(test["output"], "an output")) for test in encoded], None
-    if kind != "function_call" or not isinstance(entry_point, str):
-        raise Unparsable(f"tests of type {kind} for function {entry_point}")
+    if kind != "function_call" or not entry_point.isidentifier():
+        raise Unparsable(f"tests of type {short(kind)} for a function {short(entry_point)}")
     cases = []
     for test in encoded:
         if not isinstance(test["input"], list | tuple):

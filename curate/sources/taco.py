@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from curate.limits import limits
-from curate.parsing import Unparsable, distinct, json_text, json_value, lines, optional_text, python_value
+from curate.parsing import Unparsable, distinct, json_text, json_value, lines, optional_text, python_value, short
 from curate.problem import Problem, Rejection, Wrapping
 from curate.solutions import unfence
 from curate.tables import Table, Unreadable, read_rows
@@ -62,7 +62,7 @@ def _problem(id: str, row: dict[str, Any]) -> Problem:
         n_tests_read=len(cases),
         wrapping=wrapping,
         solutions=tuple(unfence(solution) for solution in _solutions(row["solutions"])),
-        n_pictures=int(pictures) if pictures.isdigit() else 0,
+        n_pictures=int(pictures) if pictures.isdecimal() else 0,
         platform=optional_text(row["source"]),
         title=optional_text(row["name"]) or _last_part(optional_text(row["url"])),
         url=optional_text(row["url"]),
@@ -83,8 +83,8 @@ def _tests(encoded: object) -> tuple[list[Case], str | None, Wrapping]:
     if entry_point is None:
         pairs = zip(inputs, outputs, strict=True)
         return [Case(lines(i, "an input"), lines(o, "an output")) for i, o in pairs], None, Wrapping.NONE
-    if not isinstance(entry_point, str):
-        raise Unparsable("fn_name is not text")
+    if not isinstance(entry_point, str) or not entry_point.isidentifier():
+        raise Unparsable(f"fn_name is no name of a function: {short(entry_point)}")
     if not all(isinstance(arguments, list) for arguments in inputs):
         raise Unparsable("the input of a call is not a list of arguments")
     cases = [Case(json_text(i, "an input"), json_text(o, "an output")) for i, o in zip(inputs, outputs, strict=True)]

@@ -1,10 +1,11 @@
 """On the real data beside the repository the outcome agrees with the labels, row by row."""
 
+import ast
 import json
 
 import pyarrow.parquet as pq
 import pytest
-from native import DATA
+from native import DATA, taco_row, write_parquet
 
 from curate.pipeline import Options, build
 
@@ -96,3 +97,20 @@ def test_the_reading_of_wrapped_values_was_decided_by_the_reference(rows, labels
     kept, _ = rows
     removed = {id for id, row in kept.items() if row["wrapping"] == "removed"}
     assert removed == {id for id, label in labels.items() if label.get("wrapped_outputs") and id in kept}
+
+
+def test_a_corrupt_file_whose_rows_all_share_one_test_yields_nothing(tmp_path):
+    rows = []
+    for row in json.loads((DATA / "golden" / "leetcodedataset_corrupt_20.json").read_text()):
+        check = ast.parse(row["tests"]["functional"]).body[0]
+        tests = []
+        for assertion in check.body:
+            call, expected = assertion.test.left, assertion.test.comparators[0]
+            arguments = [ast.literal_eval(keyword.value) for keyword in call.keywords]
+            tests.append((arguments, ast.literal_eval(expected)))
+        entry_point = row["tests"]["functional"].rpartition("Solution().")[2].rstrip(") \n")
+        rows.append(taco_row(row["problem"], tests, [row["completion"]], fn_name=entry_point))
+    location = write_parquet(tmp_path / "train.parquet", rows)
+    manifest = build([("taco", str(location))], tmp_path / "out", Options(min_tests=2))
+    assert manifest["counts"]["taco"]["kept"] == 0
+    assert manifest["counts"]["taco"]["rejected"] == {"verify": {"reference_fails": len(rows)}}

@@ -14,12 +14,12 @@ from native import taco_row, words, write_parquet
 
 REPOSITORY = Path(__file__).parents[2]
 TESTS = [(f"{n}\n", f"{n + 1}\n") for n in range(5)]
-ADD = "import time; time.sleep(0.02); print(int(input()) + 1)"
+ADD = "import time; time.sleep(0.01); print(int(input()) + 1)"
 
 
 @pytest.fixture(scope="module")
 def raw(tmp_path_factory):
-    rows = [taco_row(words(n), TESTS, ["print(0)", f"{ADD}  # {n}"]) for n in range(24)]
+    rows = [taco_row(words(n), TESTS, ["print(0)", f"{ADD}  # {n}"]) for n in range(16)]
     rows += [taco_row(words(n) + " again", TESTS, [f"{ADD}  # {n}, again"]) for n in range(3)]
     return write_parquet(tmp_path_factory.mktemp("raw") / "train.parquet", rows)
 
@@ -55,7 +55,7 @@ def test_a_build_killed_again_and_again_ends_as_an_undisturbed_one(raw, undistur
     out = tmp_path / "killed"
     rng = random.Random(0)
     known: list[str] = []
-    for kill in range(6):
+    for kill in range(5):
         process = subprocess.Popen(
             command(raw, out, workers=kill % 3 + 1),
             cwd=REPOSITORY,
