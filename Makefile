@@ -1,0 +1,44 @@
+# make demo    build the sample dataset and show it        make setup   everything into .venv
+# make test    run all tests                               make check   linters and types
+# make bench   measure, and write the numbers into the README
+
+PYTHON ?= python3
+BIN := .venv/bin
+READY := .venv/ready
+
+.PHONY: setup demo test check bench clean
+
+setup: $(READY)
+
+# The stamp is written last: a half-finished environment is made again.
+$(READY): pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "curate-code needs Python 3.11 or newer; choose one with: make PYTHON=/path/to/python3.11"; exit 1; }
+	@$(PYTHON) -m venv .venv || \
+		{ rm -rf .venv; echo "cannot make a virtual environment; on Debian and Ubuntu: apt install python3-venv"; exit 1; }
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[data,dev]'
+	@touch $(READY)
+
+demo: $(READY)
+	$(BIN)/curate build-dataset \
+		--source taco=examples/raw/taco \
+		--source synthetic1=examples/raw/synthetic1 \
+		--source livecodebench=examples/raw/livecodebench \
+		--out demo
+	@$(BIN)/python examples/show.py demo
+
+test: $(READY)
+	$(BIN)/python -m pytest
+
+check: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: $(READY)
+	$(BIN)/python -m benchmarks.sandbox
+	$(BIN)/python -m benchmarks.build
+	$(BIN)/python -m benchmarks.render
+
+clean:
+	rm -rf .venv demo build dist .pytest_cache .mypy_cache .ruff_cache

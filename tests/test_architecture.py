@@ -1,0 +1,81 @@
+"""Imports point one way, and heavy ones stay home."""
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+ALLOWED = {
+    "sandbox": {"sandbox"},
+    "rewards": {"rewards", "sandbox"},
+    "curate": {"curate", "rewards", "sandbox"},
+    "train": {"train", "rewards", "sandbox", "curate.problem"},
+}
+ROOMS = [name for name in ALLOWED if (ROOT / name).is_dir()]
+STANDARD_LIBRARY_ONLY = "sandbox"
+PRINTING_ALLOWED = {"cli.py"}
+
+
+def modules(room: str) -> list[Path]:
+    return sorted((ROOT / room).rglob("*.py"))
+
+
+def imports(path: Path) -> Iterator[str]:
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: relative import"
+            yield node.module or ""
+
+
+def within(name: str, parents: set[str]) -> bool:
+    return any(name == parent or name.startswith(parent + ".") for parent in parents)
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_imports_between_rooms_point_down(room: str) -> None:
+    ours = {*ALLOWED, "cli", "tests", "benchmarks"}
+    wrong = [
+        f"{path.relative_to(ROOT)} imports {name}"
+        for path in modules(room)
+        for name in imports(path)
+        if within(name, ours) and not within(name, ALLOWED[room])
+    ]
+    assert wrong == []
+
+
+def test_the_sandbox_needs_nothing_but_the_standard_library() -> None:
+    known = sys.stdlib_module_names | {"sandbox"}
+    wrong = [
+        f"{path.relative_to(ROOT)} imports {name}"
+        for path in modules(STANDARD_LIBRARY_ONLY)
+        for name in imports(path)
+        if name.split(".")[0] not in known
+    ]
+    assert wrong == []
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_libraries_do_not_print(room: str) -> None:
+    inside_the_jail = ROOT / "sandbox" / "languages"  # there, stderr is the program's
+    wrong = [
+        f"{path.relative_to(ROOT)}:{node.lineno}"
+        for path in modules(room)
+        if not path.is_relative_to(inside_the_jail)
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "print"
+    ]
+    assert wrong == []
+
+
+@pytest.mark.parametrize("statement", ["import sandbox", "import curate", "from cli import main"])
+def test_light_imports_load_no_heavy_package(statement: str) -> None:
+    heavy = {"datasets", "pandas", "pyarrow", "datasketch", "docker", "numpy", "torch", "vllm", "ray"}
+    code = f"{statement}\nimport sys\nprint(*sorted({heavy!r} & set(sys.modules)))"
+    loaded = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert loaded.stdout.split() == []
