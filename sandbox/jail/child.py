@@ -14,7 +14,7 @@ from sandbox.jail import linux
 WORK = "/tmp"  # the program's private, empty, writable directory
 UID = 1000  # of programs, inside their user namespace
 SOURCE_FILE = "solution.py"
-_ASIDE = 500  # above every descriptor that the zygote can have open
+_DESCRIPTORS = 512  # that the zygote may have open
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class House:
     """What the zygote has, and so what its children can be given."""
 
     namespaces: bool
-    memory_by_cgroup: bool
+    by_cgroup: bool  # memory and the number of processes are bounded by a cgroup
     languages: dict[str, ModuleType]
 
 
@@ -65,16 +65,15 @@ def become(job: Job, files: list[int], house: House, ready: mmap) -> NoReturn:
         if house.namespaces:
             _give_up_privileges()
         _limit(job, house)
-        path = f"{os.getcwd()}/{SOURCE_FILE}"
         language = house.languages[job.language]
         ready[0] = 1
         ready.close()
         if job.op == "compile":
-            status = _compile(language, program, path)
+            status = _compile(language, program)
         elif job.op == "call":
-            status = language.call(program, path, job.entry_point, 3)
+            status = language.call(program, job.entry_point, 3)
         else:
-            status = language.run(program, path)
+            status = language.run(program)
     except BaseException as error:
         if not ready.closed:  # for the zygote, which reports a failure of the sandbox
             message = f"{type(error).__name__}: {error}".encode()[:1000]
@@ -85,11 +84,9 @@ def become(job: Job, files: list[int], house: House, ready: mmap) -> NoReturn:
 
 def _take_descriptors(files: list[int]) -> None:
     """Make `files` 0, 1, 2 and so on, and close all others."""
-    for index, descriptor in enumerate(files):
-        os.dup2(descriptor, _ASIDE + index, inheritable=False)
-    for index in range(len(files)):
-        os.dup2(_ASIDE + index, index, inheritable=index < 3)
-    os.closerange(len(files), _ASIDE + len(files))
+    for index, descriptor in enumerate(files):  # these all lie above 3, the zygote's channel
+        os.dup2(descriptor, index, inheritable=index < 3)
+    os.closerange(len(files), _DESCRIPTORS)
 
 
 def _give_up_privileges() -> None:
@@ -106,16 +103,16 @@ def _limit(job: Job, house: House) -> None:
     set_limit = resource.setrlimit
     set_limit(resource.RLIMIT_CPU, (cpu_seconds, cpu_seconds + 1))
     set_limit(resource.RLIMIT_FSIZE, (job.output_bytes, job.output_bytes))
-    set_limit(resource.RLIMIT_NPROC, (job.processes, job.processes))
-    if not house.memory_by_cgroup:
+    if not house.by_cgroup:
+        set_limit(resource.RLIMIT_NPROC, (job.processes, job.processes))
         # Address space, not memory: room for the interpreter, its libraries and the stacks of threads.
         address_space = (job.memory_mb + 1024) << 20
         set_limit(resource.RLIMIT_AS, (address_space, address_space))
 
 
-def _compile(language: ModuleType, source: bytes, path: str) -> int:
+def _compile(language: ModuleType, source: bytes) -> int:
     try:
-        artifact: bytes = language.compile_source(source, path)
+        artifact: bytes = language.compile_source(source, f"{os.getcwd()}/{SOURCE_FILE}")
     except (SyntaxError, ValueError, OverflowError, RecursionError, MemoryError) as error:
         os.write(2, "".join(format_exception_only(error)).encode("utf-8", "replace"))
         return 1

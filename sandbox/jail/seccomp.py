@@ -69,6 +69,11 @@ _REFUSE = {  # EPERM
     "open_tree": (428, 428),
     "move_mount": (429, 429),
     "chroot": (161, 51),
+    # Objects of System V and POSIX IPC outlive their process, and runs of one worker share an ipc namespace.
+    "shmget": (29, 194),
+    "semget": (64, 190),
+    "msgget": (68, 186),
+    "mq_open": (240, 180),
 }
 _MISSING = {"clone3": (435, 435)}  # ENOSYS: its flags lie in memory, out of a filter's sight; libc falls back
 _CLONE, _UNSHARE = (56, 220), (272, 97)

@@ -5,62 +5,98 @@ import os
 import shutil
 import signal
 import time
-from collections.abc import Iterator
 
 
-def seconds(processes: list[str]) -> tuple[float, float]:
-    """CPU seconds that /proc entries have used so far, and the longest that one of their threads has waited for
-    a processor."""
-    used = 0
-    longest_wait = 0
-    for process in processes:
+class Tree:
+    """The processes of the run in progress.
+
+    all_but_us: the run is everything in our pid namespace but us, pid 1. Otherwise it is all that descends from us,
+    and we must be a subreaper.
+    """
+
+    def __init__(self, *, all_but_us: bool) -> None:
+        self._all_but_us = all_but_us
+        self._proc = os.open("/proc", os.O_RDONLY | os.O_DIRECTORY)  # ours; a run's own is mounted over it
+
+    def seconds(self) -> tuple[float, float]:
+        """CPU seconds used so far, and the longest that one of the threads has waited for a processor."""
+        used = 0
+        longest_wait = 0
+        for pid in self._pids():
+            for thread in self._list(f"{pid}/task"):
+                fields = self._read(f"{pid}/task/{thread}/schedstat").split()
+                if len(fields) >= 2:
+                    used += int(fields[0])
+                    longest_wait = max(longest_wait, int(fields[1]))
+        return used / 1e9, longest_wait / 1e9
+
+    def resident_mb(self) -> float:
+        """Memory that the processes do not share with files."""
+        pages = 0
+        for pid in self._pids():
+            fields = self._read(f"{pid}/statm").split()
+            if len(fields) >= 3:
+                pages += int(fields[1]) - int(fields[2])
+        return pages * mmap.PAGESIZE / 2**20
+
+    def kill(self, keep: int) -> None:
+        """Kill all of it, and reap all but `keep`, which is left as a zombie."""
+        while True:
+            alive = [pid for pid in self._pids() if self._stat(pid)[:1] not in ([b"Z"], [b"X"], [])]
+            if not alive:
+                return
+            for pid in alive:
+                try:
+                    os.kill(pid, signal.SIGKILL)
+                except ProcessLookupError:
+                    continue
+            reap(keep)
+            time.sleep(0.001)
+
+    def _pids(self) -> list[int]:
+        present = [int(name) for name in os.listdir(self._proc) if name.isdigit()]
+        if self._all_but_us:
+            return [pid for pid in present if pid != os.getpid()]
+        children: dict[int, list[int]] = {}
+        for pid in present:
+            for parent in self._stat(pid)[1:2]:
+                children.setdefault(int(parent), []).append(pid)
+        found: list[int] = []
+        wanted = [os.getpid()]
+        while wanted:
+            below = children.get(wanted.pop(), [])
+            found += below
+            wanted += below
+        return found
+
+    def _stat(self, pid: int) -> list[bytes]:
+        """State, parent and what follows the name in a process's stat; empty if it is gone."""
+        return self._read(f"{pid}/stat").rpartition(b")")[2].split()
+
+    def _read(self, path: str) -> bytes:
+        """A file below /proc; empty if its process is gone meanwhile, or the kernel does not have it."""
         try:
-            for thread in os.listdir(f"{process}/task"):
-                with open(f"{process}/task/{thread}/schedstat") as file:
-                    on_cpu, waiting = file.read().split()[:2]
-                used += int(on_cpu)
-                longest_wait = max(longest_wait, int(waiting))
-        except (OSError, ValueError):
-            continue  # it ended meanwhile, or this kernel does not say
-    return used / 1e9, longest_wait / 1e9
-
-
-def resident_mb(processes: list[str]) -> float:
-    """Memory of /proc entries that they do not share with files."""
-    pages = 0
-    for process in processes:
+            descriptor = os.open(path, os.O_RDONLY, dir_fd=self._proc)
+        except OSError:
+            return b""
         try:
-            with open(f"{process}/statm") as file:
-                fields = file.read().split()
-            pages += int(fields[1]) - int(fields[2])
-        except (OSError, ValueError, IndexError):
-            continue
-    return pages * mmap.PAGESIZE / 2**20
+            return os.read(descriptor, 4096)
+        except OSError:
+            return b""
+        finally:
+            os.close(descriptor)
 
-
-def of_namespace() -> list[str]:
-    """/proc entries of a run as pid 1 of the outer pid namespace sees them: everything but itself."""
-    return [f"/proc/{name}" for name in os.listdir("/proc") if name.isdigit() and name != "1"]
-
-
-def of_descendants() -> list[str]:
-    """/proc entries of a run where it shares a pid namespace with others: everything below this process."""
-    return [f"/proc/{pid}" for pid in _descendants()]
-
-
-def kill_descendants(keep: int) -> None:
-    """Kill everything below this process, which must be a subreaper, and reap all but `keep`, left as a zombie."""
-    while True:
-        alive = [pid for pid in _descendants() if not _is_zombie(pid)]
-        if not alive:
-            return
-        for pid in alive:
-            try:
-                os.kill(pid, signal.SIGKILL)
-            except ProcessLookupError:
-                continue
-        reap(keep)
-        time.sleep(0.001)
+    def _list(self, path: str) -> list[str]:
+        try:
+            descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY, dir_fd=self._proc)
+        except OSError:
+            return []
+        try:
+            return os.listdir(descriptor)
+        except OSError:
+            return []
+        finally:
+            os.close(descriptor)
 
 
 def reap(keep: int = 0) -> None:
@@ -81,28 +117,3 @@ def empty(directory: str) -> None:
             shutil.rmtree(entry.path, ignore_errors=True)
         else:
             os.unlink(entry.path)
-
-
-def _descendants() -> Iterator[int]:
-    children: dict[int, list[int]] = {}
-    for name in os.listdir("/proc"):
-        if name.isdigit():
-            try:
-                with open(f"/proc/{name}/stat", "rb") as file:
-                    parent = int(file.read().rsplit(b")", 1)[1].split()[1])
-            except (OSError, IndexError):
-                continue
-            children.setdefault(parent, []).append(int(name))
-    wanted = [os.getpid()]
-    while wanted:
-        below = children.get(wanted.pop(), [])
-        yield from below
-        wanted += below
-
-
-def _is_zombie(pid: int) -> bool:
-    try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            return file.read().rsplit(b")", 1)[1].split()[0] in (b"Z", b"X")
-    except OSError:
-        return True

@@ -113,7 +113,7 @@ class Worker:
             "processes": missing or "pid namespace for each run; the whole tree is killed and reaped",
             "files": missing or "read-only root with the standard library alone; fresh /tmp and /proc for each run",
             "network": missing or "empty network namespace; sockets other than AF_UNIX refused",
-            "ipc": missing or "ipc namespace for each run",
+            "ipc": missing or "ipc namespace; objects that outlive their process refused",
             "host name": missing or "uts namespace",
             "privileges": "no new privileges, scrubbed environment, three descriptors",
             **self._zygotes[False].layers,

@@ -12,7 +12,6 @@ import random
 import resource
 import select
 import signal
-import site
 import socket
 import sys
 import time
@@ -20,7 +19,7 @@ from importlib import import_module
 from typing import Any
 
 from sandbox.jail import linux, rootfs, seccomp, tree
-from sandbox.jail.child import WORK, House, Job, become
+from sandbox.jail.child import SOURCE_FILE, WORK, House, Job, become
 from sandbox.jail.place import Place
 
 # Loaded before the first fork, so that programs need not: what half of all solutions import, and what printing
@@ -70,10 +69,6 @@ def _settle(config: dict[str, Any], layers: dict[str, str]) -> "_Runs":
     for name in WARM:
         import_module(name)
     languages = {name: import_module(f"sandbox.languages.{name}") for name in LANGUAGES}
-    site.setquit()
-    site.setcopyright()
-    site.sethelper()
-    sys.set_int_max_str_digits(0)
     for kind in (resource.RLIMIT_CORE, resource.RLIMIT_MEMLOCK, resource.RLIMIT_MSGQUEUE):
         resource.setrlimit(kind, (0, 0))
     resource.setrlimit(resource.RLIMIT_NOFILE, (512, 512))
@@ -88,7 +83,7 @@ def _settle(config: dict[str, Any], layers: dict[str, str]) -> "_Runs":
             linux.prctl(linux.PR_CAPBSET_DROP, capability)
     else:
         linux.prctl(linux.PR_SET_CHILD_SUBREAPER, 1)
-    sys.path[:] = [work, *library, rootfs.PACKAGES]
+    sys.path[:] = [*library, rootfs.PACKAGES]
     if "numpy" in packages:
         for name in NUMPY:
             import_module(name)
@@ -103,6 +98,8 @@ def _settle(config: dict[str, Any], layers: dict[str, str]) -> "_Runs":
         _OURS[name] = sys.modules.pop(name)  # a program's `import sandbox` finds nothing
     gc.collect()
     gc.freeze()  # so that no collection in a child writes to the pages it shares with us
+    for language in languages.values():
+        language.prepare(f"{work}/{SOURCE_FILE}")  # after the freeze: a child must be able to let go of it
     return run
 
 
@@ -130,7 +127,7 @@ class _Runs:
         self._house = house
         self._place = place
         self._ready = mmap.mmap(-1, mmap.PAGESIZE)  # shared with the child until it becomes the program
-        self._tree = tree.of_namespace if house.namespaces else tree.of_descendants
+        self._tree = tree.Tree(all_but_us=house.namespaces)
 
     def __call__(self, job: Job, files: list[int]) -> dict[str, Any]:
         self._ready[:] = _NOT_READY
@@ -145,10 +142,11 @@ class _Runs:
             if pid == 0:
                 become(job, others, self._house, self._ready)
         finally:
-            self._place.leave()
+            self._place.step_out()
         ended_by = self._wait(pid, job, started)
         wall_seconds = time.monotonic() - started
         status, cpu_seconds, resident_mb = self._reap(pid, init)
+        self._place.take_away()
         answer = {
             "status": status,
             "ended_by": ended_by,
@@ -170,17 +168,17 @@ class _Runs:
             deadline = started + job.wall_seconds
             while True:
                 left = deadline - time.monotonic()
-                if not self._house.memory_by_cgroup:
+                if not self._house.by_cgroup:
                     left = min(left, _POLL_SECONDS)
                 if poll.poll(max(0.0, left) * 1000 + 1):
                     return ""
                 now = time.monotonic()
-                if not self._house.memory_by_cgroup and tree.resident_mb(self._tree()) > job.memory_mb:
+                if not self._house.by_cgroup and self._tree.resident_mb() > job.memory_mb:
                     return "memory"
                 if now < deadline:
                     continue
                 # Too slow, or only too rarely on a processor? Time spent waiting for one does not count.
-                cpu_seconds, waited_seconds = tree.seconds(self._tree())
+                cpu_seconds, waited_seconds = self._tree.seconds()
                 if cpu_seconds >= job.cpu_seconds or now - started - waited_seconds >= job.wall_seconds:
                     return "time"
                 if now - started > _PATIENCE * job.wall_seconds:
@@ -194,7 +192,7 @@ class _Runs:
         if init:
             os.kill(init, signal.SIGKILL)  # and with it everything in its pid namespace
         else:
-            tree.kill_descendants(keep=pid)
+            self._tree.kill(keep=pid)
         _, status, own = os.wait4(pid, 0)
         cpu_seconds = own.ru_utime + own.ru_stime
         if init:

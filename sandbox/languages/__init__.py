@@ -1,8 +1,10 @@
 """Languages, one file each. The file's name is the language's name in Program.
 
-A language is three functions that run inside the jail, in a child forked for one run, never in a trusted process:
-    compile_source(source, path) -> artifact             once for a submission; raises SyntaxError or ValueError
-    run(artifact, path) -> int                           becomes the program; returns its exit status
-    call(artifact, path, entry_point, returned) -> int   calls one function of it with the arguments on stdin and
-                                                         writes the encoded value to descriptor `returned`
+A language is four functions that run inside the jail: the first in the zygote, before any program; the others in a
+child forked for one run, never in a trusted process.
+    prepare(path) -> None                          once; programs will find their text at `path`
+    compile_source(source, path) -> artifact       once for a submission; raises SyntaxError or ValueError
+    run(artifact) -> int                           becomes the program; returns its exit status
+    call(artifact, entry_point, returned) -> int   calls one function of it with the arguments on stdin and writes
+                                                   the encoded value to descriptor `returned`
 """

@@ -4,12 +4,14 @@ A program runs as `__main__` of a process of its own: real descriptors 0, 1 and 
 exit status, atexit handlers, waiting for threads and flushing as in `python solution.py`.
 """
 
+import _thread
 import atexit
 import builtins
 import gc
 import json
 import marshal
 import os
+import site
 import sys
 import threading
 import types
@@ -22,6 +24,7 @@ _STARRED = (
     " json builtins typing"
 ).split()
 _RECURSION_OF_CALLS = 50_000  # LiveCodeBench's, too
+_FRAMES_BELOW = 6  # of ours below a program, which expects none
 _ATOMS = frozenset([int, float, str, bool, type(None)])
 
 
@@ -35,27 +38,39 @@ def _builtins_of_calls() -> dict[str, Any]:
 _BUILTINS_OF_CALLS = _builtins_of_calls()
 
 
+_program = types.ModuleType("__main__")  # pristine in the zygote; each child has its own copy
+
+
+def prepare(path: str) -> None:
+    """Once, in the zygote: what every program finds, so that its children need not make it."""
+    vars(_program).update(__file__=path, __builtins__=builtins, __cached__=None)
+    sys.modules["__main__"] = _program
+    sys.argv = [path]
+    sys.orig_argv = [sys.executable, path]
+    sys.path.insert(0, os.path.dirname(path))
+    sys.setrecursionlimit(1000 + _FRAMES_BELOW)
+    site.setquit()
+    site.setcopyright()
+    site.sethelper()
+    sys.set_int_max_str_digits(0)
+
+
 def compile_source(source: bytes, path: str) -> bytes:
     """Raises SyntaxError or ValueError. May also exhaust memory or the C stack: only in a child."""
     return marshal.dumps(compile(source, path, "exec", dont_inherit=True))
 
 
-def run(artifact: bytes, path: str) -> int:
+def run(artifact: bytes) -> int:
     """Run the program to its end; returns its exit status."""
-    _enter("__main__", path)
-    code = marshal.loads(artifact)
-    namespace = sys.modules["__main__"].__dict__
-    sys.setrecursionlimit(1000 + _depth())
     try:
-        exec(code, namespace)
+        exec(marshal.loads(artifact), vars(_program))
         status = 0
     except BaseException as error:
         status = _report(error)
-    del namespace
     return _finish(status)
 
 
-def call(artifact: bytes, path: str, entry_point: str, returned: int) -> int:
+def call(artifact: bytes, entry_point: str, returned: int) -> int:
     """Call entry_point with the JSON list of arguments on stdin, write the encoded result to descriptor
     `returned`; returns the exit status."""
     with open(0, "rb", closefd=False) as stdin:
@@ -63,8 +78,9 @@ def call(artifact: bytes, path: str, entry_point: str, returned: int) -> int:
     null = os.open("/dev/null", os.O_RDONLY)
     os.dup2(null, 0)
     os.close(null)
-    _enter("solution", path)
-    namespace = sys.modules["solution"].__dict__
+    _program.__name__ = "solution"  # a script's `if __name__ == "__main__"` is not meant now
+    sys.modules["solution"] = _program
+    namespace = vars(_program)
     namespace["__builtins__"] = _BUILTINS_OF_CALLS
     dumps = json.dumps  # before the program can replace it
     sys.setrecursionlimit(_RECURSION_OF_CALLS)
@@ -115,23 +131,6 @@ def plain(value: Any) -> Any:
     raise TypeError(f"a value of type {kind.__name__} cannot be compared")
 
 
-def _enter(name: str, path: str) -> None:
-    module = types.ModuleType(name)
-    module.__dict__.update(__file__=path, __builtins__=builtins, __cached__=None)
-    sys.modules["__main__"] = sys.modules[name] = module
-    sys.argv = [path]
-    sys.orig_argv = [sys.executable, path]
-    sys.path[0] = os.path.dirname(path)
-
-
-def _depth() -> int:
-    """Frames below the program, which does not expect any."""
-    frame, depth = sys._getframe(), 0
-    while frame is not None:
-        frame, depth = frame.f_back, depth + 1  # type: ignore[assignment]
-    return depth
-
-
 def _report(error: BaseException) -> int:
     """What the interpreter does with an exception that nobody caught; returns the exit status."""
     if isinstance(error, SystemExit):
@@ -154,15 +153,18 @@ def _finish(status: int) -> int:
     """What `python` does after the last line, short of tearing down the interpreter, which would touch every page
     that is shared with the zygote: wait for threads, run atexit handlers, flush, let go of the program's objects
     (that runs destructors and flushes files left open) and flush what these have printed."""
+    global _program
     try:
-        threading._shutdown()  # type: ignore[attr-defined]
+        if _thread._count() or threading._threading_atexits:  # type: ignore[attr-defined]
+            threading._shutdown()  # type: ignore[attr-defined]
     except BaseException:
         status = status or 1
     atexit._run_exitfuncs()
     status = _flush(getattr(sys, "stdout", None), getattr(sys, "stderr", None)) or status
-    program = weakref.ref(sys.modules.pop("__main__"))
-    sys.modules.pop("solution", None)
+    sys.modules.pop("__main__", None)
     sys.stdout, sys.stderr = sys.__stdout__, sys.__stderr__
+    program = weakref.ref(_program)
+    del _program
     gc.collect()  # destructors still see the globals; the zygote's own objects are frozen and not looked at
     remaining = program()
     if remaining is not None:  # somebody holds on to the module
