@@ -1,0 +1,54 @@
+"""Write what was measured into the README:  python -m benchmarks.render"""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).parent
+README = HERE.parent / "README.md"
+BEGIN, END = "<!-- numbers: rendered by benchmarks/render.py, do not edit -->", "<!-- end of numbers -->"
+
+
+def sandbox_table(measured: dict[str, Any]) -> str:
+    latency, rate = measured["milliseconds"], measured["tests_per_second_and_core"]
+    memory, crowd = measured["memory_mb"], measured["crowd"]
+    rows = {
+        "curate-code, full isolation": (latency["ours"], rate["ours"]),
+        "`subprocess`, bare `python -I`": (latency["subprocess"], rate["subprocess"]),
+        "floor: bare `os.fork` of a warm interpreter": (latency["fork"], None),
+    }
+    lines = ["| one trivial test | p50 ms | p99 ms | tests per second and core |", "|---|---:|---:|---:|"]
+    for name, (times, per_second) in rows.items():
+        lines.append(
+            f"| {name} | {times['p50']:.2f} | {times['p99']:.2f} | {f'{per_second:.0f}' if per_second else ''} |"
+        )
+    return "\n".join(lines) + (
+        f"\n\n{crowd['submissions']} submissions at once, each needing a fifth of its time limit:"
+        f" {crowd['false_time_limits']} false time limits. Memory: supervisor {memory['supervisor_rss']:.0f} MB resident,"
+        f" each idle worker {memory['worker_pss']:.0f} MB (proportional set size of its two processes)."
+        f" Measured on {measured['machine']}."
+    )
+
+
+def build_line(measured: dict[str, Any]) -> str:
+    return (
+        f"`curate build-dataset` on {measured['problems']} problems took {measured['wall_seconds']:.0f} s on"
+        f" {measured['workers']} cores; the programs it executed needed {measured['cpu_seconds']:.0f} s of CPU time:"
+        f" wall time is {measured['ratio']:.2f} times CPU time divided by cores. Measured on {measured['machine']}."
+    )
+
+
+def main() -> None:
+    parts = []
+    for name, render in (("sandbox", sandbox_table), ("build", build_line)):
+        path = HERE / "results" / f"{name}.json"
+        if path.exists():
+            parts.append(render(json.loads(path.read_text())))
+    numbers = f"{BEGIN}\n" + "\n\n".join(parts) + f"\n{END}"
+    text = README.read_text()
+    README.write_text(re.sub(f"{re.escape(BEGIN)}.*{re.escape(END)}", lambda _: numbers, text, flags=re.DOTALL))
+
+
+if __name__ == "__main__":
+    main()
