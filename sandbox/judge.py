@@ -9,10 +9,11 @@ from typing import Any
 
 from sandbox import checkers
 from sandbox.cases import Case, Suite
+from sandbox.checkers._values import NumberKey
 from sandbox.program import Outcome, RunResult
 
 _DETAIL = 300  # characters
-_DIGITS = 100_000  # of an integer that a call may return: turning text into integers takes quadratic time
+_DIGITS = 100_000  # of the integers in a returned value: turning text into integers takes quadratic time
 
 
 class Verdict(Enum):
@@ -115,7 +116,7 @@ def _verdict(case: Case, result: RunResult, checker: checkers.Checker, *, call: 
     expected = json.loads(case.expected)
     try:
         returned = decode(result.returned)
-    except (ValueError, TypeError, KeyError, RecursionError) as error:
+    except (ValueError, TypeError, RecursionError) as error:
         return Verdict.WRONG_ANSWER, f"the returned value cannot be read: {error}"[:_DETAIL]
     same = checker.same_value(returned, expected)
     return (Verdict.ACCEPTED, "") if same else (Verdict.WRONG_ANSWER, reprlib.repr(returned)[:_DETAIL])
@@ -124,10 +125,20 @@ def _verdict(case: Case, result: RunResult, checker: checkers.Checker, *, call: 
 def decode(encoded: bytes) -> Any:
     """A returned value from its encoding (see languages.python.plain), which a hostile process wrote.
 
-    Gives None, bool, int, float, str, list, tuple, set (frozenset inside sets) and dict. Raises ValueError,
-    TypeError, KeyError or RecursionError for anything else.
+    Gives None, bool, int, float, str, list, tuple, dict (keys are str or NumberKey) and, for a set, an empty
+    frozenset: no JSON value equals a set. Takes linear time but for integers, whose digits are bounded. Raises
+    ValueError, TypeError or RecursionError for anything else.
     """
-    return json.loads(encoded, object_hook=_container, parse_int=_integer)
+    effort = 0
+
+    def integer(digits: str) -> int:
+        nonlocal effort
+        effort += len(digits) ** 2
+        if effort > _DIGITS**2:
+            raise ValueError(f"integers of more than {_DIGITS} digits")
+        return int(digits)
+
+    return json.loads(encoded, object_hook=_container, parse_int=integer)
 
 
 def _container(tagged: dict[str, Any]) -> Any:
@@ -135,16 +146,18 @@ def _container(tagged: dict[str, Any]) -> Any:
     if kind == "tuple":
         return tuple(items)
     if kind == "set":
-        return frozenset(items)
+        return frozenset()
     if kind == "dict":
-        return dict(items)
+        return {_key(key): value for key, value in items}
     raise ValueError(f"unknown container {kind!r}")
 
 
-def _integer(digits: str) -> int:
-    if len(digits) > _DIGITS:
-        raise ValueError(f"an integer of {len(digits)} digits")
-    return int(digits)
+def _key(key: Any) -> str:
+    if isinstance(key, str):
+        return key
+    if key is None or isinstance(key, int | float):
+        return NumberKey(json.dumps(key))
+    raise TypeError("a key that JSON does not have")
 
 
 def _tail(stderr: bytes) -> str:

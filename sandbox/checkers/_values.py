@@ -29,10 +29,15 @@ JSON_KINDS: Mapping[type, str] = {
 _LONGEST_KEY_BITS = 2_000  # some 600 digits: writing an int is quadratic, and CPython may refuse it from 640
 
 
+class NumberKey(str):
+    """The key of a returned dict that was a number, bool or None, in the words of JSON. As text it hashes to what
+    nobody can foresee: a program that returns a dict of numbers which all hash alike cannot keep us busy."""
+
+
 def json_key(key: object) -> str | None:
     """The key as `json.dumps` writes it; None where it cannot, and for integers too long for a key."""
-    if type(key) is str:
-        return key
+    if type(key) in (str, NumberKey):
+        return str(key)
     if type(key) is int and key.bit_length() > _LONGEST_KEY_BITS:
         return None
     return json.dumps(key) if JSON_KINDS.get(type(key)) in {"null", "bool", "number"} else None

@@ -13,7 +13,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 _PREFIX = "curate-sandbox-"
+_LEAF = "curate-others"  # of a cgroup that was given to us: where the processes go that were in it
 _SLACK_MB = 16  # what a zygote may need for itself while a run uses all of its own
+_DRIFT_MB = 4  # by which the idle charge may change before the limit is set anew
 _MB = 1 << 20
 
 
@@ -33,15 +35,15 @@ class Cgroup:
         self._pids_file = pids / "pids.max"
         self._usage = _open(memory / ("memory.usage_in_bytes" if v1 else "memory.current"))
         self._events = _open(memory / ("memory.oom_control" if v1 else "memory.events"))
-        self._peak = -1
-        with contextlib.suppress(OSError):  # v2 before Linux 5.19 has no peak, before 6.12 none to reset
-            self._peak = _open(memory / ("memory.max_usage_in_bytes" if v1 else "memory.peak"), os.O_RDWR)
-            os.pwrite(self._peak, b"0", 0)
+        self._hits = _open(memory / ("memory.failcnt" if v1 else "memory.events"))
+        cpu = directories.get("cpuacct", memory)
+        self.cpu_usage = _open(cpu / ("cpuacct.usage" if v1 else "cpu.stat"))  # for zygotes, which count runs by it
+        self._peak = _open_peak(memory / ("memory.max_usage_in_bytes" if v1 else "memory.peak"))
         with contextlib.suppress(OSError):
             (memory / ("memory.swappiness" if v1 else "memory.swap.max")).write_text("0")
-        self._limits = (0, 0)
+        self._limit = self._processes = 0
         self._before = 0
-        self._kills_before = 0
+        self._kills_before = self._hits_before = 0
 
     def add(self, pid: int) -> None:
         """Raises CannotJoin."""
@@ -54,28 +56,43 @@ class Cgroup:
     def begin(self, memory_mb: int, processes: int) -> None:
         """Set the limits of the next run and note where its counters start."""
         self._before = int(os.pread(self._usage, 32, 0))
-        self._kills_before = self._kills()
-        if self._limits != (memory_mb, processes):
-            self._limit_file.write_text(str((memory_mb + _SLACK_MB) * _MB + self._before))
+        self._kills_before, self._hits_before = self._count()
+        limit = self._before + (memory_mb + _SLACK_MB) * _MB
+        if abs(limit - self._limit) > _DRIFT_MB * _MB:
+            self._limit_file.write_text(str(limit))
+            self._limit = limit
+        if processes != self._processes:
             self._pids_file.write_text(str(processes + 3))  # the zygotes and the run's init
-            self._limits = (memory_mb, processes)
+            self._processes = processes
         if self._peak >= 0:
             os.pwrite(self._peak, b"0", 0)
 
     def end(self) -> tuple[float | None, bool]:
-        """Peak memory of the run in MB (None: this kernel does not tell), and whether it hit the limit."""
-        killed = self._kills() > self._kills_before
-        if self._peak < 0:
-            return None, killed
-        return max(0, int(os.pread(self._peak, 32, 0)) - self._before) / _MB, killed
+        """Peak memory of the run in MB (None: this kernel does not tell), and whether it hit the limit.
 
-    def _kills(self) -> int:
-        found = re.search(rb"^oom_kill (\d+)", os.pread(self._events, 4096, 0), re.MULTILINE)
-        return int(found[1]) if found else 0
+        Raises OSError if the run was killed for the memory that others use.
+        """
+        kills, hits = self._count()
+        killed = kills > self._kills_before
+        if killed and hits == self._hits_before:
+            raise OSError("the machine, or all that share our memory limit, ran out of memory")
+        if self._peak >= 0:
+            peak = int(os.pread(self._peak, 32, 0))
+        elif killed:
+            peak = self._limit
+        else:
+            return None, killed
+        return max(0, peak - self._before) / _MB, killed
+
+    def _count(self) -> tuple[int, int]:
+        """How many processes were killed for want of memory, and how often our own limit was hit."""
+        kills = re.search(rb"^oom_kill (\d+)", os.pread(self._events, 4096, 0), re.MULTILINE)
+        hits = re.search(rb"^(?:oom )?(\d+)", os.pread(self._hits, 4096, 0), re.MULTILINE)
+        return int(kills[1]) if kills else 0, int(hits[1]) if hits else 0
 
     def remove(self) -> None:
         """Remove the cgroup; its processes must be dead already."""
-        for descriptor in (self._usage, self._events, self._peak):
+        for descriptor in (self._usage, self._events, self._hits, self._peak, self.cpu_usage):
             if descriptor >= 0:
                 os.close(descriptor)
         for directory in set(self._directories.values()):
@@ -84,6 +101,7 @@ class Cgroup:
 
 def create() -> Cgroup:
     """A new cgroup for this process's runs. Raises OSError, with the reason, where none can be made."""
+    _take_over()
     name = f"{_PREFIX}{os.getpid()}-{_start_time(os.getpid())}"
     reasons = []
     for version, bases in _bases():
@@ -97,21 +115,35 @@ def create() -> Cgroup:
             reasons.append(f"v{version}: {error}")
             for directory in set(made.values()):
                 _remove(directory)
-    raise OSError("; ".join(reasons) or "no cgroup hierarchy with memory and pids controllers is mounted")
+    reason = "; ".join(reasons) or "no cgroup that we may divide has the memory and pids controllers"
+    if os.geteuid() != 0 and os.path.isdir("/run/systemd/system"):
+        reason += '; "systemd-run --user --scope COMMAND" gives one'
+    raise OSError(reason)
 
 
 def sweep() -> None:
     """Remove what workers that were killed have left behind."""
     for _, bases in _bases():
         for base in set(bases.values()):
-            for directory in base.glob(f"{_PREFIX}*"):
-                pid, started = directory.name.removeprefix(_PREFIX).split("-")
-                if _start_time(int(pid)) != started:
+            for directory in base.glob(f"{_PREFIX}*-*"):
+                pid, started = directory.name.removeprefix(_PREFIX).split("-", 1)
+                if _start_time(pid) != started:
                     _remove(directory)
 
 
 def _bases() -> Iterator[tuple[int, dict[str, Path]]]:
     """(version, {controller: directory in which a cgroup may be made}), in order of preference."""
+    own = _own()
+    if "v2" in own:
+        base = _dividing(own["v2"])
+        if base is not None:
+            yield 2, dict.fromkeys(("memory", "pids"), base)
+    if {"memory", "pids", "cpuacct"} <= own.keys():
+        yield 1, {name: own[name] for name in ("memory", "pids", "cpuacct", "cpu") if name in own}
+
+
+def _own() -> dict[str, Path]:
+    """The cgroups that this process is in: controller, or "v2" for the unified hierarchy -> directory."""
     mounts: dict[str, tuple[str, str]] = {}
     for line in Path("/proc/self/mountinfo").read_text().splitlines():
         left, right = line.split(" - ")
@@ -120,29 +152,65 @@ def _bases() -> Iterator[tuple[int, dict[str, Path]]]:
             root, point = left.split()[3:5]
             for controller in ["v2"] if kind == "cgroup2" else options.split(","):
                 mounts.setdefault(controller, (root, point))
-    own = {}
+    own: dict[str, Path] = {}
     for line in Path("/proc/self/cgroup").read_text().splitlines():
         _, controllers, path = line.split(":", 2)
         for controller in controllers.split(",") if controllers else ["v2"]:
             if controller in mounts:
                 root, point = mounts[controller]
                 own[controller] = Path(point, os.path.relpath(path, root))
-    if "v2" in own:
-        for base in (own["v2"], *own["v2"].parents):
-            if _delegates(base):
-                yield 2, dict.fromkeys(("memory", "pids"), base)
-                break
-    if "memory" in own and "pids" in own:
-        yield 1, {name: own[name] for name in ("memory", "pids", "cpu") if name in own}
+    return own
 
 
-def _delegates(base: Path) -> bool:
-    """Whether cgroups made in `base` have the controllers we need."""
+def _dividing(own: Path) -> Path | None:
+    """The nearest cgroup around `own` in which new ones get the controllers we need, and may be made and joined."""
+    for base in (own, *own.parents):
+        try:
+            enabled = (base / "cgroup.subtree_control").read_text().split()
+        except OSError:
+            return None
+        if {"memory", "pids"} <= set(enabled):
+            return base if _writable(base) else None
+    return None
+
+
+def _take_over() -> None:
+    """Make the v2 cgroup that we are in a dividing one, if there is no other and it is ours to shape.
+
+    It is ours if it is all that we see, as in a container, or if an ordinary user may write to it. A cgroup that
+    divides may hold no processes, unless it is the root of all: those in it move to a leaf.
+    """
+    own = _own().get("v2")
+    if own is None or _dividing(own) or not _writable(own):
+        return
+    if os.geteuid() == 0 and not os.path.ismount(own):
+        return
+    with contextlib.suppress(OSError):
+        if not {"memory", "pids"} <= set((own / "cgroup.controllers").read_text().split()):
+            return
+        if _enable(own, "+memory +pids"):
+            return
+        leaf = own / _LEAF
+        leaf.mkdir(exist_ok=True)
+        for _ in range(10):  # they may start new ones meanwhile
+            for pid in (own / "cgroup.procs").read_text().split():
+                with contextlib.suppress(OSError):
+                    (leaf / "cgroup.procs").write_text(pid)
+            if _enable(own, "+memory +pids"):
+                _enable(own, "+cpu")
+                return
+
+
+def _enable(base: Path, controllers: str) -> bool:
     try:
-        enabled = (base / "cgroup.subtree_control").read_text().split()
+        (base / "cgroup.subtree_control").write_text(controllers)
     except OSError:
         return False
-    return {"memory", "pids"} <= set(enabled) and os.access(base, os.W_OK)
+    return True
+
+
+def _writable(base: Path) -> bool:
+    return all(os.access(base / name, os.W_OK) for name in (".", "cgroup.procs", "cgroup.subtree_control"))
 
 
 def _remove(directory: Path) -> None:
@@ -157,13 +225,31 @@ def _remove(directory: Path) -> None:
             return
 
 
-def _start_time(pid: int) -> str:
-    """Distinguishes a process from a later one with the same pid; "" if there is none."""
+def _start_time(pid: int | str) -> str:
+    """Distinguishes a process from a later one with the same pid; "" if there is none or it is dead."""
     try:
-        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[19]
+        fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
     except OSError:
         return ""
+    return "" if fields[0] in "ZX" else fields[19]
 
 
 def _open(path: Path, flags: int = os.O_RDONLY) -> int:
     return os.open(path, flags | os.O_CLOEXEC)
+
+
+def _open_peak(path: Path) -> int:
+    """Descriptor of the peak, or -1 where it is missing (v2 before Linux 5.19) or cannot be reset (before 6.12).
+
+    A peak that cannot be reset is one of all runs so far.
+    """
+    try:
+        descriptor = _open(path, os.O_RDWR)
+    except OSError:
+        return -1
+    try:
+        os.pwrite(descriptor, b"0", 0)
+    except OSError:
+        os.close(descriptor)
+        return -1
+    return descriptor

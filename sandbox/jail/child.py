@@ -84,7 +84,7 @@ def become(job: Job, files: list[int], house: House, ready: mmap) -> NoReturn:
 
 def _take_descriptors(files: list[int]) -> None:
     """Make `files` 0, 1, 2 and so on, and close all others."""
-    for index, descriptor in enumerate(files):  # these all lie above 3, the zygote's channel
+    for index, descriptor in enumerate(files):  # these all lie above the zygote's own 3 and 4
         os.dup2(descriptor, index, inheritable=index < 3)
     os.closerange(len(files), _DESCRIPTORS)
 

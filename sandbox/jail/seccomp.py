@@ -75,6 +75,16 @@ _REFUSE = {  # EPERM
     "msgget": (68, 186),
     "mq_open": (240, 180),
 }
+# Done without doing anything: a thread that asks for less of the processor, or for one processor, would wait longer
+# than the machine makes it, and that wait is not counted as its time.
+_PRETEND = {
+    "setpriority": (141, 140),
+    "sched_setparam": (142, 118),
+    "sched_setscheduler": (144, 119),
+    "sched_setattr": (314, 274),
+    "sched_setaffinity": (203, 122),
+    "ioprio_set": (251, 30),
+}
 _MISSING = {"clone3": (435, 435)}  # ENOSYS: its flags lie in memory, out of a filter's sight; libc falls back
 _CLONE, _UNSHARE = (56, 220), (272, 97)
 _SOCKET, _SOCKETPAIR = (41, 198), (53, 199)
@@ -126,6 +136,8 @@ def program(machine: str, *, memfds: bool) -> bytes:
         refuse(numbers, _KILL_PROCESS)
     for numbers in _REFUSE.values():
         refuse(numbers, _ERRNO | errno.EPERM)
+    for numbers in _PRETEND.values():
+        refuse(numbers, _ERRNO)
     for numbers in _MISSING.values():
         refuse(numbers, _ERRNO | errno.ENOSYS)
     if not memfds:

@@ -8,7 +8,7 @@ import signal
 import socket
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from sandbox.errors import BackendUnavailable
 from sandbox.jail import linux
@@ -26,6 +26,7 @@ NAMESPACES = {
 _FIRST_UID = 1 << 30  # of the host uids that programs get; far from any that a user or container has
 _STACK = 1 << 30  # bytes; must be set before exec, which lays out the address space around it
 _START_SECONDS = 60
+_ASIDE = 200  # above every descriptor that a worker has open
 _ENVIRONMENT = {
     "PATH": "/usr/bin:/bin",
     "HOME": "/tmp",
@@ -64,11 +65,14 @@ class Zygote:
             "cgroup": cgroup is not None,
             "parent": os.getpid(),
         }
+        hash_seed = {} if seed is None else {"PYTHONHASHSEED": str(seed % 2**32)}
+        inherited = [theirs.fileno()] + ([cgroup.cpu_usage] if cgroup is not None else [])
         gate, opener = os.pipe()
         self._ends: dict[int, int] = {}
         self.pid = linux.clone(sum(NAMESPACES.values())) if namespaces else linux.fork()
         if self.pid == 0:
-            self._exec(theirs, gate, opener, json.dumps(configuration), seed, namespaces)
+            os.close(opener)
+            self._become(json.dumps(configuration), _ENVIRONMENT | hash_seed, inherited, gate, namespaces=namespaces)
         theirs.close()
         os.close(gate)
         try:
@@ -77,35 +81,33 @@ class Zygote:
             if cgroup is not None:
                 cgroup.add(self.pid)
             os.write(opener, b"go")
+            answer = self._receive(_START_SECONDS)
+        except BaseException:
+            self.close()
+            raise
         finally:
             os.close(opener)
-        answer = self._receive(_START_SECONDS)
         if "unavailable" in answer:
             self.close()
             raise BackendUnavailable(answer["unavailable"])
         self.layers: dict[str, str] = answer["layers"]
 
-    def _exec(
-        self,
-        channel: socket.socket,
-        gate: int,
-        opener: int,
-        configuration: str,
-        seed: int | None,
-        namespaces: bool,
-    ) -> None:
-        """In the clone: become a fresh interpreter with nothing of the worker's but the channel."""
+    def _become(
+        self, configuration: str, environment: dict[str, str], inherited: list[int], gate: int, *, namespaces: bool
+    ) -> NoReturn:
+        """In the clone: become a fresh interpreter that has nothing of the worker's but `inherited`, from 3 on."""
         try:
-            os.close(opener)
             if os.read(gate, 2) != b"go":
-                return
+                raise EOFError("the worker gave up")
             if namespaces:
                 linux.keep_capabilities_over_exec()
-            os.dup2(channel.fileno(), 3)
-            for descriptor in (0, 1, 2):
-                # Files, as in the runs: what the interpreter notes about its streams holds for theirs too.
-                os.dup2(self._words if descriptor == 2 else os.memfd_create("std"), descriptor)
-            linux.close_range(4)
+            # Files, as in the runs: what the interpreter notes about its streams holds for theirs too.
+            streams = [os.memfd_create("std"), os.memfd_create("std"), self._words]
+            for number, descriptor in enumerate(streams + inherited):
+                os.dup2(descriptor, _ASIDE + number, inheritable=False)
+            for number in range(len(streams + inherited)):
+                os.dup2(_ASIDE + number, number)
+            linux.close_range(len(streams + inherited))
             hard = resource.getrlimit(resource.RLIMIT_STACK)[1]
             stack = _STACK if hard == resource.RLIM_INFINITY else min(_STACK, hard)
             resource.setrlimit(resource.RLIMIT_STACK, (stack, stack))
@@ -115,9 +117,7 @@ class Zygote:
                 f" main({configuration!r})"
             )
             interpreter = os.path.realpath(sys.executable)
-            hash_seed = {} if seed is None else {"PYTHONHASHSEED": str(seed % 2**32)}
-            arguments = [interpreter, "-S", "-s", "-P", "-B", "-X", "utf8", "-c", start]
-            os.execve(interpreter, arguments, _ENVIRONMENT | hash_seed)
+            os.execve(interpreter, [interpreter, "-S", "-s", "-P", "-B", "-X", "utf8", "-c", start], environment)
         except BaseException as error:
             os.write(self._words, f"{type(error).__name__}: {error}".encode())
         finally:

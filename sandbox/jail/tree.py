@@ -14,21 +14,46 @@ class Tree:
     and we must be a subreaper.
     """
 
-    def __init__(self, *, all_but_us: bool) -> None:
+    def __init__(self, *, all_but_us: bool, cpu_usage: int) -> None:
+        """cpu_usage: descriptor of the counter of the cgroup that we and the run are in; -1 without one."""
         self._all_but_us = all_but_us
         self._proc = os.open("/proc", os.O_RDONLY | os.O_DIRECTORY)  # ours; a run's own is mounted over it
+        self._cpu_usage = cpu_usage
+        self._before = 0.0
+
+    def begin(self) -> None:
+        """Count from now on."""
+        self._before = self._counted()
+
+    def used_seconds(self) -> float:
+        """CPU seconds of all processes of the run, also of those that nobody waited for; 0 without a cgroup."""
+        return max(0.0, self._counted() - self._before)
+
+    def _counted(self) -> float:
+        if self._cpu_usage < 0:
+            return 0.0
+        words = os.pread(self._cpu_usage, 64, 0).split()
+        seconds = int(words[1]) / 1e6 if words[0] == b"usage_usec" else int(words[0]) / 1e9
+        return seconds - time.process_time()
 
     def seconds(self) -> tuple[float, float]:
-        """CPU seconds used so far, and the longest that one of the threads has waited for a processor."""
-        used = 0
-        longest_wait = 0
-        for pid in self._pids():
+        """CPU seconds used so far, and for how long the machine kept the run from a processor.
+
+        The latter is the longest that one of its threads has waited for one, less the time in which the run's
+        other threads may have been what it waited for.
+        """
+        threads: list[tuple[int, int]] = []  # nanoseconds on a processor, and waiting for one
+        pids = self._pids()
+        for pid in pids:
             for thread in self._list(f"{pid}/task"):
                 fields = self._read(f"{pid}/task/{thread}/schedstat").split()
                 if len(fields) >= 2:
-                    used += int(fields[0])
-                    longest_wait = max(longest_wait, int(fields[1]))
-        return used / 1e9, longest_wait / 1e9
+                    threads.append((int(fields[0]), int(fields[1])))
+        used = max(self.used_seconds(), sum(on_cpu for on_cpu, _ in threads) / 1e9)
+        if self._cpu_usage < 0 and len(pids) > 1:
+            return used, 0.0  # children that are gone may have used what we cannot see
+        kept = max(((waited + on_cpu) / 1e9 - used for on_cpu, waited in threads), default=0.0)
+        return used, max(0.0, kept)
 
     def resident_mb(self) -> float:
         """Memory that the processes do not share with files."""

@@ -23,7 +23,7 @@ from sandbox.judge import Judgement, judge
 from sandbox.program import Limits, Outcome, Program, RunResult
 
 _ATTEMPTS = 3  # at a run that the sandbox lost, before it says so
-_PATIENCE = 12  # times the wall limit until a zygote counts as hung; it gives up itself after 10
+_PATIENCE = 6  # times the wall limit until a zygote counts as hung; it gives up itself after 5
 _COMPILED = 32  # submissions whose artifacts are kept
 _COMPILE_LIMITS = Limits(wall_seconds=20, memory_mb=1024)
 _HINT = (
@@ -75,7 +75,7 @@ class Worker:
 
     def __init__(self, configuration: Configuration, ends: dict[int, int]) -> None:
         self._configuration = configuration
-        self._ends = ends
+        self.ends = ends
         self._zygotes: dict[bool, Zygote] = {}  # with numpy, without
         self._compiled: OrderedDict[Program, _Compiled | RunResult] = OrderedDict()
         self._namespaces = True
@@ -241,7 +241,7 @@ class Worker:
             seed=self._configuration.seed,
             cgroup=self._cgroup,
         )
-        zygote.watch(self._ends)
+        zygote.watch(self.ends)
         return zygote
 
     def close(self) -> None:
@@ -302,6 +302,7 @@ def main(channel_fd: int, caller_pid: int) -> None:
     except BackendUnavailable as error:
         wire.send(channel, error)
         return
+    _look_every_second(worker)
     try:
         wire.send(channel, worker.layers)
         while True:
@@ -309,7 +310,22 @@ def main(channel_fd: int, caller_pid: int) -> None:
     except (EOFError, ConnectionError):
         pass
     finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
         worker.close()
+
+
+def _look_every_second(worker: Worker) -> None:
+    """Look whether the caller is gone also while we compute, and end if so."""
+
+    def look(*_: object) -> None:
+        poll = select.poll()
+        for descriptor, mask in worker.ends.items():
+            poll.register(descriptor, mask)
+        if poll.poll(0):
+            raise SystemExit
+
+    signal.signal(signal.SIGALRM, look)
+    signal.setitimer(signal.ITIMER_REAL, 1, 1)
 
 
 def _answer(worker: Worker, request: tuple[Any, ...]) -> Any:

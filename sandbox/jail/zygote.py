@@ -1,6 +1,7 @@
 """The warm, trusted process inside the namespaces: forks one child for each run, times it, reaps its tree.
 
-Started by the worker as a fresh interpreter (`python -S -s -P -B -c ...`); descriptor 3 is the channel to it.
+Started by the worker as a fresh interpreter (`python -S -s -P -B -c ...`); descriptor 3 is the channel to it, and 4,
+if there is a cgroup, its counter of CPU time.
 It never sees an expected output or a verdict.
 """
 
@@ -35,7 +36,7 @@ _NOT_READY = bytes(mmap.PAGESIZE)
 _OURS: dict[str, object] = {}  # our own modules, alive but out of sight of programs
 
 _POLL_SECONDS = 0.05  # between looks at the memory of a tree that no cgroup bounds
-_PATIENCE = 10  # a run may take this many times its wall limit if the machine gives it no processor
+_PATIENCE = 5  # a run may take this many times its wall limit if the machine gives it no processor
 
 
 def main(configuration: str) -> None:
@@ -93,7 +94,8 @@ def _settle(config: dict[str, Any], layers: dict[str, str]) -> "_Runs":
     linux.prctl(linux.PR_SET_PDEATHSIG, signal.SIGKILL)
     if config["namespaces"] is False and os.getppid() != config["parent"]:
         raise ProcessLookupError("the worker died while the zygote started")
-    run = _Runs(House(config["namespaces"], config["cgroup"], languages), Place(work, namespaces=config["namespaces"]))
+    house = House(config["namespaces"], by_cgroup=config["cgroup"], languages=languages)
+    run = _Runs(house, Place(work, namespaces=house.namespaces), 4 if config["cgroup"] else -1)
     for name in [name for name in sys.modules if name.split(".")[0] == "sandbox"]:
         _OURS[name] = sys.modules.pop(name)  # a program's `import sandbox` finds nothing
     gc.collect()
@@ -123,11 +125,11 @@ def _serve(channel: socket.socket, run: "_Runs") -> None:
 class _Runs:
     """Forks, times and reaps runs, one at a time."""
 
-    def __init__(self, house: House, place: Place) -> None:
+    def __init__(self, house: House, place: Place, cpu_usage: int) -> None:
         self._house = house
         self._place = place
         self._ready = mmap.mmap(-1, mmap.PAGESIZE)  # shared with the child until it becomes the program
-        self._tree = tree.Tree(all_but_us=house.namespaces)
+        self._tree = tree.Tree(all_but_us=house.namespaces, cpu_usage=cpu_usage)
 
     def __call__(self, job: Job, files: list[int]) -> dict[str, Any]:
         self._ready[:] = _NOT_READY
@@ -135,6 +137,7 @@ class _Runs:
         random.seed(job.seed)  # or the children of one zygote would share its random state
         if "numpy" in sys.modules:
             sys.modules["numpy"].random.seed(job.seed)
+        self._tree.begin()
         started = time.monotonic()
         try:
             init = self._place.enter(job, source)
@@ -150,7 +153,7 @@ class _Runs:
         answer = {
             "status": status,
             "ended_by": ended_by,
-            "cpu_seconds": cpu_seconds,
+            "cpu_seconds": max(cpu_seconds, self._tree.used_seconds()),
             "wall_seconds": wall_seconds,
             "max_resident_mb": resident_mb,
         }
@@ -177,13 +180,13 @@ class _Runs:
                     return "memory"
                 if now < deadline:
                     continue
-                # Too slow, or only too rarely on a processor? Time spent waiting for one does not count.
-                cpu_seconds, waited_seconds = self._tree.seconds()
-                if cpu_seconds >= job.cpu_seconds or now - started - waited_seconds >= job.wall_seconds:
+                # Too slow, or kept from a processor? Then it gets the time that it missed.
+                cpu_seconds, kept_seconds = self._tree.seconds()
+                if cpu_seconds >= job.cpu_seconds or now - started - kept_seconds >= job.wall_seconds:
                     return "time"
                 if now - started > _PATIENCE * job.wall_seconds:
                     return "starved"
-                deadline = now + max(0.01, job.wall_seconds - (now - started - waited_seconds))
+                deadline = now + max(0.01, job.wall_seconds - (now - started - kept_seconds))
         finally:
             os.close(descriptor)
 
