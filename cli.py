@@ -206,7 +206,7 @@ def build_dataset(
             overwrite=overwrite,
             report=progress,
         )
-    except CurateError as error:
+    except (CurateError, OSError) as error:  # OSError: an input or the folder is not ours to read or write
         raise click.ClickException(str(error)) from error
     except KeyboardInterrupt:
         raise click.ClickException(f"interrupted; work is saved in {out}, the same command continues") from None

@@ -63,6 +63,12 @@ def test_mistakes_are_explained_without_a_traceback(words, message, tmp_path):
     assert message in result.stderr
 
 
+def test_a_folder_that_cannot_be_made_is_explained(sources):
+    result = invoke(*sources, "--out", "/proc/nowhere/out")
+    assert isinstance(result.exception, SystemExit)
+    assert "/proc/nowhere" in result.stderr
+
+
 def test_a_missing_extra_is_named_with_what_to_type(tmp_path):
     code = (
         "import sys\n"
