@@ -10,13 +10,12 @@ import queue
 import socket
 import subprocess
 import sys
-import tempfile
 import weakref
 from pathlib import Path
 from typing import Any
 
 from sandbox.errors import BackendUnavailable, ExecutionLost, SandboxError
-from sandbox.jail import cgroups, wire
+from sandbox.jail import cgroups, leftovers, wire
 from sandbox.jail.worker import Configuration
 
 _ATTEMPTS = 3  # at a request whose worker dies
@@ -29,7 +28,7 @@ class Backend:
     def __init__(self, *, workers: int | None, isolation: str, seed: int | None) -> None:
         self.workers = workers or len(os.sched_getaffinity(0))
         self._owner = os.getpid()
-        cgroups.sweep()
+        _sweep()
         packages = _numpy()
         slots = [_Slot(isolation == "full", seed, packages) for _ in range(self.workers)]
         self._free: queue.LifoQueue[_Slot] = queue.LifoQueue()
@@ -71,13 +70,11 @@ class _Slot:
         self._asked = (full_isolation, seed, numpy)
         self._process: subprocess.Popen[bytes] | None = None
         self._channel: socket.socket | None = None
-        self._work = ""
         self._words = -1  # what the worker says on stderr should it fail
 
     def start(self) -> dict[str, str]:
         """Start the worker; returns what isolates its runs, layer by layer."""
         full_isolation, seed, numpy = self._asked
-        self._work = tempfile.mkdtemp(prefix="curate-sandbox-")
         self._channel, theirs = socket.socketpair()
         self._words = os.memfd_create("worker")
         project = str(Path(__file__).parents[2])
@@ -98,7 +95,7 @@ class _Slot:
         )
         theirs.close()
         try:
-            wire.send(self._channel, Configuration(full_isolation, seed, numpy, self._work))
+            wire.send(self._channel, Configuration(full_isolation, seed, numpy))
             layers = wire.receive(self._channel)
         except (EOFError, ConnectionError) as error:
             words = self._last_words()
@@ -147,13 +144,17 @@ class _Slot:
                 self._process.kill()
                 self._process.wait()
             if self._process.returncode != 0:
-                cgroups.sweep()
+                _sweep()
         if self._words >= 0:
             os.close(self._words)
-        if self._work and os.path.isdir(self._work):
-            os.rmdir(self._work)
         self._process = self._channel = None
         self._words = -1
+
+
+def _sweep() -> None:
+    """Remove what workers have left that were killed together with the process they worked for."""
+    cgroups.sweep()
+    leftovers.sweep_directories()
 
 
 def _close(slots: list[_Slot]) -> None:

@@ -12,7 +12,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-_PREFIX = "curate-sandbox-"
+from sandbox.jail import leftovers
+
 _LEAF = "curate-others"  # of a cgroup that was given to us: where the processes go that were in it
 _SLACK_MB = 16  # what a zygote may need for itself while a run uses all of its own
 _DRIFT_MB = 4  # by which the idle charge may change before the limit is set anew
@@ -102,7 +103,7 @@ class Cgroup:
 def create() -> Cgroup:
     """A new cgroup for this process's runs. Raises OSError, with the reason, where none can be made."""
     _take_over()
-    name = f"{_PREFIX}{os.getpid()}-{_start_time(os.getpid())}"
+    name = leftovers.own_name()
     reasons = []
     for version, bases in _bases():
         made: dict[str, Path] = {}
@@ -125,9 +126,8 @@ def sweep() -> None:
     """Remove what workers that were killed have left behind."""
     for _, bases in _bases():
         for base in set(bases.values()):
-            for directory in base.glob(f"{_PREFIX}*-*"):
-                pid, started = directory.name.removeprefix(_PREFIX).split("-", 1)
-                if _start_time(pid) != started:
+            for directory in base.glob(f"{leftovers.PREFIX}*-*"):
+                if leftovers.is_abandoned(directory.name):
                     _remove(directory)
 
 
@@ -223,15 +223,6 @@ def _remove(directory: Path) -> None:
             time.sleep(0.02)
         else:
             return
-
-
-def _start_time(pid: int | str) -> str:
-    """Distinguishes a process from a later one with the same pid; "" if there is none or it is dead."""
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
-    except OSError:
-        return ""
-    return "" if fields[0] in "ZX" else fields[19]
 
 
 def _open(path: Path, flags: int = os.O_RDONLY) -> int:

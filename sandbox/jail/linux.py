@@ -10,6 +10,7 @@ import platform
 import struct
 
 CLONE_VM = 0x00000100
+CLONE_PARENT = 0x00008000
 CLONE_NEWNS = 0x00020000
 CLONE_NEWCGROUP = 0x02000000
 CLONE_NEWUTS = 0x04000000
@@ -32,6 +33,7 @@ PR_CAP_AMBIENT = 47
 PR_CAP_AMBIENT_RAISE = 2
 PR_CAP_AMBIENT_CLEAR_ALL = 4
 
+WAIT_ALL = 0x40000000  # __WALL: also for children that announce their end by another signal than SIGCHLD
 SIGCHLD = 17
 
 _X86 = platform.machine() == "x86_64"

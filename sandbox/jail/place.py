@@ -15,7 +15,8 @@ _PLAIN = linux.MS_NOSUID | linux.MS_NODEV
 class Place:
     """Makes the place of a run, and takes it away when all of the run's processes are gone.
 
-    namespaces False: none can be had; runs share the directory `work`, which must be emptied in between.
+    namespaces False: none can be had; runs share the directory `work`, which must be emptied in between. To be made
+    while this process is still dumpable: later its /proc entries are root's.
     """
 
     def __init__(self, work: str, *, namespaces: bool) -> None:
@@ -23,7 +24,8 @@ class Place:
         self._namespaces = namespaces
         if namespaces:
             self._home = os.open("/proc/self/ns/pid", os.O_RDONLY)
-            self._oom_score = os.open("/proc/self/oom_score_adj", os.O_WRONLY)
+            self._oom_score = os.open("/proc/self/oom_score_adj", os.O_RDWR)
+            self._own_score = os.pread(self._oom_score, 16, 0)
 
     def enter(self, job: Job, source: int) -> int:
         """Make the place; `source` is the descriptor of the program's text. Returns the pid of the run's init, a
@@ -54,7 +56,7 @@ class Place:
         os.chdir("/")
         if self._namespaces:
             linux.setns(self._home, linux.CLONE_NEWPID)
-            os.pwrite(self._oom_score, b"0", 0)
+            os.pwrite(self._oom_score, self._own_score, 0)
 
     def take_away(self) -> None:
         """After the run's last process is gone. Raises OSError."""

@@ -25,6 +25,7 @@ def _visible() -> Iterator[str]:
         yield os.path.join(os.path.realpath(os.path.dirname(loader)), os.path.basename(loader))
     yield "/usr/share/zoneinfo"
     yield "/usr/lib/locale/C.utf8"
+    yield "/etc/alternatives"  # symbolic links that Debian's libblas is found through
     with open("/proc/self/maps") as maps:
         libraries = set(re.findall(r"(/\S+?\.so(?:\.\S+)?)$", maps.read(), re.MULTILINE))
     stdlib = sysconfig.get_path("stdlib") + "/"

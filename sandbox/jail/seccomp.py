@@ -69,6 +69,8 @@ _REFUSE = {  # EPERM
     "open_tree": (428, 428),
     "move_mount": (429, 429),
     "chroot": (161, 51),
+    "sysfs": (139, None),
+    "set_mempolicy_home_node": (450, 450),
     # Objects of System V and POSIX IPC outlive their process, and runs of one worker share an ipc namespace.
     "shmget": (29, 194),
     "semget": (64, 190),
@@ -145,7 +147,9 @@ def program(machine: str, *, memfds: bool) -> bytes:
     for call in (_SOCKET, _SOCKETPAIR):
         refuse_argument(call, _EQUAL, _AF_UNIX, _ERRNO | errno.EPERM, when=False)
     for call in (_CLONE, _UNSHARE):
-        refuse_argument(call, _ANY_BIT, linux.CLONE_NEWUSER, _ERRNO | errno.EPERM, when=True)
+        # A new user namespace brings all capabilities within; a sibling would be the zygote's child, not the run's.
+        flags = linux.CLONE_NEWUSER | linux.CLONE_PARENT
+        refuse_argument(call, _ANY_BIT, flags, _ERRNO | errno.EPERM, when=True)
     code.append((_RETURN, 0, 0, _ALLOW))
     return b"".join(struct.pack("HBBI", *line) for line in code)
 

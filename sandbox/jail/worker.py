@@ -16,7 +16,7 @@ from typing import Any
 
 from sandbox.cases import Case, Suite
 from sandbox.errors import BackendUnavailable, ExecutionLost, SandboxError
-from sandbox.jail import cgroups, wire
+from sandbox.jail import cgroups, leftovers, wire
 from sandbox.jail.child import Job
 from sandbox.jail.spawn import Zygote, ZygoteLost
 from sandbox.judge import Judgement, judge
@@ -41,7 +41,6 @@ class Configuration:
     full_isolation: bool
     seed: int | None
     numpy: dict[str, str]  # directories that make up the package: name -> host path; empty if there is none
-    work: str  # directory for runs where there are no namespaces
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +78,7 @@ class Worker:
         self._zygotes: dict[bool, Zygote] = {}  # with numpy, without
         self._compiled: OrderedDict[Program, _Compiled | RunResult] = OrderedDict()
         self._namespaces = True
+        self._work = ""  # directory for runs; only where there are no namespaces
         self._cgroup: cgroups.Cgroup | None = None
         self._no_cgroup = self._no_namespaces = ""
         try:
@@ -101,6 +101,7 @@ class Worker:
                 self.close()
                 raise BackendUnavailable(f"cannot isolate programs on this machine: {error}. {_HINT}") from error
             self._namespaces, self._no_namespaces = False, str(error)
+            self._work = leftovers.make_directory()
             self._settle()
 
     @property
@@ -237,7 +238,7 @@ class Worker:
             packages=packages,
             namespaces=self._namespaces,
             full=self._configuration.full_isolation,
-            work=self._configuration.work,
+            work=self._work,
             seed=self._configuration.seed,
             cgroup=self._cgroup,
         )
@@ -249,7 +250,8 @@ class Worker:
             zygote.close()
         if self._cgroup is not None:
             self._cgroup.remove()
-        shutil.rmtree(self._configuration.work, ignore_errors=True)
+        if self._work:
+            shutil.rmtree(self._work, ignore_errors=True)
 
 
 def _outcome(job: Job, answer: dict[str, Any], exit_code: int, longest_output: int, stderr: bytes) -> Outcome:

@@ -162,7 +162,7 @@ def _finish(status: int) -> int:
     atexit._run_exitfuncs()
     status = _flush(getattr(sys, "stdout", None), getattr(sys, "stderr", None)) or status
     sys.modules.pop("__main__", None)
-    sys.stdout, sys.stderr = sys.__stdout__, sys.__stderr__
+    sys.stdout, sys.stderr = getattr(sys, "__stdout__", None), getattr(sys, "__stderr__", None)
     program = weakref.ref(_program)
     del _program
     gc.collect()  # destructors still see the globals; the zygote's own objects are frozen and not looked at
@@ -171,7 +171,7 @@ def _finish(status: int) -> int:
         for name in vars(remaining).keys() - {"__builtins__"}:
             setattr(remaining, name, None)
         gc.collect()
-    _flush(sys.__stdout__, sys.__stderr__)
+    _flush(sys.stdout, sys.stderr)
     return status
 
 

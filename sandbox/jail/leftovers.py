@@ -1,0 +1,42 @@
+"""Names that tell who owns a cgroup or a directory, so that what killed owners have left can be found."""
+
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+PREFIX = "curate-sandbox-"
+
+
+def own_name() -> str:
+    """A name for something that this process owns and that must go when it goes."""
+    return f"{PREFIX}{os.getpid()}-{_start_time(os.getpid())}"
+
+
+def is_abandoned(name: str) -> bool:
+    """Whether a thing of this name has outlived its owner."""
+    pid, _, started = name.removeprefix(PREFIX).partition("-")
+    return name.startswith(PREFIX) and _start_time(pid) != started
+
+
+def make_directory() -> str:
+    """An empty directory of this process's own, for runs where there are no namespaces."""
+    directory = os.path.join(tempfile.gettempdir(), own_name())
+    os.mkdir(directory, 0o700)
+    return directory
+
+
+def sweep_directories() -> None:
+    """Remove the directories that killed processes have left."""
+    for directory in Path(tempfile.gettempdir()).glob(f"{PREFIX}*-*"):
+        if is_abandoned(directory.name) and directory.stat().st_uid == os.geteuid():
+            shutil.rmtree(directory, ignore_errors=True)
+
+
+def _start_time(pid: int | str) -> str:
+    """Distinguishes a process from a later one with the same pid; "" if there is none or it is dead."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    except OSError:
+        return ""
+    return "" if fields[0] in "ZX" else fields[19]
