@@ -30,13 +30,16 @@ class Backend:
         self._owner = os.getpid()
         _sweep()
         packages = _numpy()
-        slots = [_Slot(isolation == "full", seed, packages) for _ in range(self.workers)]
+        slots = [_Slot(seed, packages) for _ in range(self.workers)]
         self._free: queue.LifoQueue[_Slot] = queue.LifoQueue()
         for slot in slots:
             self._free.put(slot)
         self._end = weakref.finalize(self, _close, slots)
         try:
-            self.layers: dict[str, str] = slots[-1].start()
+            self.layers: dict[str, str] = slots[-1].start(full_isolation=isolation == "full")
+            isolated = not self.layers["processes"].startswith("none")
+            for slot in slots:  # what the first worker has, all later ones must have
+                slot.full_isolation = isolated
         except BaseException:
             self.close()
             raise
@@ -63,18 +66,30 @@ class Backend:
         self._end()
 
 
+class _WorkerLost(Exception):
+    """A worker ended while it started."""
+
+
 class _Slot:
     """A place for one worker process, which may have to be replaced."""
 
-    def __init__(self, full_isolation: bool, seed: int | None, numpy: dict[str, str]) -> None:
-        self._asked = (full_isolation, seed, numpy)
+    def __init__(self, seed: int | None, numpy: dict[str, str]) -> None:
+        self.full_isolation = True
+        self._asked = (seed, numpy)
         self._process: subprocess.Popen[bytes] | None = None
         self._channel: socket.socket | None = None
         self._words = -1  # what the worker says on stderr should it fail
 
-    def start(self) -> dict[str, str]:
-        """Start the worker; returns what isolates its runs, layer by layer."""
-        full_isolation, seed, numpy = self._asked
+    def start(self, *, full_isolation: bool) -> dict[str, str]:
+        """Start the worker; returns what isolates its runs, layer by layer. Raises BackendUnavailable."""
+        for _ in range(_ATTEMPTS):
+            try:
+                return self._start(full_isolation)
+            except _WorkerLost as error:
+                words = str(error)
+        raise BackendUnavailable(f"{_ATTEMPTS} sandbox workers ended while they started: {words}")
+
+    def _start(self, full_isolation: bool) -> dict[str, str]:
         self._channel, theirs = socket.socketpair()
         self._words = os.memfd_create("worker")
         project = str(Path(__file__).parents[2])
@@ -95,12 +110,12 @@ class _Slot:
         )
         theirs.close()
         try:
-            wire.send(self._channel, Configuration(full_isolation, seed, numpy))
+            wire.send(self._channel, Configuration(full_isolation, *self._asked))
             layers = wire.receive(self._channel)
         except (EOFError, ConnectionError) as error:
             words = self._last_words()
             self.end()
-            raise BackendUnavailable(f"a sandbox worker ended while it started: {words}") from error
+            raise _WorkerLost(words or "killed") from error
         except BaseException:
             self.end()
             raise
@@ -114,7 +129,7 @@ class _Slot:
         words = ""
         for _ in range(_ATTEMPTS):
             if self._channel is None:
-                self.start()
+                self.start(full_isolation=self.full_isolation)
             assert self._channel is not None
             try:
                 wire.send(self._channel, request)

@@ -69,6 +69,7 @@ class Zygote:
         inherited = [theirs.fileno()] + ([cgroup.cpu_usage] if cgroup is not None else [])
         gate, opener = os.pipe()
         self._ends: dict[int, int] = {}
+        self.layers: dict[str, str] = {}
         self.pid = linux.clone(sum(NAMESPACES.values())) if namespaces else linux.fork()
         if self.pid == 0:
             os.close(opener)
@@ -77,7 +78,7 @@ class Zygote:
         os.close(gate)
         try:
             if namespaces:
-                _map_ids(self.pid)
+                self.layers["user"] = _map_ids(self.pid)
             if cgroup is not None:
                 cgroup.add(self.pid)
             os.write(opener, b"go")
@@ -90,7 +91,7 @@ class Zygote:
         if "unavailable" in answer:
             self.close()
             raise BackendUnavailable(answer["unavailable"])
-        self.layers: dict[str, str] = answer["layers"]
+        self.layers |= answer["layers"]
 
     def _become(
         self, configuration: str, environment: dict[str, str], inherited: list[int], gate: int, *, namespaces: bool
@@ -161,17 +162,19 @@ class Zygote:
         os.close(self._words)
 
 
-def _map_ids(pid: int) -> None:
+def _map_ids(pid: int) -> str:
     """Give the user namespace of `pid` two host ids of its own, or as an ordinary user the user's own one.
 
-    Inside, 0 is the zygote and 1000 the programs. Raises OSError.
+    Inside, 0 is the zygote and 1000 the programs. Returns what programs are, in words. Raises OSError.
     """
     first = _FIRST_UID + 2 * os.getpid()
     wide = f"0 {first} 1\n1000 {first + 1} 1\n"
     try:
         Path(f"/proc/{pid}/gid_map").write_text(wide)
         Path(f"/proc/{pid}/uid_map").write_text(wide)
+        return "user namespace; programs have a uid of their own and no capabilities"
     except OSError:
         Path(f"/proc/{pid}/setgroups").write_text("deny")
         Path(f"/proc/{pid}/gid_map").write_text(f"1000 {os.getegid()} 1\n")
         Path(f"/proc/{pid}/uid_map").write_text(f"1000 {os.geteuid()} 1\n")
+        return "user namespace; programs have your uid, which sees nothing outside, and no capabilities"

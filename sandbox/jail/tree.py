@@ -6,6 +6,8 @@ import shutil
 import signal
 import time
 
+_SLACK_MB = 16  # for what the processes share with the zygote
+
 
 class Tree:
     """The processes of the run in progress.
@@ -55,14 +57,17 @@ class Tree:
         kept = max(((waited + on_cpu) / 1e9 - used for on_cpu, waited in threads), default=0.0)
         return used, max(0.0, kept)
 
-    def resident_mb(self) -> float:
-        """Memory that the processes do not share with files."""
-        pages = 0
-        for pid in self._pids():
+    def exceeds(self, memory_mb: int) -> bool:
+        """Whether the processes hold more than that, shared memory counted once and the zygote's pages not."""
+        pids = self._pids()
+        resident = 0
+        for pid in pids:
             fields = self._read(f"{pid}/statm").split()
-            if len(fields) >= 3:
-                pages += int(fields[1]) - int(fields[2])
-        return pages * mmap.PAGESIZE / 2**20
+            resident += int(fields[1]) if len(fields) > 1 else 0
+        if resident * mmap.PAGESIZE < memory_mb << 20:  # cheap, and never less than what follows
+            return False
+        shares = (self._read(f"{pid}/smaps_rollup").partition(b"\nPss:")[2].split() for pid in pids)
+        return sum(int(share[0]) for share in shares if share) > (memory_mb + _SLACK_MB) << 10
 
     def kill(self, keep: int) -> None:
         """Kill all of it, and reap all but `keep`, which is left as a zombie."""

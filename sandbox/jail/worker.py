@@ -24,6 +24,7 @@ from sandbox.program import Limits, Outcome, Program, RunResult
 
 _ATTEMPTS = 3  # at a run that the sandbox lost, before it says so
 _PATIENCE = 6  # times the wall limit until a zygote counts as hung; it gives up itself after 5
+_LOST_ZYGOTE = "the zygote was lost"
 _COMPILED = 32  # submissions whose artifacts are kept
 _COMPILE_LIMITS = Limits(wall_seconds=20, memory_mb=1024)
 _HINT = (
@@ -85,24 +86,31 @@ class Worker:
             self._cgroup = cgroups.create()
         except OSError as error:
             self._no_cgroup = str(error)
-        self._settle()
+        try:
+            self._settle()
+        except BaseException:
+            self.close()
+            raise
 
     def _settle(self) -> None:
         """Start the first zygote with as much isolation as there is, but no less than was asked for."""
-        try:
-            self._zygote(with_numpy=False)
-        except cgroups.CannotJoin as error:
-            assert self._cgroup is not None
-            self._cgroup.remove()
-            self._cgroup, self._no_cgroup = None, str(error)
-            self._settle()
-        except (BackendUnavailable, ZygoteLost, OSError) as error:
-            if self._configuration.full_isolation or not self._namespaces:
-                self.close()
-                raise BackendUnavailable(f"cannot isolate programs on this machine: {error}. {_HINT}") from error
-            self._namespaces, self._no_namespaces = False, str(error)
-            self._work = leftovers.make_directory()
-            self._settle()
+        lost = 0
+        while not self._zygotes:
+            try:
+                self._zygote(with_numpy=False)
+            except cgroups.CannotJoin as error:
+                assert self._cgroup is not None
+                self._cgroup.remove()
+                self._cgroup, self._no_cgroup = None, str(error)
+            except ZygoteLost as error:  # killed while it started: that says nothing about the machine
+                lost += 1
+                if lost == _ATTEMPTS:
+                    raise BackendUnavailable(f"a zygote ended {lost} times while it started: {error}") from error
+            except (BackendUnavailable, OSError) as error:
+                if self._configuration.full_isolation or not self._namespaces:
+                    raise BackendUnavailable(f"cannot isolate programs on this machine: {error}. {_HINT}") from error
+                self._namespaces, self._no_namespaces = False, str(error)
+                self._work = leftovers.make_directory()
 
     @property
     def layers(self) -> dict[str, str]:
@@ -110,7 +118,7 @@ class Worker:
         missing = "" if self._namespaces else f"none: {self._no_namespaces}"
         tree = "resident memory of the tree, looked at 20 times a second; address space of each process"
         return {
-            "user": missing or "user namespace; runs under a uid of their own, without capabilities",
+            "user": missing or "",
             "processes": missing or "pid namespace for each run; the whole tree is killed and reaped",
             "files": missing or "read-only root with the standard library alone; fresh /tmp and /proc for each run",
             "network": missing or "empty network namespace; sockets other than AF_UNIX refused",
@@ -193,20 +201,24 @@ class Worker:
             if isinstance(result, RunResult):
                 return result
             reason = result
+        if reason.startswith(_LOST_ZYGOTE) and not self._namespaces:
+            # Without namespaces a program can kill its zygote, and no other program has done so three times.
+            return RunResult(Outcome.VIOLATION, -signal.SIGKILL, b"", reason.encode(), 0, 0, 0)
         raise ExecutionLost(f"a run was lost {_ATTEMPTS} times: {reason}")
 
     def _attempt(self, order: "_Order", files: list[int]) -> RunResult | str:
         """One attempt at a run; a string says why nothing is known about it."""
         job = order.job
         with_numpy = job.op != "compile" and "numpy" in order.program.source
-        zygote = self._zygote(with_numpy=with_numpy)
         try:
+            zygote = self._zygote(with_numpy=with_numpy)
             if self._cgroup is not None:
                 self._cgroup.begin(job.memory_mb, job.processes)
             answer = zygote.run(order.encoded, files, _PATIENCE * job.wall_seconds + 30)
         except ZygoteLost as error:
-            self._zygotes.pop(with_numpy).close()
-            return f"the zygote was lost: {error}"
+            if with_numpy in self._zygotes:
+                self._zygotes.pop(with_numpy).close()
+            return f"{_LOST_ZYGOTE}: {error}"
         peak_mb, out_of_memory = self._cgroup.end() if self._cgroup is not None else (None, False)
         out_of_memory = out_of_memory or answer["ended_by"] == "memory"
         if "lost" in answer and not out_of_memory:

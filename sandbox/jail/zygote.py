@@ -179,7 +179,7 @@ class _Runs:
                 if poll.poll(max(0.0, left) * 1000 + 1):
                     return ""
                 now = time.monotonic()
-                if not self._house.by_cgroup and self._tree.resident_mb() > job.memory_mb:
+                if not self._house.by_cgroup and self._tree.exceeds(job.memory_mb):
                     return "memory"
                 if now < deadline:
                     continue

@@ -1,0 +1,131 @@
+"""Does this sandbox hold? Some thirty small programs, each with the verdict it must get; two seconds in all.
+
+Run against every backend by the tests and by `curate doctor`. A short list to tell a broken installation from a
+sound one; it is not the proof of isolation, that is tests/sandbox.
+"""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from sandbox.box import Sandbox
+from sandbox.cases import Case, Suite
+from sandbox.errors import SandboxError
+from sandbox.judge import Verdict
+from sandbox.program import Limits, Program
+
+_LIMITS = Limits(wall_seconds=5, memory_mb=256)
+_SHORT = Limits(wall_seconds=0.4, memory_mb=256)
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One program and the verdicts that show that the property `name` holds."""
+
+    name: str
+    program: Program
+    suite: Suite
+    expected: frozenset[Verdict]
+
+
+def run(box: Sandbox) -> Iterator[tuple[Check, str | None]]:
+    """Make every check: (check, None) where it holds, (check, what was seen instead) where it does not."""
+    for check in CHECKS:
+        try:
+            judgement = box.judge(check.program, check.suite)
+        except SandboxError as error:
+            yield check, f"{type(error).__name__}: {error}"
+        else:
+            seen = f"{judgement.verdict.value} {judgement.cases[-1].detail}".strip()
+            yield check, None if judgement.verdict in check.expected else seen
+
+
+def _prints(
+    name: str,
+    source: str,
+    *cases: tuple[str, str],
+    expected: Verdict = Verdict.ACCEPTED,
+    limits: Limits = _LIMITS,
+) -> Check:
+    suite = Suite([Case(*case) for case in cases or [("3 4\n", "7\n")]], checker="tokens", limits=limits)
+    return Check(name, Program(source), suite, frozenset([expected]))
+
+
+def _returns(name: str, source: str, arguments: list[object], value: object) -> Check:
+    case = Case(json.dumps(arguments), json.dumps(value))
+    suite = Suite([case], entry_point="solve", checker="tokens", limits=_LIMITS)
+    return Check(name, Program(source), suite, frozenset([Verdict.ACCEPTED]))
+
+
+def _denied(name: str, attempt: str) -> Check:
+    """`attempt` is an expression that is true where an attack works, and may raise where it does not."""
+    source = (
+        "import ctypes, os, socket\n"
+        "libc = ctypes.CDLL(None)\n"
+        f"try:\n    worked = bool({attempt})\n"
+        "except Exception:\n    worked = False\n"
+        "print('escaped' if worked else 'contained')\n"
+    )
+    # Expecting success: a verdict of accepted is an escape, whatever stopped it otherwise is as good as another.
+    suite = Suite([Case("", "escaped\n")], checker="tokens", limits=_LIMITS)
+    return Check(name, Program(source), suite, frozenset(Verdict) - {Verdict.ACCEPTED})
+
+
+CHECKS: tuple[Check, ...] = (
+    # What is right is accepted.
+    _prints("lines are read", "a, b = map(int, input().split())\nprint(a + b)"),
+    _prints("bytes are read", "import sys\nprint(sum(map(int, sys.stdin.buffer.read().split())))"),
+    _prints("descriptors are files", "import os\nos.write(1, b'%d' % sum(map(int, os.read(0, 99).split())))"),
+    _prints("text is UTF-8", "print(input()[::-1])", ("héllo 世界\n", "界世 olléh\n")),
+    _prints("long integers print", "print(len(str(7 ** 9000)))", ("", "7606\n")),
+    _prints(
+        "recursion in a thread with a big stack",
+        "import sys, threading\nsys.setrecursionlimit(10**6)\nthreading.stack_size(1 << 27)\n"
+        "def depth(n):\n    return n and 1 + depth(n - 1)\n"
+        "thread = threading.Thread(target=lambda: print(depth(50_000)))\nthread.start()\nthread.join()",
+        ("", "50000\n"),
+    ),
+    _prints(
+        "a scratch directory that is empty in each test",
+        "import os\nprint(os.path.exists('mine'))\nopen('mine', 'w').close()",
+        ("", "False\n"),
+        ("", "False\n"),
+    ),
+    _returns("a function is called", "def solve(a, b):\n    return [a + b]", [3, 4], [7]),
+    _returns("a method is called", "class Solution:\n    def solve(self, a):\n        return a[::-1]", ["ab"], "ba"),
+    # What is wrong gets the right word.
+    _prints("a wrong answer", "print(8)", expected=Verdict.WRONG_ANSWER),
+    _prints("an exception", "1 / 0", expected=Verdict.RUNTIME_ERROR),
+    _prints("an exit status", "print(7)\nraise SystemExit(3)", expected=Verdict.RUNTIME_ERROR),
+    _prints("a signal", "import os\nos.kill(os.getpid(), 11)", expected=Verdict.RUNTIME_ERROR),
+    _prints("bad syntax", "print(", expected=Verdict.COMPILE_ERROR),
+    _prints("an endless loop", "while True: pass", expected=Verdict.TIME_LIMIT, limits=_SHORT),
+    _prints("an endless sleep", "import time\ntime.sleep(60)", expected=Verdict.TIME_LIMIT, limits=_SHORT),
+    _prints("too much memory", "x = []\nwhile True: x.append(bytearray(b'x' * 10**6))", expected=Verdict.MEMORY_LIMIT),
+    _prints(
+        "too much memory in many processes",
+        "import os, time\nfor _ in range(6):\n    if os.fork() == 0:\n"
+        "        x = bytearray(b'x' * (60 << 20)); time.sleep(4); os._exit(0)\n"
+        "for _ in range(6): os.wait()",
+        expected=Verdict.MEMORY_LIMIT,
+    ),
+    _prints("too much output", "while True: print('x' * 1000)", expected=Verdict.OUTPUT_LIMIT),
+    _prints(
+        "a system call for attackers",
+        "import ctypes\nctypes.CDLL(None).ptrace(0, 0, 0, 0)",
+        expected=Verdict.SANDBOX_VIOLATION,
+    ),
+    # What must be out of reach.
+    _denied("host files", "os.path.exists('/etc/passwd') or os.path.exists('/home')"),
+    _denied("other processes", "any(p not in ('1', str(os.getpid())) for p in os.listdir('/proc') if p.isdigit())"),
+    _denied("network", "socket.socket(socket.AF_INET)"),
+    _denied("namespaces", "libc.unshare(0x10000000) == 0"),
+    _denied("capabilities", "'CapEff:\\t0000000000000000' not in open('/proc/self/status').read()"),
+    _denied("the interpreter's library", "os.access(os.__file__, os.W_OK) or not os.utime(os.__file__)"),
+    _denied(
+        "secrets of the environment",
+        "set(os.environ) - {'PATH', 'HOME', 'LANG', 'LC_CTYPE', 'PYTHONIOENCODING',"
+        " 'PYTHONHASHSEED', 'OPENBLAS_NUM_THREADS', 'OMP_NUM_THREADS', 'MKL_NUM_THREADS'}",
+    ),
+    _denied("descriptors of the sandbox", "len(os.listdir('/proc/self/fd')) != 4"),
+)
