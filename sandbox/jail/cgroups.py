@@ -191,9 +191,12 @@ def _take_over() -> None:
         if _enable(own, "+memory +pids"):
             return
         leaf = own / _LEAF
-        leaf.mkdir(exist_ok=True)
         for _ in range(10):  # they may start new ones meanwhile
-            for pid in (own / "cgroup.procs").read_text().split():
+            pids = (own / "cgroup.procs").read_text().split()
+            if "0" in pids:  # of a pid namespace that we do not see
+                return
+            leaf.mkdir(exist_ok=True)
+            for pid in pids:
                 with contextlib.suppress(OSError):
                     (leaf / "cgroup.procs").write_text(pid)
             if _enable(own, "+memory +pids"):
