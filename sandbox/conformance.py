@@ -105,7 +105,7 @@ CHECKS: tuple[Check, ...] = (
     _prints(
         "too much memory in many processes",
         "import os, time\nfor _ in range(6):\n    if os.fork() == 0:\n"
-        "        x = bytearray(b'x' * (60 << 20)); time.sleep(4); os._exit(0)\n"
+        "        x = bytearray(b'x' * (60 << 20)); time.sleep(1); os._exit(0)\n"
         "for _ in range(6): os.wait()",
         expected=Verdict.MEMORY_LIMIT,
     ),
@@ -117,7 +117,6 @@ CHECKS: tuple[Check, ...] = (
     ),
     # What must be out of reach.
     _denied("host files", "os.path.exists('/etc/passwd') or os.path.exists('/home')"),
-    _denied("other processes", "any(p not in ('1', str(os.getpid())) for p in os.listdir('/proc') if p.isdigit())"),
     _denied("network", "socket.socket(socket.AF_INET)"),
     _denied("namespaces", "libc.unshare(0x10000000) == 0"),
     _denied("capabilities", "'CapEff:\\t0000000000000000' not in open('/proc/self/status').read()"),

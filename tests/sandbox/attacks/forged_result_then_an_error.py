@@ -1,0 +1,7 @@
+# expect: runtime_error
+import os
+
+
+def attack(x):
+    os.write(3, b'"ESCAPED"')
+    raise ValueError

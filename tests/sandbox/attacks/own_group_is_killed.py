@@ -1,0 +1,5 @@
+# expect: runtime_error
+import os
+import signal
+
+os.killpg(0, signal.SIGKILL)

@@ -1,0 +1,40 @@
+"""The self-check that `curate doctor` makes holds here, and tells when it does not."""
+
+import pytest
+
+from sandbox import ExecutionLost, Judgement, Program, Sandbox, Suite, Verdict
+from sandbox.conformance import CHECKS, Check, run
+from sandbox.judge import CaseJudgement
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.name)
+def test_check(box: Sandbox, check: Check) -> None:
+    judgement = box.judge(check.program, check.suite)
+    assert judgement.verdict in check.expected, judgement
+
+
+def test_names_are_unique() -> None:
+    assert len({check.name for check in CHECKS}) == len(CHECKS)
+
+
+class EverythingGoes(Sandbox):
+    def __init__(self) -> None:
+        pass
+
+    def judge(self, program: Program, suite: Suite, *, run_all: bool = False) -> Judgement:
+        return Judgement(Verdict.ACCEPTED, (CaseJudgement(Verdict.ACCEPTED, 0, 0, 0),), 1)
+
+
+class Broken(EverythingGoes):
+    def judge(self, program: Program, suite: Suite, *, run_all: bool = False) -> Judgement:
+        raise ExecutionLost("worker died")
+
+
+def test_a_sandbox_that_accepts_everything_fails_all_checks_but_those_of_right_programs() -> None:
+    failed = [check.name for check, seen in run(EverythingGoes()) if seen == "accepted"]
+    assert len(failed) >= 15
+    assert "network" in failed
+
+
+def test_a_sandbox_that_breaks_holds_nothing() -> None:
+    assert {seen for _, seen in run(Broken())} == {"ExecutionLost: worker died"}

@@ -1,0 +1,141 @@
+"""Each bound is a bound on the whole tree of a run, and not lower than it says."""
+
+import pytest
+
+from sandbox import Case, Limits, Outcome, Program, RunResult, Sandbox, Suite, Verdict
+
+
+def run(box: Sandbox, source: str, **limits: float) -> RunResult:
+    return box.run(Program(source), limits=Limits(**limits))  # type: ignore[arg-type]
+
+
+def test_memory_below_the_limit_may_be_used(box: Sandbox) -> None:
+    assert run(box, "x = b'x' * (200 << 20)", memory_mb=256).outcome is Outcome.EXITED
+
+
+def test_memory_given_back_may_be_used_again(box: Sandbox) -> None:
+    source = "for _ in range(5):\n    x = b'x' * (150 << 20)\n    del x"
+    assert run(box, source, memory_mb=256).outcome is Outcome.EXITED
+
+
+def test_address_space_is_no_memory(box: Sandbox) -> None:
+    assert run(box, "import mmap\nx = mmap.mmap(-1, 900 << 20)\nx[0] = 1", memory_mb=256).exit_code == 0
+
+
+def test_the_memory_of_one_run_does_not_burden_the_next(box: Sandbox) -> None:
+    for _ in range(6):
+        assert run(box, "x = b'x' * (90 << 20)", memory_mb=128).outcome is Outcome.EXITED
+
+
+@pytest.mark.parametrize("mebibytes", [20, 100])
+def test_peak_memory_is_measured(box: Sandbox, mebibytes: int) -> None:
+    used = run(box, f"x = b'x' * ({mebibytes} << 20)\ndel x").memory_mb
+    assert mebibytes <= used < 2 * mebibytes + 30
+
+
+def test_memory_is_that_of_all_processes(box: Sandbox) -> None:
+    source = """
+import os, time
+for _ in range(4):
+    if os.fork() == 0:
+        x = b"x" * (50 << 20)
+        time.sleep(0.3)
+        os._exit(0)
+for _ in range(4): os.wait()
+"""
+    assert run(box, source, memory_mb=128).outcome is Outcome.OUT_OF_MEMORY
+    assert run(box, source, memory_mb=320).outcome is Outcome.EXITED
+
+
+def test_shared_memory_counts(box: Sandbox) -> None:
+    source = "import mmap\nx = mmap.mmap(-1, 400 << 20)\nfor page in range(0, 400 << 20, 4096): x[page] = 1"
+    assert run(box, source, memory_mb=256).outcome is Outcome.OUT_OF_MEMORY
+
+
+def test_many_small_processes_need_little_memory(box: Sandbox) -> None:
+    source = """
+import os, time
+children = [pid for pid in (os.fork() for _ in range(5))]
+if all(children):
+    for _ in range(5): os.wait()
+time.sleep(0.3)
+"""
+    assert run(box, source, memory_mb=256).outcome is Outcome.EXITED
+
+
+def test_cpu_time_is_that_of_all_processes(box: Sandbox) -> None:
+    source = """
+import os, time
+for _ in range(3):
+    if os.fork() == 0:
+        while time.process_time() < 0.6: pass
+        os._exit(0)
+for _ in range(3): os.wait()
+"""
+    result = run(box, source, wall_seconds=10, cpu_seconds=1)
+    assert result.outcome is Outcome.TIMED_OUT
+    assert result.cpu_seconds >= 1
+
+
+def test_cpu_and_wall_clock_are_two_limits(box: Sandbox) -> None:
+    busy = "import time\nwhile time.process_time() < 0.6: pass"
+    assert run(box, busy, wall_seconds=10, cpu_seconds=0.3).outcome is Outcome.TIMED_OUT
+    assert run(box, busy, wall_seconds=10, cpu_seconds=5).outcome is Outcome.EXITED
+    assert run(box, "import time\ntime.sleep(0.5)", wall_seconds=5, cpu_seconds=0.3).outcome is Outcome.EXITED
+
+
+def test_output_up_to_the_limit_comes_back_whole(box: Sandbox) -> None:
+    result = run(box, "print('x' * (15 << 20))", memory_mb=512)
+    assert (result.outcome, len(result.stdout)) == (Outcome.EXITED, (15 << 20) + 1)
+    assert run(box, "print('x' * 2000)", output_kb=1).outcome is Outcome.OUTPUT_LIMIT
+
+
+def test_disk_is_bounded(box: Sandbox) -> None:
+    source = "with open('big', 'wb') as f:\n    for _ in range({}): f.write(b'x' * (1 << 20))"
+    assert run(box, source.format(10), disk_mb=32, memory_mb=256).exit_code == 0
+    assert run(box, source.format(40), disk_mb=32, memory_mb=256).exit_code == 1
+
+
+def test_processes_are_bounded(box: Sandbox) -> None:
+    source = """
+import os, time
+made = 0
+try:
+    while made < 300:
+        if os.fork() == 0:
+            time.sleep(5)
+            os._exit(0)
+        made += 1
+except OSError:
+    pass
+print(made)
+"""
+    assert 10 <= int(run(box, source, processes=20, memory_mb=1024).stdout) <= 24
+    assert 40 <= int(run(box, source, processes=60, memory_mb=1024).stdout) <= 64
+
+
+def test_descriptors_are_bounded(box: Sandbox) -> None:
+    source = "import os\nn = 0\ntry:\n    while n < 10**5: n = os.dup(1)\nexcept OSError: print(n)"
+    assert int(run(box, source).stdout) < 2000
+
+
+def test_the_budget_is_one_for_all_tests(box: Sandbox) -> None:
+    program = Program("import time\ntime.sleep(0.4)\nprint(input())")
+    cases = [Case(f"{number}\n", f"{number}\n") for number in range(4)]
+    assert box.judge(program, Suite(cases, limits=Limits(wall_seconds=5))).accepted
+    judgement = box.judge(program, Suite(cases, limits=Limits(wall_seconds=5, budget_seconds=1)))
+    assert judgement.verdict is Verdict.TIME_LIMIT
+    assert len(judgement.cases) < 4
+
+
+def test_each_test_has_the_whole_wall_limit(box: Sandbox) -> None:
+    program = Program("import time\ntime.sleep(0.4)\nprint(input())")
+    suite = Suite([Case(f"{number}\n", f"{number}\n") for number in range(4)], limits=Limits(wall_seconds=1))
+    assert box.judge(program, suite).accepted
+
+
+@pytest.mark.parametrize("name", ["wall_seconds", "memory_mb", "processes", "output_kb", "disk_mb", "cpu_seconds"])
+@pytest.mark.parametrize("value", [0, -1, float("nan")])
+def test_a_limit_that_is_none_is_refused(name: str, value: float) -> None:
+    with pytest.raises(ValueError, match=name):
+        Limits(**{name: value})  # type: ignore[arg-type]
