@@ -38,7 +38,7 @@ from curate.parsing import short
 from curate.problem import Problem, Rejection, to_row
 from curate.spill import Spill
 from curate.tables import Table, locate, sha256
-from curate.verify import Finding, find_references, fingerprint, run_again, settle
+from curate.verify import Finding, cpu_seconds, find_references, fingerprint, run_again, settle
 from sandbox import Sandbox, SandboxError, Verdict
 
 log = logging.getLogger(__name__)
@@ -122,8 +122,9 @@ def build(
         with _timed(seconds, "run again"):
             passed = {id: key for id, key in keys.items() if findings[id].passed is not None}
             second = partial(_second_runs, settled, options, machine)
-            verdicts = _executed("run again", passed, second, work / "second.jsonl", report)
+            repeats = _executed("run again", passed, second, work / "second.jsonl", report)
         failed = [_reference_fails(spill.load(id), findings[id]) for id in keys.keys() - passed.keys()]
+        verdicts = {id: repeat["verdict"] for id, repeat in repeats.items()}
         failed += [_flaky(id, verdict) for id, verdict in verdicts.items() if verdict != Verdict.ACCEPTED.value]
         rejections += failed
 
@@ -156,6 +157,11 @@ def build(
             },
             "seconds": seconds,
             "reference_cpu_seconds": round(sum(finding.cpu_seconds for finding in findings.values()), 3),
+            "executed_cpu_seconds": round(
+                sum(finding.spent_seconds for finding in findings.values())
+                + sum(repeat["cpu_seconds"] for repeat in repeats.values()),
+                3,
+            ),
         }
         card.write(manifest, work / "final")
         workspace.publish(work, out, manifest)
@@ -271,8 +277,8 @@ def _second_runs(
     settled: Callable[[str], Problem], options: Options, machine: Callable[..., Sandbox], ids: list[str]
 ) -> Iterator[tuple[str, Any]]:
     with machine(seed=options.seed + 1) as sandbox:
-        for problem, verdict in run_again(map(settled, ids), sandbox):
-            yield problem.id, verdict.value
+        for problem, judgement in run_again(map(settled, ids), sandbox):
+            yield problem.id, {"verdict": judgement.verdict.value, "cpu_seconds": cpu_seconds(judgement)}
 
 
 def _settled(spill: Spill, findings: dict[str, Finding], id: str) -> Problem:

@@ -28,12 +28,13 @@ FAILURES_IN_A_ROW = 3
 class Finding:
     """What executing a problem's solutions showed. passed is the place of the solution that passed among
     `candidates(problem)`, None if none did; verdicts are those of the solutions tried, in order;
-    cpu_seconds those of the solution that passed, over all tests."""
+    cpu_seconds those of the solution that passed, over all tests; spent_seconds those of all that was executed."""
 
     passed: int | None
     wrapping: Wrapping
     verdicts: tuple[Verdict, ...]
     cpu_seconds: float
+    spent_seconds: float
 
     def to_record(self) -> dict[str, Any]:
         return {
@@ -41,6 +42,7 @@ class Finding:
             "wrapping": self.wrapping.value,
             "verdicts": [verdict.value for verdict in self.verdicts],
             "cpu_seconds": self.cpu_seconds,
+            "spent_seconds": self.spent_seconds,
         }
 
     @classmethod
@@ -50,6 +52,7 @@ class Finding:
             Wrapping(record["wrapping"]),
             tuple(map(Verdict, record["verdicts"])),
             record["cpu_seconds"],
+            record["spent_seconds"],
         )
 
 
@@ -74,7 +77,7 @@ def find_references(problems: Iterable[Problem], sandbox: Sandbox, *, tries: int
             yield attempt.problem, finding
 
 
-def run_again(settled: Iterable[Problem], sandbox: Sandbox) -> Iterator[tuple[Problem, Verdict]]:
+def run_again(settled: Iterable[Problem], sandbox: Sandbox) -> Iterator[tuple[Problem, Judgement]]:
     """Run the reference of each verified problem once more. Raises CurateError as find_references does."""
 
     def begin(problem: Problem) -> "_Attempt":
@@ -83,7 +86,7 @@ def run_again(settled: Iterable[Problem], sandbox: Sandbox) -> Iterator[tuple[Pr
 
     for attempt, judgement in _judged(map(begin, settled), sandbox):
         attempt.next(judgement)
-        yield attempt.problem, judgement.verdict
+        yield attempt.problem, judgement
 
 
 def settle(problem: Problem, finding: Finding) -> Problem:
@@ -108,6 +111,11 @@ def unwrapped(suite: Suite) -> Suite:
     return Suite(cases, entry_point=suite.entry_point, checker=suite.checker, limits=suite.limits)
 
 
+def cpu_seconds(judgement: Judgement) -> float:
+    """What its runs have used."""
+    return sum(case.cpu_seconds for case in judgement.cases)
+
+
 class _Attempt:
     """Where one problem stands: which solution is next, and in which reading of the expected values."""
 
@@ -121,6 +129,7 @@ class _Attempt:
         else:
             self._readings = [(problem.wrapping, problem.tests)]
         self._reading = 0
+        self._spent_seconds = 0.0
         self.finished = not solutions
 
     def pair(self) -> tuple[Program, Suite]:
@@ -128,6 +137,8 @@ class _Attempt:
 
     def next(self, judgement: Judgement) -> Finding | None:
         """Take in a judgement; the finding if it was the last one needed."""
+        seconds = cpu_seconds(judgement)
+        self._spent_seconds += seconds
         if not judgement.accepted and self._reading + 1 < len(self._readings):
             self._reading += 1
             return None
@@ -138,9 +149,8 @@ class _Attempt:
         if not self.finished:
             return None
         if not judgement.accepted:
-            return Finding(None, self.problem.wrapping, tuple(self._verdicts), 0.0)
-        seconds = sum(case.cpu_seconds for case in judgement.cases)
-        return Finding(len(self._verdicts) - 1, wrapping, tuple(self._verdicts), seconds)
+            return Finding(None, self.problem.wrapping, tuple(self._verdicts), 0.0, self._spent_seconds)
+        return Finding(len(self._verdicts) - 1, wrapping, tuple(self._verdicts), seconds, self._spent_seconds)
 
 
 def _judged(attempts: Iterator[_Attempt], sandbox: Sandbox) -> Iterator[tuple[_Attempt, Judgement]]:

@@ -14,18 +14,18 @@ def completed(
     function: Callable[[Item], Result], items: Iterable[Item], *, threads: int
 ) -> Iterator[tuple[int, Future[Result]]]:
     """(index, finished future) of function(item) for each item, as they finish. `items` may be endless."""
-    with ThreadPoolExecutor(threads) as executor:
-        running: dict[Future[Result], int] = {}
-        try:
-            for index, item in enumerate(items):
-                running[executor.submit(function, item)] = index
-                if len(running) >= _AHEAD * threads:
-                    yield from _take_finished(running)
-            while running:
+    executor = ThreadPoolExecutor(threads)
+    running: dict[Future[Result], int] = {}
+    try:
+        for index, item in enumerate(items):
+            running[executor.submit(function, item)] = index
+            if len(running) >= _AHEAD * threads:
                 yield from _take_finished(running)
-        finally:
-            for future in running:
-                future.cancel()
+        while running:
+            yield from _take_finished(running)
+    finally:
+        # Not waiting: who breaks off, by Ctrl-C say, does not want to see the rest finish first.
+        executor.shutdown(wait=False, cancel_futures=True)
 
 
 def _take_finished(running: dict[Future[Result], int]) -> list[tuple[int, Future[Result]]]:

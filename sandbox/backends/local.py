@@ -34,7 +34,7 @@ class Backend:
         self._free: queue.LifoQueue[_Slot] = queue.LifoQueue()
         for slot in slots:
             self._free.put(slot)
-        self._end = weakref.finalize(self, _close, slots)
+        self._end = weakref.finalize(self, _close, slots, self._free)
         try:
             self.layers: dict[str, str] = slots[-1].start(full_isolation=isolation == "full")
             isolated = not self.layers["processes"].startswith("none")
@@ -75,6 +75,7 @@ class _Slot:
 
     def __init__(self, seed: int | None, numpy: dict[str, str]) -> None:
         self.full_isolation = True
+        self._stopped = False
         self._asked = (seed, numpy)
         self._process: subprocess.Popen[bytes] | None = None
         self._channel: socket.socket | None = None
@@ -83,6 +84,7 @@ class _Slot:
     def start(self, *, full_isolation: bool) -> dict[str, str]:
         """Start the worker; returns what isolates its runs, layer by layer. Raises BackendUnavailable."""
         for _ in range(_ATTEMPTS):
+            self._check_open()
             try:
                 return self._start(full_isolation)
             except _WorkerLost as error:
@@ -132,6 +134,7 @@ class _Slot:
                 self.start(full_isolation=self.full_isolation)
             assert self._channel is not None
             try:
+                self._check_open()
                 wire.send(self._channel, request)
                 return wire.receive(self._channel)
             except (EOFError, ConnectionError):
@@ -145,12 +148,25 @@ class _Slot:
     def _last_words(self) -> str:
         return os.pread(self._words, 1 << 16, 0).decode("utf-8", "replace").strip()[-500:]
 
-    def end(self) -> None:
-        """End the worker and remove what it might have left."""
+    def stop(self) -> None:
+        """Make the worker give up what it does and end. May be called while another thread waits for its answer."""
+        self._stopped = True
+        self._hang_up()
+
+    def _check_open(self) -> None:
+        if self._stopped:
+            raise SandboxError("this Sandbox is closed")
+
+    def _hang_up(self) -> None:
         if self._channel is not None:
-            # Also ends a run in progress. A plain close would not if another process has inherited the socket.
+            # Not a plain close: it would tell the worker nothing if another process has inherited the socket.
             with contextlib.suppress(OSError):
                 self._channel.shutdown(socket.SHUT_RDWR)
+
+    def end(self) -> None:
+        """End the worker and remove what it might have left."""
+        self._hang_up()
+        if self._channel is not None:
             self._channel.close()
         if self._process is not None:
             try:
@@ -172,9 +188,19 @@ def _sweep() -> None:
     leftovers.sweep_directories()
 
 
-def _close(slots: list[_Slot]) -> None:
+def _close(slots: "list[_Slot]", free: "queue.LifoQueue[_Slot]") -> None:
+    """End all workers. Those that are at work give up, and the threads that wait for them get a SandboxError."""
     for slot in slots:
-        slot.end()
+        slot.stop()
+    idle = []
+    while len(idle) < len(slots):
+        try:
+            idle.append(free.get(timeout=_GOODBYE_SECONDS))
+        except queue.Empty:
+            break
+        idle[-1].end()
+    for slot in idle:
+        free.put(slot)  # for threads that still wait for one: they are told
 
 
 def _interpreter() -> str:

@@ -269,8 +269,10 @@ class Worker:
 def _outcome(job: Job, answer: dict[str, Any], exit_code: int, longest_output: int, stderr: bytes) -> Outcome:
     if longest_output >= job.output_bytes:
         return Outcome.OUTPUT_LIMIT
-    # The last hundredth covers how coarsely the kernel counts.
+    # The last hundredth covers how coarsely the kernel counts; the last tenth that its limit counts otherwise.
     if answer["ended_by"] == "time" or answer["cpu_seconds"] > job.cpu_seconds + 0.01:
+        return Outcome.TIMED_OUT
+    if exit_code == -signal.SIGXCPU or (exit_code == -signal.SIGKILL and answer["cpu_seconds"] > 0.9 * job.cpu_seconds):
         return Outcome.TIMED_OUT
     if exit_code == -signal.SIGSYS:
         return Outcome.VIOLATION

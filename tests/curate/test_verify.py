@@ -105,8 +105,8 @@ def test_a_solution_that_passes_by_luck_fails_with_another_seed(box):
     settled = settle(whole, finding(box, whole))
     assert settled.verified
     with Sandbox(workers=1, seed=1) as other:
-        assert [verdict for _, verdict in run_again([settled], other)] == [Verdict.WRONG_ANSWER]
-    assert [verdict for _, verdict in run_again([settled], box)] == [Verdict.ACCEPTED]
+        assert [again.verdict for _, again in run_again([settled], other)] == [Verdict.WRONG_ANSWER]
+    assert [again.verdict for _, again in run_again([settled], box)] == [Verdict.ACCEPTED]
 
 
 def test_a_lost_run_is_repeated_and_decides_nothing(box):
@@ -138,7 +138,7 @@ def test_a_sandbox_that_stays_broken_stops_the_build_and_drops_nothing():
 
 
 def test_a_finding_survives_its_record():
-    found = Finding(1, Wrapping.REMOVED, (Verdict.TIME_LIMIT, Verdict.ACCEPTED), 0.25)
+    found = Finding(1, Wrapping.REMOVED, (Verdict.TIME_LIMIT, Verdict.ACCEPTED), 0.25, 1.5)
     assert Finding.from_record(found.to_record()) == found
 
 
