@@ -148,7 +148,10 @@ def _container(tagged: dict[str, Any]) -> Any:
     if kind == "set":
         return frozenset()
     if kind == "dict":
-        return {_key(key): value for key, value in items}
+        members = {_key(key): value for key, value in items}
+        if len(members) != len(items):
+            raise ValueError("keys that are the same in JSON")
+        return members
     raise ValueError(f"unknown container {kind!r}")
 
 

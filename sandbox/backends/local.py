@@ -192,7 +192,7 @@ def _close(slots: "list[_Slot]", free: "queue.LifoQueue[_Slot]") -> None:
     """End all workers. Those that are at work give up, and the threads that wait for them get a SandboxError."""
     for slot in slots:
         slot.stop()
-    idle = []
+    idle: list[_Slot] = []
     while len(idle) < len(slots):
         try:
             idle.append(free.get(timeout=_GOODBYE_SECONDS))

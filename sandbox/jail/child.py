@@ -3,8 +3,11 @@
 import json
 import os
 import resource
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from mmap import mmap
+from struct import Struct
 from traceback import format_exception_only
 from types import ModuleType
 from typing import NoReturn
@@ -14,6 +17,7 @@ from sandbox.jail import linux
 WORK = "/tmp"  # the program's private, empty, writable directory
 UID = 1000  # of programs, inside their user namespace
 SOURCE_FILE = "solution.py"
+BEGAN = Struct("d")  # first in the shared page: time.monotonic() when the program began, 0 before
 _DESCRIPTORS = 512  # that the zygote may have open
 
 
@@ -45,6 +49,7 @@ class House:
     """What the zygote has, and so what its children can be given."""
 
     namespaces: bool
+    mount_proc: Callable[[], None]
     by_cgroup: bool  # memory and the number of processes are bounded by a cgroup
     languages: dict[str, ModuleType]
 
@@ -53,8 +58,8 @@ def become(job: Job, files: list[int], house: House, ready: mmap) -> NoReturn:
     """Turn this freshly forked process, in the directory of its run, into the program of `job`.
 
     files: descriptors of the artifact (to compile: of the source), stdin, stdout, stderr, and for compile and call
-    the one that takes the result. ready is shared with the zygote; its first byte is set when nothing but the
-    program itself can still fail, and then it is unmapped here: a program that could clear it would turn its
+    the one that takes the result. ready is shared with the zygote, which reads from it when the program began, or
+    what kept it from that. It is unmapped before the program begins: a program that could write to it would turn its
     verdict into a failure of the sandbox.
     """
     status = 1
@@ -63,10 +68,11 @@ def become(job: Job, files: list[int], house: House, ready: mmap) -> NoReturn:
         _take_descriptors(files[1:])
         os.setsid()
         if house.namespaces:
+            house.mount_proc()
             _give_up_privileges()
         _limit(job, house)
         language = house.languages[job.language]
-        ready[0] = 1
+        BEGAN.pack_into(ready, 0, time.monotonic())
         ready.close()
         if job.op == "compile":
             status = _compile(language, program)
@@ -77,7 +83,7 @@ def become(job: Job, files: list[int], house: House, ready: mmap) -> NoReturn:
     except BaseException as error:
         if not ready.closed:  # for the zygote, which reports a failure of the sandbox
             message = f"{type(error).__name__}: {error}".encode()[:1000]
-            ready[1 : 1 + len(message)] = message
+            ready[BEGAN.size : BEGAN.size + len(message)] = message
     finally:
         os._exit(status)
 
@@ -96,6 +102,7 @@ def _give_up_privileges() -> None:
     else:
         linux.prctl(linux.PR_CAP_AMBIENT, linux.PR_CAP_AMBIENT_CLEAR_ALL)
         linux.set_capabilities(0)
+    linux.prctl(linux.PR_SET_DUMPABLE, 1)  # or its /proc/self would be root's
 
 
 def _limit(job: Job, house: House) -> None:

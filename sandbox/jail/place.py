@@ -4,6 +4,7 @@ Before, not in the child: every page that a child writes to is copied first, so 
 The mounts are made in the zygote's mount namespace, which holds one run at a time and which no run may change.
 """
 
+import contextlib
 import os
 
 from sandbox.jail import linux
@@ -37,8 +38,6 @@ class Place:
             size = min(job.disk_mb, max(1, job.memory_mb // 2))  # its pages count as the run's memory
             options = f"size={size}m,nr_inodes={256 + 64 * size},mode=755,uid={UID},gid={UID}"
             linux.mount("tmpfs", WORK, "tmpfs", _PLAIN, options)
-            # Shows the new pid namespace, not ours: the kernel looks at the one that our next child will have.
-            linux.mount("proc", "/proc", "proc", _PLAIN | linux.MS_NOEXEC | linux.MS_RDONLY, "subset=pid")
             # Inherited by the child: when memory runs out it shall be the program, not the zygote.
             os.pwrite(self._oom_score, b"1000", 0)
         os.chdir(self.work)
@@ -51,6 +50,11 @@ class Place:
         os.close(file)
         return init
 
+    def mount_proc(self) -> None:
+        """In the child: /proc shows the pid namespace of the process that mounts it. Raises OSError."""
+        if self._namespaces:
+            linux.mount("proc", "/proc", "proc", _PLAIN | linux.MS_NOEXEC | linux.MS_RDONLY, "subset=pid")
+
     def step_out(self) -> None:
         """After the fork: what we fork next is ours again. Raises OSError."""
         os.chdir("/")
@@ -61,5 +65,6 @@ class Place:
     def take_away(self) -> None:
         """After the run's last process is gone. Raises OSError."""
         if self._namespaces:
-            linux.unmount("/proc")
+            with contextlib.suppress(OSError):  # the child may have died before it came to that
+                linux.unmount("/proc")
             linux.unmount(WORK)

@@ -144,7 +144,10 @@ class Zygote:
         events = poll.poll(patience_seconds * 1000)
         if any(descriptor in self._ends for descriptor, _ in events):
             raise SystemExit(0)
-        data = self._channel.recv(1 << 16) if events else b""
+        try:
+            data = self._channel.recv(1 << 16) if events else b""
+        except OSError as error:
+            raise ZygoteLost(str(error)) from error
         if not data:
             words = os.pread(self._words, 2000, 0).decode("utf-8", "replace").strip()
             raise ZygoteLost(words or ("it ended" if events else "it fell silent"))

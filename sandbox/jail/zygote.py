@@ -21,7 +21,7 @@ from importlib import import_module
 from typing import Any
 
 from sandbox.jail import linux, rootfs, seccomp, tree
-from sandbox.jail.child import SOURCE_FILE, WORK, House, Job, become
+from sandbox.jail.child import BEGAN, SOURCE_FILE, WORK, House, Job, become
 from sandbox.jail.place import Place
 
 # Loaded before the first fork, so that programs need not: what half of all solutions import, and what printing
@@ -97,7 +97,7 @@ def _settle(config: dict[str, Any], layers: dict[str, str]) -> "_Runs":
     linux.prctl(linux.PR_SET_PDEATHSIG, signal.SIGKILL)
     if config["namespaces"] is False and os.getppid() != config["parent"]:
         raise ProcessLookupError("the worker died while the zygote started")
-    house = House(config["namespaces"], by_cgroup=config["cgroup"], languages=languages)
+    house = House(config["namespaces"], place.mount_proc, by_cgroup=config["cgroup"], languages=languages)
     run = _Runs(house, place, 4 if config["cgroup"] else -1)
     for name in [name for name in sys.modules if name.split(".")[0] == "sandbox"]:
         _OURS[name] = sys.modules.pop(name)  # a program's `import sandbox` finds nothing
@@ -141,7 +141,6 @@ class _Runs:
         if "numpy" in sys.modules:
             sys.modules["numpy"].random.seed(job.seed)
         self._tree.begin()
-        started = time.monotonic()
         try:
             init = self._place.enter(job, source)
             pid = linux.fork()
@@ -149,29 +148,36 @@ class _Runs:
                 become(job, others, self._house, self._ready)
         finally:
             self._place.step_out()
-        ended_by = self._wait(pid, job, started)
-        wall_seconds = time.monotonic() - started
+        ended_by = self._wait(pid, job)
+        ended = time.monotonic()
         status, cpu_seconds, resident_mb = self._reap(pid, init)
         self._place.take_away()
+        began = self._began()
         answer = {
             "status": status,
             "ended_by": ended_by,
             "cpu_seconds": max(cpu_seconds, self._tree.used_seconds()),
-            "wall_seconds": wall_seconds,
+            "wall_seconds": ended - began,
             "max_resident_mb": resident_mb,
         }
-        if not self._ready[0]:
-            message = self._ready[1:].split(b"\0")[0].decode("utf-8", "replace")
+        if not began:
+            message = self._ready[BEGAN.size :].split(b"\0")[0].decode("utf-8", "replace")
             answer["lost"] = message or f"the child ended with wait status {status} before the program began"
         return answer
 
-    def _wait(self, pid: int, job: Job, started: float) -> str:
+    def _began(self) -> float:
+        """When the program began, in monotonic seconds; 0 if it has not."""
+        began: float = BEGAN.unpack_from(self._ready)[0]
+        return began
+
+    def _wait(self, pid: int, job: Job) -> str:
         """Wait until the program ends or must be ended; says why it must: "", time, memory or starved."""
         descriptor = os.pidfd_open(pid)
         try:
             poll = select.poll()
             poll.register(descriptor, select.POLLIN)
-            deadline = started + job.wall_seconds
+            forked = time.monotonic()
+            deadline = forked + job.wall_seconds
             while True:
                 left = deadline - time.monotonic()
                 if not self._house.by_cgroup:
@@ -185,11 +191,12 @@ class _Runs:
                     continue
                 # Too slow, or kept from a processor? Then it gets the time that it missed.
                 cpu_seconds, kept_seconds = self._tree.seconds()
-                if cpu_seconds >= job.cpu_seconds or now - started - kept_seconds >= job.wall_seconds:
+                elapsed = now - (self._began() or now)
+                if cpu_seconds >= job.cpu_seconds or elapsed - kept_seconds >= job.wall_seconds:
                     return "time"
-                if now - started > _PATIENCE * job.wall_seconds:
+                if now - forked > _PATIENCE * job.wall_seconds:
                     return "starved"
-                deadline = now + max(0.01, job.wall_seconds - (now - started - kept_seconds))
+                deadline = now + max(0.01, job.wall_seconds - (elapsed - kept_seconds))
         finally:
             os.close(descriptor)
 

@@ -137,7 +137,7 @@ def _report(error: BaseException) -> int:
         if error.code is None:
             return 0
         if isinstance(error.code, int):
-            return error.code & 0xFF
+            return error.code & 0xFF if -(2**63) <= error.code < 2**63 else 255
         print(error.code, file=sys.stderr)
         return 1
     if error.__traceback__ is not None:
@@ -161,6 +161,7 @@ def _finish(status: int) -> int:
         status = status or 1
     atexit._run_exitfuncs()
     status = _flush(getattr(sys, "stdout", None), getattr(sys, "stderr", None)) or status
+    gc.collect()  # while all is reachable: puts files into the order in which they must be flushed later
     sys.modules.pop("__main__", None)
     sys.stdout, sys.stderr = getattr(sys, "__stdout__", None), getattr(sys, "__stderr__", None)
     program = weakref.ref(_program)

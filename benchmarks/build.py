@@ -1,0 +1,46 @@
+"""A whole build: its wall time against the CPU time that the programs it executed need.
+
+    python -m benchmarks.build [NAME=LOCATION ...]     (default: the sample in examples/)
+
+The ratio is wall time / (CPU time / cores): 1 would be a build that does nothing but execute, on all cores.
+"""
+
+import json
+import os
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from benchmarks.machine import describe
+from curate.pipeline import Options, build
+
+ROOT = Path(__file__).parents[1]
+RESULTS = Path(__file__).parent / "results" / "build.json"
+
+
+def main(arguments: list[str]) -> None:
+    sample = [f"{name}={ROOT}/examples/raw/{name}" for name in ("taco", "synthetic1", "livecodebench")]
+    locations = [tuple(argument.split("=", 1)) for argument in arguments or sample]
+    cores = len(os.sched_getaffinity(0))
+    with tempfile.TemporaryDirectory() as folder:
+        started = time.perf_counter()
+        manifest = build([(name, place) for name, place in locations], Path(folder) / "out", Options())
+        wall_seconds = time.perf_counter() - started
+    cpu_seconds = manifest["executed_cpu_seconds"]
+    result = {
+        "machine": describe(),
+        "problems": sum(count["read"] for count in manifest["counts"].values()),
+        "workers": cores,
+        "wall_seconds": wall_seconds,
+        "cpu_seconds": cpu_seconds,
+        "ratio": wall_seconds / (cpu_seconds / cores),
+        "stages": manifest["seconds"],
+    }
+    RESULTS.parent.mkdir(exist_ok=True)
+    RESULTS.write_text(json.dumps(result, indent=2) + "\n")
+    print(json.dumps(result, indent=2))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
