@@ -38,8 +38,7 @@ class Place:
             size = min(job.disk_mb, max(1, job.memory_mb // 2))  # its pages count as the run's memory
             options = f"size={size}m,nr_inodes={256 + 64 * size},mode=755,uid={UID},gid={UID}"
             linux.mount("tmpfs", WORK, "tmpfs", _PLAIN, options)
-            # Inherited by the child: when memory runs out it shall be the program, not the zygote.
-            os.pwrite(self._oom_score, b"1000", 0)
+            os.pwrite(self._oom_score, b"1000", 0)  # inherited by the child
         os.chdir(self.work)
         file = os.open(SOURCE_FILE, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
         written, length = 0, os.fstat(source).st_size
@@ -55,16 +54,16 @@ class Place:
         if self._namespaces:
             linux.mount("proc", "/proc", "proc", _PLAIN | linux.MS_NOEXEC | linux.MS_RDONLY, "subset=pid")
 
-    def step_out(self) -> None:
-        """After the fork: what we fork next is ours again. Raises OSError."""
-        os.chdir("/")
+    def step_back(self) -> None:
+        """Right after the fork: it is the program that shall go when memory runs out, not us. Raises OSError."""
         if self._namespaces:
-            linux.setns(self._home, linux.CLONE_NEWPID)
             os.pwrite(self._oom_score, self._own_score, 0)
 
     def take_away(self) -> None:
         """After the run's last process is gone. Raises OSError."""
+        os.chdir("/")
         if self._namespaces:
+            linux.setns(self._home, linux.CLONE_NEWPID)
             with contextlib.suppress(OSError):  # the child may have died before it came to that
                 linux.unmount("/proc")
             linux.unmount(WORK)

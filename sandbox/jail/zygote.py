@@ -141,13 +141,12 @@ class _Runs:
         if "numpy" in sys.modules:
             sys.modules["numpy"].random.seed(job.seed)
         self._tree.begin()
-        try:
-            init = self._place.enter(job, source)
-            pid = linux.fork()
-            if pid == 0:
-                become(job, others, self._house, self._ready)
-        finally:
-            self._place.step_out()
+        init = self._place.enter(job, source)
+        pid = linux.fork()
+        if pid == 0:
+            become(job, others, self._house, self._ready)
+        self._place.step_back()
+        # From here to the end of the child as little as possible: pages that we write to are copied meanwhile.
         ended_by = self._wait(pid, job)
         ended = time.monotonic()
         status, cpu_seconds, resident_mb = self._reap(pid, init)
