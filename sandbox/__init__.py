@@ -1,10 +1,14 @@
 """Run untrusted programs and judge them."""
 
-from sandbox.box import Sandbox
-from sandbox.cases import Case, Suite
-from sandbox.errors import BackendUnavailable, ExecutionLost, SandboxError
-from sandbox.judge import CaseJudgement, Judgement, Verdict
-from sandbox.program import Limits, Outcome, Program, RunResult
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sandbox.box import Sandbox
+    from sandbox.cases import Case, Suite
+    from sandbox.errors import BackendUnavailable, ExecutionLost, SandboxError
+    from sandbox.judge import CaseJudgement, Judgement, Verdict
+    from sandbox.program import Limits, Outcome, Program, RunResult
 
 __all__ = [
     "BackendUnavailable",
@@ -21,3 +25,24 @@ __all__ = [
     "Suite",
     "Verdict",
 ]
+
+_HOMES = {
+    "box": ["Sandbox"],
+    "cases": ["Case", "Suite"],
+    "errors": ["BackendUnavailable", "ExecutionLost", "SandboxError"],
+    "judge": ["CaseJudgement", "Judgement", "Verdict"],
+    "program": ["Limits", "Outcome", "Program", "RunResult"],
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    # Loaded when asked for: zygotes live in this package, too, and what a zygote holds, each of its forks pays for.
+    if name not in _HOME_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    globals()[name] = value = getattr(import_module(f"{__name__}.{_HOME_OF[name]}"), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -6,7 +6,6 @@ calls return in a forked child, where taking the lock anew would hang.
 
 import ctypes
 import os
-import platform
 import struct
 
 CLONE_VM = 0x00000100
@@ -36,7 +35,7 @@ PR_CAP_AMBIENT_CLEAR_ALL = 4
 WAIT_ALL = 0x40000000  # __WALL: also for children that announce their end by another signal than SIGCHLD
 SIGCHLD = 17
 
-_X86 = platform.machine() == "x86_64"
+_X86 = os.uname().machine == "x86_64"
 _SYS_CLONE = 56 if _X86 else 220
 _SYS_PIVOT_ROOT = 155 if _X86 else 41
 _SYS_CAPSET = 126 if _X86 else 91

@@ -7,7 +7,7 @@ other namespaces) stays in, and is refused to programs for want of capabilities.
 
 import ctypes
 import errno
-import platform
+import os
 import struct
 
 from sandbox.jail import linux
@@ -156,7 +156,7 @@ def program(machine: str, *, memfds: bool) -> bytes:
 
 def install(*, memfds: bool) -> None:
     """Put the filter on the calling process and all it forks. Raises OSError where the kernel has no seccomp."""
-    code = program(platform.machine(), memfds=memfds)
+    code = program(os.uname().machine, memfds=memfds)
     buffer = ctypes.create_string_buffer(code, len(code))
     pointer = struct.pack("HxxxxxxP", len(code) // 8, ctypes.addressof(buffer))
     holder = ctypes.create_string_buffer(pointer, len(pointer))

@@ -2,7 +2,6 @@
 
 import mmap
 import os
-import shutil
 import signal
 import time
 
@@ -142,6 +141,8 @@ def reap(keep: int = 0) -> None:
 
 
 def empty(directory: str) -> None:
+    import shutil  # here: where there are namespaces, a zygote can do without it
+
     for entry in os.scandir(directory):
         if entry.is_dir(follow_symlinks=False):
             shutil.rmtree(entry.path, ignore_errors=True)
