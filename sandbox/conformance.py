@@ -117,6 +117,7 @@ CHECKS: tuple[Check, ...] = (
     ),
     # What must be out of reach.
     _denied("host files", "os.path.exists('/etc/passwd') or os.path.exists('/home')"),
+    _denied("other processes", "any(p not in ('1', str(os.getpid())) for p in os.listdir('/proc') if p.isdigit())"),
     _denied("network", "socket.socket(socket.AF_INET)"),
     _denied("namespaces", "libc.unshare(0x10000000) == 0"),
     _denied("capabilities", "'CapEff:\\t0000000000000000' not in open('/proc/self/status').read()"),

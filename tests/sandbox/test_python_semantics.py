@@ -36,6 +36,7 @@ ENDINGS = {
     "exit with a float": "raise SystemExit(0.0)",
     "exit 256": "raise SystemExit(256)",
     "exit -1": "raise SystemExit(-1)",
+    "exit with a huge number": "raise SystemExit(10**30)",
     "exit in finally": "try:\n    1 / 0\nfinally:\n    exit(0)",
     "exit in atexit": "import atexit\n@atexit.register\ndef _():\n    print(2)\n    raise SystemExit(5)",
     "exception": "print(1)\n1 / 0",
@@ -59,6 +60,11 @@ ENDINGS = {
     "printing destructor": "class D:\n    def __del__(self): print(word)\nd = D()\nword = 'bye'",
     "printing destructor in a cycle": "class D:\n    def __del__(self): print(self.w)\nd = D()\nd.d = d\nd.w = 'bye'",
     "suspended generator": "def g():\n    try: yield\n    finally: print(word)\nit = g()\nnext(it)\nword = 'bye'",
+    "file in an instance": "class Out:\n    def __init__(self): self.f = open(1, 'w', closefd=False)\n"
+    "    def put(self, t): self.f.write(t)\nout = Out()\nout.put('late')",
+    "file in a closure": "def maker():\n    f = open(1, 'w', closefd=False)\n    return lambda t: f.write(t)\n"
+    "put = maker()\nput('late')",
+    "file in a default": "def put(t, f=open(1, 'w', closefd=False)): f.write(t)\nput('late')",
     "unjoined thread": "import threading, time\ndef late():\n    time.sleep(0.1)\n    print('late')\n"
     "threading.Thread(target=late).start()\nprint('soon')",
     "daemon thread": "import threading, time\ndef late():\n    time.sleep(9)\n    print('late')\n"
