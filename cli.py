@@ -7,8 +7,10 @@ import platform
 import sys
 import time
 from collections import Counter
+from collections.abc import Iterator
 from importlib.metadata import version
 from importlib.util import find_spec
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -50,35 +52,39 @@ def judge(records: Path, out: Path, workers: int | None, run_all: bool, isolatio
     from sandbox import Sandbox, SandboxError
     from sandbox.record import judge_lines
 
-    lines = records.read_text(encoding="utf-8", errors="surrogateescape").splitlines()
-    numbered = [(number, line) for number, line in enumerate(lines, 1) if line.strip()]
     # Named after what is judged, so that only the same work is continued.
-    fingerprint = hashlib.sha256(f"{lines}{run_all}{isolation}".encode("utf-8", "surrogateescape")).hexdigest()
-    partial = out.with_name(f"{out.name}.{fingerprint[:12]}.partial")
+    with records.open("rb") as content:
+        fingerprint = hashlib.file_digest(content, "sha256").hexdigest()[:12]
+    partial = out.with_name(f"{out.name}.{fingerprint}{'.all' if run_all else ''}.partial")
     out.parent.mkdir(parents=True, exist_ok=True)
     done = _whole_lines(partial)
-    errors = 0
+    total = sum(1 for _ in _numbered(records))
     try:
         with Sandbox(workers, isolation=isolation) as box, partial.open("a", encoding="utf-8") as file:
-            left = numbered[done:]
-            answers = judge_lines(box, (line for _, line in left), run_all=run_all)
-            bar = tqdm(answers, total=len(numbered), initial=done, unit=" submissions", disable=not sys.stderr.isatty())
-            for (number, _), answer in zip(left, bar, strict=True):
+            answers = judge_lines(box, islice(_numbered(records), done, None), run_all=run_all)
+            for answer in tqdm(
+                answers, total=total, initial=done, unit=" submissions", disable=not sys.stderr.isatty()
+            ):
                 if "error" in answer:
-                    errors += 1
-                    tqdm.write(f"{records}:{number}: {answer['error']}", file=sys.stderr)
-                    answer = {"line": number, **answer}
-                file.write(json.dumps(answer, ensure_ascii=False) + "\n")
+                    tqdm.write(f"{records}:{answer['line']}: {answer['error']}", file=sys.stderr)
+                file.write(json.dumps(answer) + "\n")
                 file.flush()
     except SandboxError as error:
         raise click.ClickException(str(error)) from error
     except KeyboardInterrupt:
         raise click.ClickException(f"interrupted; what is judged is in {partial}, the same command continues") from None
     partial.rename(out)
-    verdicts = Counter(json.loads(line).get("verdict", "error") for line in out.read_text().splitlines())
-    click.echo(f"{len(numbered)} records: " + ", ".join(f"{word} {n}" for word, n in verdicts.most_common()))
+    with out.open(encoding="utf-8") as lines:
+        verdicts = Counter(json.loads(line).get("verdict", "error") for line in lines)
+    click.echo(f"{total} records: " + ", ".join(f"{word} {n}" for word, n in verdicts.most_common()))
     click.echo(f"verdicts in {out}")
-    sys.exit(1 if errors else 0)
+    sys.exit(1 if verdicts["error"] else 0)
+
+
+def _numbered(records: Path) -> Iterator[tuple[int, str]]:
+    """The lines of a file that hold something, with their numbers."""
+    with records.open(encoding="utf-8", errors="surrogateescape") as file:
+        yield from ((number, line) for number, line in enumerate(file, 1) if line.strip())
 
 
 def _whole_lines(partial: Path) -> int:
@@ -100,9 +106,8 @@ def _whole_lines(partial: Path) -> int:
 )
 def doctor(isolation: str) -> None:
     """Show what isolates programs on this machine, and check it."""
-    from sandbox.conformance import run
-
     from sandbox import Sandbox, SandboxError
+    from sandbox.conformance import run
 
     click.echo(f"curate-code {version('curate-code')}, Python {platform.python_version()}, Linux {platform.release()}")
     try:

@@ -5,7 +5,7 @@ from importlib import import_module
 from types import TracebackType
 from typing import Self
 
-from sandbox import checkers
+from sandbox import checkers, languages
 from sandbox.cases import Suite
 from sandbox.judge import Judgement
 from sandbox.program import Limits, Program, RunResult
@@ -55,8 +55,9 @@ class Sandbox:
     def run(self, program: Program, stdin: str | bytes = "", limits: Limits | None = None) -> RunResult:
         """Run a program once.
 
-        Raises SandboxError if the sandbox, not the program, failed.
+        Raises SandboxError if the sandbox, not the program, failed, and ValueError for an unknown language.
         """
+        languages.check(program.language)
         data = stdin.encode("utf-8", "surrogatepass") if isinstance(stdin, str) else stdin
         result: RunResult = self._backend.ask("run", program, data, limits or Limits())
         return result
@@ -65,9 +66,10 @@ class Sandbox:
         """Judge a program by a suite, stopping at the first case that fails unless run_all.
 
         Raises SandboxError if the sandbox failed: then nothing is known about the program, which is not a zero.
-        Raises ValueError for a suite without cases, of an unknown checker or with expected values that are no
-        JSON.
+        Raises ValueError for an unknown language or checker, and for a suite without cases or with expected values
+        that are no JSON.
         """
+        languages.check(program.language)
         checkers.load(suite.checker)
         judgement: Judgement = self._backend.ask("judge", program, suite, run_all)
         return judgement

@@ -73,10 +73,9 @@ def judge(suite: Suite, run: Callable[[Case, float], RunResult], *, run_all: boo
     """Judge one submission.
 
     run(case, wall_seconds) runs it on one case. Only the case's input may reach the program.
-    Raises ValueError for a suite without cases: nothing is known about a program that was not run.
+    Raises ValueError for a suite that is wrong itself: what follows from that must not be held against a program.
     """
-    if not suite.cases:
-        raise ValueError("a suite needs at least one case")
+    _check(suite)
     checker = checkers.load(suite.checker)
     budget_seconds = suite.limits.budget_seconds
     cases: list[CaseJudgement] = []
@@ -96,6 +95,20 @@ def judge(suite: Suite, run: Callable[[Case, float], RunResult], *, run_all: boo
             break
     failures = [judged.verdict for judged in cases if judged.verdict is not Verdict.ACCEPTED]
     return Judgement(failures[0] if failures else Verdict.ACCEPTED, tuple(cases), len(suite.cases))
+
+
+def _check(suite: Suite) -> None:
+    if not suite.cases:
+        raise ValueError("a suite needs at least one case")
+    for number, case in enumerate(suite.cases if suite.entry_point is not None else ()):
+        for what, text, kind in (("input", case.input, list), ("expected", case.expected, object)):
+            try:
+                right = isinstance(json.loads(text), kind)
+            except (ValueError, RecursionError):
+                right = False
+            if not right:
+                wanted = "a JSON list of arguments" if kind is list else "a JSON value"
+                raise ValueError(f"case {number}: {what} of a call must be {wanted}, not {text[:80]!r}")
 
 
 def _judge_case(case: Case, result: RunResult, checker: checkers.Checker, *, call: bool) -> CaseJudgement:

@@ -11,27 +11,29 @@ from sandbox.judge import Judgement
 from sandbox.program import Limits, Program
 from sandbox.streaming import completed
 
-_REQUIRED = {"id": str, "code": str, "kind": str, "tests": list}
+_WORDS = {str: "text", list: "list"}
+_REQUIRED = {"code": str, "kind": str, "tests": list}
 
 
-def judge_lines(box: Sandbox, lines: Iterable[str], *, run_all: bool) -> Iterator[dict[str, Any]]:
-    """One answer for each line of a JSON Lines file, in the order of the lines.
+def judge_lines(box: Sandbox, lines: Iterable[tuple[int, str]], *, run_all: bool) -> Iterator[dict[str, Any]]:
+    """One answer for each (number, text) of a JSON Lines file, in order.
 
-    A line that is no record, or whose judging the sandbox failed at, gets an answer with `error` in place of a
-    verdict: nothing is known about its program.
+    A line that is no record, or whose judging the sandbox failed at, gets an answer with `error` and its line number
+    in place of a verdict: nothing is known about its program.
     """
 
-    def answer(line: str) -> dict[str, Any]:
+    def answer(numbered: tuple[int, str]) -> dict[str, Any]:
+        number, text = numbered
         identity = None
         try:
-            record = json.loads(line)
+            record = json.loads(text)
             identity = record.get("id") if isinstance(record, dict) else None
             identity, program, suite = parse(record)
             return verdict_line(identity, box.judge(program, suite, run_all=run_all))
         except (ValueError, TypeError, RecursionError) as error:
-            return {"id": identity, "error": f"malformed record: {error}"}
+            return {"line": number, "id": identity, "error": f"malformed record: {error}"}
         except SandboxError as error:
-            return {"id": identity, "error": f"sandbox: {error}"}
+            return {"line": number, "id": identity, "error": f"sandbox: {error}"}
 
     early: dict[int, dict[str, Any]] = {}
     following = 0
@@ -42,14 +44,17 @@ def judge_lines(box: Sandbox, lines: Iterable[str], *, run_all: bool) -> Iterato
             following += 1
 
 
-def parse(record: Any) -> tuple[str, Program, Suite]:
+def parse(record: Any) -> tuple[str | int, Program, Suite]:
     """(id, program, suite) of a record. Raises ValueError, saying which field is wrong and how."""
     if not isinstance(record, dict):
         raise ValueError(f"a record is a JSON object, not {type(record).__name__}")
+    identity = record.get("id")
+    if not isinstance(identity, str | int):
+        raise ValueError(f"field 'id' must be a text or a number, not {identity!r}"[:200])
     for name, kind in _REQUIRED.items():
         if not isinstance(record.get(name), kind):
-            raise ValueError(f"field {name!r} must be a {kind.__name__}, not {record.get(name)!r}"[:200])
-    return record["id"], Program(record["code"], record.get("language", "python")), suite_of(record)
+            raise ValueError(f"field {name!r} must be a {_WORDS[kind]}, not {record.get(name)!r}"[:200])
+    return identity, Program(record["code"], record.get("language", "python")), suite_of(record)
 
 
 def suite_of(record: Mapping[str, Any], checker: str = "lcb") -> Suite:
@@ -81,7 +86,7 @@ def suite_of(record: Mapping[str, Any], checker: str = "lcb") -> Suite:
     )
 
 
-def verdict_line(identity: str, judgement: Judgement) -> dict[str, Any]:
+def verdict_line(identity: str | int, judgement: Judgement) -> dict[str, Any]:
     """What `curate judge` writes of one submission."""
     return {
         "id": identity,

@@ -23,6 +23,7 @@ from typing import Any
 from sandbox.jail import linux, rootfs, seccomp, tree
 from sandbox.jail.child import BEGAN, SOURCE_FILE, WORK, House, Job, become
 from sandbox.jail.place import Place
+from sandbox.languages import names as language_names
 
 # Loaded before the first fork, so that programs need not: what half of all solutions import, and what printing
 # a traceback needs.
@@ -32,7 +33,6 @@ WARM = (
     " traceback types typing"
 ).split()
 NUMPY = "numpy numpy.linalg".split()
-LANGUAGES = ["python"]
 _NOT_READY = bytes(mmap.PAGESIZE)
 _OURS: dict[str, object] = {}  # our own modules, alive but out of sight of programs
 
@@ -70,7 +70,7 @@ def _settle(config: dict[str, Any], layers: dict[str, str]) -> "_Runs":
     library = sys.path[1:]  # the first one is ours, put there by the worker
     for name in WARM:
         import_module(name)
-    languages = {name: import_module(f"sandbox.languages.{name}") for name in LANGUAGES}
+    languages = {name: import_module(f"sandbox.languages.{name}") for name in language_names()}
     for kind in (resource.RLIMIT_CORE, resource.RLIMIT_MEMLOCK, resource.RLIMIT_MSGQUEUE):
         resource.setrlimit(kind, (0, 0))
     resource.setrlimit(resource.RLIMIT_NOFILE, (512, 512))

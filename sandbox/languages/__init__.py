@@ -8,3 +8,17 @@ child forked for one run, never in a trusted process.
     call(artifact, entry_point, returned) -> int   calls one function of it with the arguments on stdin and writes
                                                    the encoded value to descriptor `returned`
 """
+
+import os
+
+
+def names() -> list[str]:
+    """Names of all languages, sorted."""
+    files = (entry.name for entry in os.scandir(__path__[0]))
+    return sorted(file.removesuffix(".py") for file in files if file.endswith(".py") and not file.startswith("_"))
+
+
+def check(name: str) -> None:
+    """Raises ValueError, naming the choices, where there is no such language."""
+    if name not in names():
+        raise ValueError(f"no language {name!r}; choose one of {', '.join(names())}")
