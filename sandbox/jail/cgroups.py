@@ -1,8 +1,9 @@
 """Memory and process limits over a whole process tree, by cgroup v1 or v2, where one is writable.
 
-Each worker has one cgroup; its zygotes and all their runs live in it. Peak memory of a run is the highest charge
-during the run less the charge just before it: anonymous pages, /tmp, pipes, page tables and kernel objects of all
-its processes. Pages of the interpreter that the run does not write to are the zygote's and not counted.
+Each worker has one cgroup; its zygotes and all their runs live in it. Peak memory of a run is the highest
+charge during the run less the charge just before it: anonymous pages, /tmp, pipes, page tables and kernel
+objects of all its processes. Pages of the interpreter that the run does not write to are the zygote's and not
+counted. Only v1 and, since Linux 6.12, v2 keep a peak for each run.
 """
 
 import contextlib
@@ -38,7 +39,7 @@ class Cgroup:
         self._events = _open(memory / ("memory.oom_control" if v1 else "memory.events"))
         self._hits = _open(memory / ("memory.failcnt" if v1 else "memory.events"))
         cpu = directories.get("cpuacct", memory)
-        self.cpu_usage = _open(cpu / ("cpuacct.usage" if v1 else "cpu.stat"))  # for zygotes, which count runs by it
+        self.cpu_usage = _open(cpu / ("cpuacct.usage" if v1 else "cpu.stat"))  # zygotes count runs by it
         self._peak = _open_peak(memory / ("memory.max_usage_in_bytes" if v1 else "memory.peak"))
         with contextlib.suppress(OSError):
             (memory / ("memory.swappiness" if v1 else "memory.swap.max")).write_text("0")
@@ -163,7 +164,7 @@ def _own() -> dict[str, Path]:
 
 
 def _dividing(own: Path) -> Path | None:
-    """The nearest cgroup around `own` in which new ones get the controllers we need, and may be made and joined."""
+    """The nearest cgroup around `own` in which new ones get our controllers and may be made and joined."""
     for base in (own, *own.parents):
         try:
             enabled = (base / "cgroup.subtree_control").read_text().split()
@@ -177,8 +178,8 @@ def _dividing(own: Path) -> Path | None:
 def _take_over() -> None:
     """Make the v2 cgroup that we are in a dividing one, if there is no other and it is ours to shape.
 
-    It is ours if it is all that we see, as in a container, or if an ordinary user may write to it. A cgroup that
-    divides may hold no processes, unless it is the root of all: those in it move to a leaf.
+    It is ours if it is all that we see, as in a container, or if an ordinary user may write to it. A cgroup
+    that divides may hold no processes, unless it is the root of all: those in it move to a leaf.
     """
     own = _own().get("v2")
     if own is None or _dividing(own) or not _writable(own):
@@ -233,7 +234,7 @@ def _open(path: Path, flags: int = os.O_RDONLY) -> int:
 
 
 def _open_peak(path: Path) -> int:
-    """Descriptor of the peak, or -1 where it is missing (v2 before Linux 5.19) or cannot be reset (before 6.12).
+    """Descriptor of the peak; -1 where there is none (v2 before Linux 5.19) or it cannot be reset (before 6.12).
 
     A peak that cannot be reset is one of all runs so far.
     """
