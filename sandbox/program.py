@@ -58,9 +58,10 @@ class RunResult:
     """One finished run.
 
     exit_code is the program's exit status, minus the signal number when a signal ended it. cpu_seconds sums
-    user and system time over the whole process tree. memory_mb is the peak over the process tree: with
-    cgroups the charge added to an idle interpreter's, without them the peak resident size of the largest
-    process. returned is the encoded return value of a call (None where nothing was called or returned).
+    user and system time over the whole process tree. memory_mb is the peak: where the kernel keeps one for each run
+    (cgroup v1; v2 since Linux 6.12) the charge that the whole tree added to an idle interpreter's, elsewhere the peak
+    resident size of the largest process. returned is the encoded return value of a call, None where nothing was
+    called or returned.
     """
 
     outcome: Outcome

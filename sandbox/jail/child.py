@@ -69,7 +69,8 @@ def become(job: Job, files: list[int], house: House, ready: mmap) -> NoReturn:
         os.setsid()
         if house.namespaces:
             house.mount_proc()
-            _give_up_privileges()
+            _give_up_capabilities()
+        linux.prctl(linux.PR_SET_DUMPABLE, 1)  # or its /proc/self would be root's
         _limit(job, house)
         language = house.languages[job.language]
         BEGAN.pack_into(ready, 0, time.monotonic())
@@ -95,14 +96,13 @@ def _take_descriptors(files: list[int]) -> None:
     os.closerange(len(files), _DESCRIPTORS)
 
 
-def _give_up_privileges() -> None:
+def _give_up_capabilities() -> None:
     if os.getuid() == 0:
         os.setresgid(UID, UID, UID)
         os.setresuid(UID, UID, UID)  # from uid 0 to another: the kernel takes all capabilities away
     else:
         linux.prctl(linux.PR_CAP_AMBIENT, linux.PR_CAP_AMBIENT_CLEAR_ALL)
         linux.set_capabilities(0)
-    linux.prctl(linux.PR_SET_DUMPABLE, 1)  # or its /proc/self would be root's
 
 
 def _limit(job: Job, house: House) -> None:

@@ -4,7 +4,9 @@ import mmap
 import os
 import signal
 import time
+from collections.abc import Iterator
 
+_TICKS_SECONDS = 0.025  # a running thread's counters move within that
 _SLACK_MB = 16  # for what the processes share with the zygote
 
 
@@ -43,30 +45,50 @@ class Tree:
         The latter is the longest that one of its threads has waited for one, less the time in which the run's
         other threads may have been what it waited for.
         """
-        threads: list[tuple[int, int]] = []  # nanoseconds on a processor, and waiting for one
         pids = self._pids()
-        for pid in pids:
-            for thread in self._list(f"{pid}/task"):
-                fields = self._read(f"{pid}/task/{thread}/schedstat").split()
-                if len(fields) >= 2:
-                    threads.append((int(fields[0]), int(fields[1])))
+        threads = [(on_cpu, waited) for _, on_cpu, waited, _ in self._threads(pids)]
         used = max(self.used_seconds(), sum(on_cpu for on_cpu, _ in threads) / 1e9)
-        if self._cpu_usage < 0 and len(pids) > 1:
-            return used, 0.0  # children that are gone may have used what we cannot see
+        if self._hides_children(pids):
+            return used, 0.0
         kept = max(((waited + on_cpu) / 1e9 - used for on_cpu, waited in threads), default=0.0)
         return used, max(0.0, kept)
 
+    def is_waiting(self) -> bool:
+        """Whether a thread has been waiting for a processor for some milliseconds. The kernel counts a wait when it is
+        over, so that `seconds` does not know of this one."""
+        pids = self._pids()
+        if self._hides_children(pids):
+            return False
+        before = set(self._threads(pids))
+        time.sleep(_TICKS_SECONDS)
+        return any(thread in before and self._stat(thread[0])[:1] == [b"R"] for thread in self._threads(pids))
+
+    def _hides_children(self, pids: list[int]) -> bool:
+        """Children that are gone may have used what we cannot see, and may be what others have waited for."""
+        return self._cpu_usage < 0 and len(pids) > 1
+
+    def _threads(self, pids: list[int]) -> Iterator[tuple[int, int, int, int]]:
+        """(thread id, nanoseconds on a processor, nanoseconds waiting for one, times it got one)."""
+        for pid in pids:
+            for thread in self._list(f"{pid}/task"):
+                fields = self._read(f"{pid}/task/{thread}/schedstat").split()
+                if len(fields) == 3:
+                    yield int(thread), int(fields[0]), int(fields[1]), int(fields[2])
+
     def exceeds(self, memory_mb: int) -> bool:
         """Whether the processes hold more than that, shared memory counted once and the zygote's pages not."""
-        pids = self._pids()
-        resident = 0
-        for pid in pids:
-            fields = self._read(f"{pid}/statm").split()
-            resident += int(fields[1]) if len(fields) > 1 else 0
-        if resident * mmap.PAGESIZE < memory_mb << 20:  # cheap, and never less than what follows
+        resident_kb = {pid: self._resident_kb(pid) for pid in self._pids()}
+        if sum(resident_kb.values()) < memory_mb << 10:  # cheap, and never less than what follows
             return False
-        shares = (self._read(f"{pid}/smaps_rollup").partition(b"\nPss:")[2].split() for pid in pids)
-        return sum(int(share[0]) for share in shares if share) > (memory_mb + _SLACK_MB) << 10
+        proportional_kb = 0
+        for pid, kb in resident_kb.items():
+            share = self._read(f"{pid}/smaps_rollup").partition(b"\nPss:")[2].split()
+            proportional_kb += int(share[0]) if share else min(kb, self._resident_kb(pid))  # not to be read, or gone
+        return proportional_kb > (memory_mb + _SLACK_MB) << 10
+
+    def _resident_kb(self, pid: int) -> int:
+        fields = self._read(f"{pid}/statm").split()
+        return int(fields[1]) * mmap.PAGESIZE >> 10 if len(fields) > 1 else 0
 
     def kill(self, keep: int) -> None:
         """Kill all of it, and reap all but `keep`, which is left as a zombie."""

@@ -219,7 +219,10 @@ class Worker:
             if with_numpy in self._zygotes:
                 self._zygotes.pop(with_numpy).close()
             return f"{_LOST_ZYGOTE}: {error}"
-        peak_mb, out_of_memory = self._cgroup.end() if self._cgroup is not None else (None, False)
+        try:
+            peak_mb, out_of_memory = self._cgroup.end() if self._cgroup is not None else (None, False)
+        except OSError as error:
+            return str(error)
         out_of_memory = out_of_memory or answer["ended_by"] == "memory"
         if "lost" in answer and not out_of_memory:
             return str(answer["lost"])

@@ -37,7 +37,8 @@ _NOT_READY = bytes(mmap.PAGESIZE)
 _OURS: dict[str, object] = {}  # our own modules, alive but out of sight of programs
 
 _POLL_SECONDS = 0.05  # between looks at the memory of a tree that no cgroup bounds
-_PATIENCE = 5  # a run may take this many times its wall limit if the machine gives it no processor
+_PATIENCE = 5  # a run may take this many times its wall limit if the machine gives it no processor,
+_PATIENCE_SECONDS = 10  # and that long in any case
 
 
 def main(configuration: str) -> None:
@@ -191,10 +192,12 @@ class _Runs:
                 # Too slow, or kept from a processor? Then it gets the time that it missed.
                 cpu_seconds, kept_seconds = self._tree.seconds()
                 elapsed = now - (self._began() or now)
-                if cpu_seconds >= job.cpu_seconds or elapsed - kept_seconds >= job.wall_seconds:
+                if cpu_seconds >= job.cpu_seconds:
                     return "time"
-                if now - forked > _PATIENCE * job.wall_seconds:
+                if now - forked > max(_PATIENCE * job.wall_seconds, _PATIENCE_SECONDS):
                     return "starved"
+                if elapsed - kept_seconds >= job.wall_seconds and not self._tree.is_waiting():
+                    return "" if poll.poll(0) else "time"
                 deadline = now + max(0.01, job.wall_seconds - (elapsed - kept_seconds))
         finally:
             os.close(descriptor)

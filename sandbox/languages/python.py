@@ -141,12 +141,24 @@ def _report(error: BaseException) -> int:
         print(error.code, file=sys.stderr)
         return 1
     if error.__traceback__ is not None:
-        error.__traceback__ = error.__traceback__.tb_next  # the outermost frame is ours
+        error.__traceback__ = _last_frames(error.__traceback__.tb_next)  # the outermost one is ours
     try:
         sys.excepthook(type(error), error, error.__traceback__)
     except BaseException:
         sys.__excepthook__(type(error), error, error.__traceback__)
     return 1
+
+
+def _last_frames(trace: types.TracebackType | None) -> types.TracebackType | None:
+    """The innermost thousand: Python 3.13 takes seconds to print the fifty thousand of an endless recursion."""
+    ahead = trace
+    for _ in range(1000):
+        if ahead is None:
+            return trace
+        ahead = ahead.tb_next
+    while trace is not None and ahead is not None:
+        trace, ahead = trace.tb_next, ahead.tb_next
+    return trace
 
 
 def _finish(status: int) -> int:
