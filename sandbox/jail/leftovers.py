@@ -10,13 +10,13 @@ PREFIX = "curate-sandbox-"
 
 def own_name() -> str:
     """A name for something that this process owns and that must go when it goes."""
-    return f"{PREFIX}{os.getpid()}-{_start_time(os.getpid())}"
+    return f"{PREFIX}{os.getpid()}-{_start_time(os.getpid())}-{_pid_namespace()}"
 
 
 def is_abandoned(name: str) -> bool:
-    """Whether a thing of this name has outlived its owner."""
-    pid, _, started = name.removeprefix(PREFIX).partition("-")
-    return name.startswith(PREFIX) and _start_time(pid) != started
+    """Whether a thing of this name has outlived its owner. Of owners in other pid namespaces we cannot tell."""
+    parts = name.removeprefix(PREFIX).split("-")
+    return len(parts) == 3 and parts[2] == _pid_namespace() and _start_time(parts[0]) != parts[1]
 
 
 def make_directory() -> str:
@@ -31,6 +31,10 @@ def sweep_directories() -> None:
     for directory in Path(tempfile.gettempdir()).glob(f"{PREFIX}*-*"):
         if is_abandoned(directory.name) and directory.stat().st_uid == os.geteuid():
             shutil.rmtree(directory, ignore_errors=True)
+
+
+def _pid_namespace() -> str:
+    return str(os.stat("/proc/self/ns/pid").st_ino)
 
 
 def _start_time(pid: int | str) -> str:

@@ -51,6 +51,8 @@ PROGRAMS = {
     "print(8)": "wrong_answer",
     "while True: pass": "time_limit",
     "x = []\nwhile True: x.append(bytearray(b'x' * 10**6))": "memory_limit",
+    "import mmap\nx = mmap.mmap(-1, 600 << 20)\nfor page in range(0, 600 << 20, 4096): x[page] = 1": "memory_limit",
+    "import os, time\nprint(7, flush=True)\nfor _ in range(30): os.fork() or time.sleep(1) or os._exit(0)": "accepted",
     "while True: print('x' * 1000)": "output_limit",
     "print(": "compile_error",
     "1 / 0": "runtime_error",
