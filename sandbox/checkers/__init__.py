@@ -6,6 +6,7 @@ A checker is two pure functions, run in the trusted parent only:
 """
 
 import pkgutil
+from functools import cache
 from importlib import import_module
 from typing import Any, Protocol
 
@@ -23,6 +24,7 @@ def names() -> list[str]:
     return sorted(module.name for module in pkgutil.iter_modules(__path__) if not module.name.startswith("_"))
 
 
+@cache
 def load(name: str) -> Checker:
     """The checker of that name. Raises ValueError, naming the choices, where there is none."""
     if name not in names():

@@ -10,12 +10,14 @@ child forked for one run, never in a trusted process.
 """
 
 import os
+from functools import cache
 
 
-def names() -> list[str]:
+@cache
+def names() -> tuple[str, ...]:
     """Names of all languages, sorted."""
     files = (entry.name for entry in os.scandir(__path__[0]))
-    return sorted(file.removesuffix(".py") for file in files if file.endswith(".py") and not file.startswith("_"))
+    return tuple(sorted(name[:-3] for name in files if name.endswith(".py") and not name.startswith("_")))
 
 
 def check(name: str) -> None:
