@@ -70,6 +70,12 @@ _REFUSE = {  # EPERM
     "move_mount": (429, 429),
     "chroot": (161, 51),
     "sysfs": (139, None),
+    # A thread that asks for less of the processor waits longer than the machine makes it, and such waits are not
+    # counted as its time.
+    "sched_setparam": (142, 118),
+    "sched_setscheduler": (144, 119),
+    "sched_setattr": (314, 274),
+    "ioprio_set": (251, 30),
     "set_mempolicy_home_node": (450, 450),
     # Objects of System V and POSIX IPC outlive their process, and runs of one worker share an ipc namespace.
     "shmget": (29, 194),
@@ -77,18 +83,9 @@ _REFUSE = {  # EPERM
     "msgget": (68, 186),
     "mq_open": (240, 180),
 }
-# Done without doing anything: a thread that asks for less of the processor, or for one processor, would wait longer
-# than the machine makes it, and that wait is not counted as its time.
-_PRETEND = {
-    "setpriority": (141, 140),
-    "sched_setparam": (142, 118),
-    "sched_setscheduler": (144, 119),
-    "sched_setattr": (314, 274),
-    "sched_setaffinity": (203, 122),
-    "ioprio_set": (251, 30),
-}
 _MISSING = {"clone3": (435, 435)}  # ENOSYS: its flags lie in memory, out of a filter's sight; libc falls back
 _CLONE, _UNSHARE = (56, 220), (272, 97)
+_SETPRIORITY, _SCHED_SETAFFINITY = (141, 140), (203, 122)
 _SOCKET, _SOCKETPAIR = (41, 198), (53, 199)
 _MEMFD_CREATE = (319, 279)
 _AF_UNIX = 1
@@ -97,7 +94,8 @@ _AUDIT_ARCH = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 _X32_BIT = 0x40000000
 _LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
 _KILL_PROCESS, _ERRNO, _ALLOW = 0x80000000, 0x00050000, 0x7FFF0000
-_NUMBER, _ARCH, _ARGUMENT_0 = 0, 4, 16
+_NUMBER, _ARCH, _ARGUMENTS = 0, 4, 16
+_NEGATIVE = 0x80000000  # an int's, read as unsigned
 _PR_SET_SECCOMP, _SECCOMP_MODE_FILTER = 22, 2
 
 
@@ -121,35 +119,37 @@ def program(machine: str, *, memfds: bool) -> bytes:
         if number is not None:
             code.extend([(_EQUAL, 0, 1, number), (_RETURN, 0, 0, answer)])
 
-    def refuse_argument(numbers: tuple[int, int], test: int, operand: int, answer: int, *, when: bool) -> None:
-        """Refuse a call whose first argument passes (`when`) or fails the test; allow it otherwise."""
-        hit, miss = (0, 1) if when else (1, 0)
-        code.extend(
-            [
-                (_EQUAL, 0, 4, numbers[column]),
-                (_LOAD, 0, 0, _ARGUMENT_0),
-                (test, hit, miss, operand),
-                (_RETURN, 0, 0, answer),
-                (_RETURN, 0, 0, _ALLOW),
-            ]
-        )
+    def decide(
+        numbers: tuple[int, int], reasons: list[tuple[int, int, int, bool]], refused: int, otherwise: int
+    ) -> None:
+        """Answer `refused` if one of the reasons holds: (argument, test, operand, what the test must say)."""
+        checks: list[tuple[int, int, int, int]] = []
+        for index, (argument, test, operand, wanted) in enumerate(reasons):
+            away = 2 * (len(reasons) - index) - 1  # from this test to the refusal, over the other answer
+            hit, miss = (away, 0) if wanted else (0, away)
+            checks += [(_LOAD, 0, 0, _ARGUMENTS + 8 * argument), (test, hit, miss, operand)]
+        answers = [(_RETURN, 0, 0, otherwise), (_RETURN, 0, 0, refused)]
+        code.append((_EQUAL, 0, len(checks + answers), numbers[column]))
+        code.extend(checks + answers)
 
     for numbers in _KILL.values():
         refuse(numbers, _KILL_PROCESS)
     for numbers in _REFUSE.values():
         refuse(numbers, _ERRNO | errno.EPERM)
-    for numbers in _PRETEND.values():
-        refuse(numbers, _ERRNO)
     for numbers in _MISSING.values():
         refuse(numbers, _ERRNO | errno.ENOSYS)
     if not memfds:
         refuse(_MEMFD_CREATE, _ERRNO | errno.EPERM)
     for call in (_SOCKET, _SOCKETPAIR):
-        refuse_argument(call, _EQUAL, _AF_UNIX, _ERRNO | errno.EPERM, when=False)
+        decide(call, [(0, _EQUAL, _AF_UNIX, False)], _ERRNO | errno.EPERM, _ALLOW)
     for call in (_CLONE, _UNSHARE):
         # A new user namespace brings all capabilities within; a sibling would be the zygote's child, not the run's.
         flags = linux.CLONE_NEWUSER | linux.CLONE_PARENT
-        refuse_argument(call, _ANY_BIT, flags, _ERRNO | errno.EPERM, when=True)
+        decide(call, [(0, _ANY_BIT, flags, True)], _ERRNO | errno.EPERM, _ALLOW)
+    # Of oneself, and not for more: done without doing anything, for the reason above.
+    itself = (_EQUAL, 0, False)
+    decide(_SETPRIORITY, [(1, *itself), (2, _AT_LEAST, _NEGATIVE, True)], _ERRNO | errno.EPERM, _ERRNO)
+    decide(_SCHED_SETAFFINITY, [(0, *itself)], _ERRNO | errno.EPERM, _ERRNO)
     code.append((_RETURN, 0, 0, _ALLOW))
     return b"".join(struct.pack("HBBI", *line) for line in code)
 

@@ -12,6 +12,10 @@ worked = [
     libc.capset(header, ctypes.byref((ctypes.c_uint32 * 6)(1 << 21, 1 << 21, 0, 0, 0, 0))) == 0,
     libc.mlock(ctypes.create_string_buffer(32 << 20), 32 << 20) == 0,
     os.getuid() == 0,
+    libc.setpriority(0, 0, -5) == 0,
+    libc.sched_setscheduler(0, 1, ctypes.byref(ctypes.c_int(1))) == 0,
+    libc.syscall(251, 1, 0, 1 << 13) == 0,  # ioprio_set, real time
+    libc.syscall(314, 0, ctypes.byref((ctypes.c_uint64 * 6)(48 | 6 << 32, 0, 0, 10**7, 10**8, 10**8)), 0) == 0,
 ]
 with open("/proc/self/status") as file:
     status = dict(line.strip().split(":\t") for line in file if line.startswith(("Cap", "NoNew", "Seccomp:")))
