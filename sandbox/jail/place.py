@@ -7,7 +7,7 @@ The mounts are made in the zygote's mount namespace, which holds one run at a ti
 import contextlib
 import os
 
-from sandbox.jail import linux
+from sandbox.jail import linux, tree
 from sandbox.jail.child import SOURCE_FILE, UID, WORK, Job
 
 _PLAIN = linux.MS_NOSUID | linux.MS_NODEV
@@ -16,8 +16,8 @@ _PLAIN = linux.MS_NOSUID | linux.MS_NODEV
 class Place:
     """Makes the place of a run, and takes it away when all of the run's processes are gone.
 
-    namespaces False: none can be had; runs share the directory `work`, which must be emptied in between. To be made
-    while this process is still dumpable: later its /proc entries are root's.
+    namespaces False: none can be had; runs share the directory `work`, which is emptied in between.
+    To be made while this process is still dumpable: later its /proc entries are root's.
     """
 
     def __init__(self, work: str, *, namespaces: bool) -> None:
@@ -67,3 +67,5 @@ class Place:
             with contextlib.suppress(OSError):  # the child may have died before it came to that
                 linux.unmount("/proc")
             linux.unmount(WORK)
+        else:
+            tree.empty(self.work)

@@ -118,12 +118,10 @@ def _serve(channel: socket.socket, run: "_Runs") -> None:
             return
         if message != last or job is None:  # the cases of a suite differ in their files only
             last, job = message, Job.from_bytes(message)
-        try:
-            answer = run(job, files)
-        finally:
-            for descriptor in files:
-                os.close(descriptor)
-        channel.send(json.dumps(answer).encode())
+        channel.send(json.dumps(run(job, files)).encode())
+        run.clear()  # while the worker looks at the answer
+        for descriptor in files:
+            os.close(descriptor)
 
 
 class _Runs:
@@ -136,7 +134,6 @@ class _Runs:
         self._tree = tree.Tree(all_but_us=house.namespaces, cpu_usage=cpu_usage)
 
     def __call__(self, job: Job, files: list[int]) -> dict[str, Any]:
-        self._ready[:] = _NOT_READY
         source, *others = files
         random.seed(job.seed)  # or the children of one zygote would share its random state
         if "numpy" in sys.modules:
@@ -151,7 +148,6 @@ class _Runs:
         ended_by = self._wait(pid, job)
         ended = time.monotonic()
         status, cpu_seconds, resident_mb = self._reap(pid, init)
-        self._place.take_away()
         began = self._began()
         answer = {
             "status": status,
@@ -164,6 +160,11 @@ class _Runs:
             message = self._ready[BEGAN.size :].split(b"\0")[0].decode("utf-8", "replace")
             answer["lost"] = message or f"the child ended with wait status {status} before the program began"
         return answer
+
+    def clear(self) -> None:
+        """Make ready for the next run, after the end of this one."""
+        self._place.take_away()
+        self._ready[:] = _NOT_READY
 
     def _began(self) -> float:
         """When the program began, in monotonic seconds; 0 if it has not."""
@@ -218,5 +219,4 @@ class _Runs:
                 status, resident_mb = wait_status, usage.ru_maxrss / 1024
         if not init:
             tree.reap()
-            tree.empty(self._place.work)
         return status, cpu_seconds, resident_mb
