@@ -18,6 +18,7 @@ WORK = "/tmp"  # the program's private, empty, writable directory
 UID = 1000  # of programs, inside their user namespace
 SOURCE_FILE = "solution.py"
 BEGAN = Struct("d")  # first in the shared page: time.monotonic() when the program began, 0 before
+RESULT = 3  # descriptor of a child's result
 _DESCRIPTORS = 512  # that the zygote may have open
 
 
@@ -54,19 +55,20 @@ class House:
     languages: dict[str, ModuleType]
 
 
-def become(job: Job, files: list[int], house: House, ready: mmap) -> NoReturn:
-    """Turn this freshly forked process, in the directory of its run, into the program of `job`.
+def become(job: Job, program: bytes, result: int, house: House, ready: mmap) -> NoReturn:
+    """Turn this freshly forked process, whose streams and directory are those of its run, into the program of `job`.
 
-    files: descriptors of the artifact (to compile: of the source), stdin, stdout, stderr, and for compile and call
-    the one that takes the result. ready is shared with the zygote, which reads from it when the program began, or
-    what kept it from that. It is unmapped before the program begins: a program that could write to it would turn its
-    verdict into a failure of the sandbox.
+    program: the artifact, or to compile the source. result: descriptor of the file for what a compilation or a call
+    gives, else -1. ready is shared with the zygote, which reads from it when the program began, or what kept it from
+    that. It is unmapped before the program begins: a program that could write to it would turn its verdict into a
+    failure of the sandbox.
     """
     status = 1
     try:
-        program = os.pread(files[0], os.fstat(files[0]).st_size, 0)
-        _take_descriptors(files[1:])
-        os.setsid()
+        if result >= 0:
+            os.dup2(result, RESULT, inheritable=False)
+        os.closerange(RESULT if result < 0 else RESULT + 1, _DESCRIPTORS)
+        os.setpgid(0, 0)  # or kill(0, ...) would reach the zygote; no session, which costs more
         if house.namespaces:
             house.mount_proc()
             _give_up_capabilities()
@@ -78,7 +80,7 @@ def become(job: Job, files: list[int], house: House, ready: mmap) -> NoReturn:
         if job.op == "compile":
             status = _compile(language, program)
         elif job.op == "call":
-            status = language.call(program, job.entry_point, 3)
+            status = language.call(program, job.entry_point, RESULT)
         else:
             status = language.run(program)
     except BaseException as error:
@@ -87,13 +89,6 @@ def become(job: Job, files: list[int], house: House, ready: mmap) -> NoReturn:
             ready[BEGAN.size : BEGAN.size + len(message)] = message
     finally:
         os._exit(status)
-
-
-def _take_descriptors(files: list[int]) -> None:
-    """Make `files` 0, 1, 2 and so on, and close all others."""
-    for index, descriptor in enumerate(files):  # these all lie above the zygote's own 3 and 4
-        os.dup2(descriptor, index, inheritable=index < 3)
-    os.closerange(len(files), _DESCRIPTORS)
 
 
 def _give_up_capabilities() -> None:
@@ -124,5 +119,5 @@ def _compile(language: ModuleType, source: bytes) -> int:
         os.write(2, "".join(format_exception_only(error)).encode("utf-8", "replace"))
         return 1
     while artifact:
-        artifact = artifact[os.write(3, artifact) :]
+        artifact = artifact[os.write(RESULT, artifact) :]
     return 0

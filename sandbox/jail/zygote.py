@@ -131,10 +131,15 @@ class _Runs:
         self._house = house
         self._place = place
         self._ready = mmap.mmap(-1, mmap.PAGESIZE)  # shared with the child until it becomes the program
+        self._null = os.open("/dev/null", os.O_RDWR)
         self._tree = tree.Tree(all_but_us=house.namespaces, cpu_usage=cpu_usage)
 
     def __call__(self, job: Job, files: list[int]) -> dict[str, Any]:
-        source, *others = files
+        source, artifact, *streams = files
+        for number, descriptor in enumerate(streams[:3]):
+            os.dup2(descriptor, number)  # ours have no use
+        program = os.pread(artifact, os.fstat(artifact).st_size, 0)
+        result = streams[3] if len(streams) > 3 else -1
         random.seed(job.seed)  # or the children of one zygote would share its random state
         if "numpy" in sys.modules:
             sys.modules["numpy"].random.seed(job.seed)
@@ -142,7 +147,7 @@ class _Runs:
         init = self._place.enter(job, source)
         pid = linux.fork()
         if pid == 0:
-            become(job, others, self._house, self._ready)
+            become(job, program, result, self._house, self._ready)
         self._place.step_back()
         # From here to the end of the child as little as possible: pages that we write to are copied meanwhile.
         ended_by = self._wait(pid, job)
@@ -165,6 +170,8 @@ class _Runs:
         """Make ready for the next run, after the end of this one."""
         self._place.take_away()
         self._ready[:] = _NOT_READY
+        for number in range(3):
+            os.dup2(self._null, number)
 
     def _began(self) -> float:
         """When the program began, in monotonic seconds; 0 if it has not."""
