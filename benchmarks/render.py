@@ -25,8 +25,8 @@ def sandbox_table(measured: dict[str, Any]) -> str:
         )
     return "\n".join(lines) + (
         f"\n\n{crowd['submissions']} submissions at once, each needing a fifth of its time limit:"
-        f" {crowd['false_time_limits']} false time limits. Memory: supervisor {memory['supervisor_rss']:.0f} MB resident,"
-        f" each idle worker {memory['worker_pss']:.0f} MB (proportional set size of its two processes)."
+        f" {crowd['false_time_limits']} false time limits. Memory: supervisor {memory['supervisor_rss']:.0f} MB"
+        f" resident, each idle worker {memory['worker_pss']:.0f} MB (proportional set size of its two processes)."
         f" Measured on {measured['machine']}."
     )
 

@@ -27,18 +27,14 @@ def seconds_allowed(sample: Sample) -> float:
 
 def same(printed: Any, expected: Any) -> bool:
     if isinstance(printed, str) and isinstance(expected, str):
-        return [line.split() for line in printed.split("\n")] == [
-            line.split() for line in expected.split("\n")
-        ]
+        return [line.split() for line in printed.split("\n")] == [line.split() for line in expected.split("\n")]
     return printed == expected
 
 
 def outcome(solution: Solution, sample: Sample, hash_seed: int = 0) -> str:
     for given, expected in sample.tests:
         try:
-            printed = encode.run(
-                solution, sample, given, seconds=seconds_allowed(sample), hash_seed=hash_seed
-            )
+            printed = encode.run(solution, sample, given, seconds=seconds_allowed(sample), hash_seed=hash_seed)
         except subprocess.TimeoutExpired:
             return "slow"
         except subprocess.CalledProcessError as error:

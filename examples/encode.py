@@ -222,9 +222,7 @@ def call_examples(sample: Sample, shown: tuple[tuple[Any, Any], ...]) -> list[st
 
 
 def constraints(sample: Sample) -> list[str]:
-    return (
-        ["Constraints:", "", sample.sections["Constraints"], ""] if "Constraints" in sample.sections else []
-    )
+    return ["Constraints:", "", sample.sections["Constraints"], ""] if "Constraints" in sample.sections else []
 
 
 # --- TACO -----------------------------------------------------------------------------------------
@@ -345,9 +343,7 @@ def synthetic1_pair(sample: Sample, samples: dict[str, Sample]) -> tuple[dict[st
             "response_id": f"{settings['id']}_{digest(f'{sample.place} {number}')}",
             "llm_response": answer,
             "score": score,
-            "verification_result_info": repr({"failure_reason": "no_code_block"})
-            if answer == GAVE_UP
-            else "{}",
+            "verification_result_info": repr({"failure_reason": "no_code_block"}) if answer == GAVE_UP else "{}",
         }
         for number, (answer, score) in enumerate(answers)
     )
@@ -399,9 +395,7 @@ def synthetic1_metadata(sample: Sample) -> dict[str, Any]:
 
 
 def livecodebench_rows(samples: dict[str, Sample]) -> list[dict[str, Any]]:
-    return [
-        livecodebench_row(sample, samples) for sample in samples.values() if sample.source == "livecodebench"
-    ]
+    return [livecodebench_row(sample, samples) for sample in samples.values() if sample.source == "livecodebench"]
 
 
 def livecodebench_row(sample: Sample, samples: dict[str, Sample]) -> dict[str, Any]:
@@ -472,9 +466,7 @@ def write(samples: dict[str, Sample]) -> None:
         (TACO, taco_rows(samples), TACO_SCHEMA),
         (SYNTHETIC1, synthetic1_rows(samples), SYNTHETIC1_SCHEMA),
     ):
-        pq.write_table(
-            pa.Table.from_pylist(rows, schema=schema), path, compression="zstd", row_group_size=100
-        )
+        pq.write_table(pa.Table.from_pylist(rows, schema=schema), path, compression="zstd", row_group_size=100)
     LIVECODEBENCH.write_text(json_lines(livecodebench_rows(samples)))
     EXPECTED.write_text(json_lines(expected_rows(samples)))
 
@@ -494,9 +486,7 @@ def out_of_date(samples: dict[str, Sample]) -> list[Path]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="Render examples/problems into examples/raw.")
-    parser.add_argument(
-        "--check", action="store_true", help="compare with the files that are there, write nothing"
-    )
+    parser.add_argument("--check", action="store_true", help="compare with the files that are there, write nothing")
     check = parser.parse_args().check
     samples = read_samples()
     if not check:

@@ -151,9 +151,7 @@ def plainly_same(printed: str, expected: str) -> bool:
 
 def plainly_equal_numbers(ours: str, theirs: str) -> bool:
     try:
-        return [decimal.Decimal(word) for word in ours.split()] == [
-            decimal.Decimal(word) for word in theirs.split()
-        ]
+        return [decimal.Decimal(word) for word in ours.split()] == [decimal.Decimal(word) for word in theirs.split()]
     except decimal.InvalidOperation:  # no numbers, or a signalling NaN was compared: -4 in LiveCodeBench
         return False
 
