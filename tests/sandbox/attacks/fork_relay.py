@@ -3,7 +3,6 @@ import os
 import time
 
 end = time.monotonic() + 20
-os.setsid() if os.getpid() != os.getsid(0) else None
 while time.monotonic() < end:
     if os.fork():
         os._exit(0)
