@@ -158,7 +158,7 @@ class _Runs:
             "status": status,
             "ended_by": ended_by,
             "cpu_seconds": max(cpu_seconds, self._tree.used_seconds()),
-            "wall_seconds": ended - began,
+            "wall_seconds": ended - began if began else 0.0,
             "max_resident_mb": resident_mb,
         }
         if not began:
