@@ -1,10 +1,14 @@
 """Adapter between the conformance driver's records and the sandbox:  check.py tests/conformance_adapter.py"""
 
+import sys
 from functools import cache
+from pathlib import Path
 from typing import Any
 
-from sandbox import Program, Sandbox
-from sandbox.record import suite_of
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # the driver may run in any environment
+
+from sandbox import Program, Sandbox  # noqa: E402
+from sandbox.record import suite_of  # noqa: E402
 
 
 @cache
