@@ -34,7 +34,7 @@ class Backend:
         self._free: queue.LifoQueue[_Slot] = queue.LifoQueue()
         for slot in slots:
             self._free.put(slot)
-        self._end = weakref.finalize(self, _close, slots, self._free)
+        self._end = weakref.finalize(self, _close, slots, self._free, self._owner)
         try:
             self.layers: dict[str, str] = slots[-1].start(full_isolation=isolation == "full")
             isolated = not self.layers["processes"].startswith("none")
@@ -188,8 +188,10 @@ def _sweep() -> None:
     leftovers.sweep_directories()
 
 
-def _close(slots: "list[_Slot]", free: "queue.LifoQueue[_Slot]") -> None:
+def _close(slots: "list[_Slot]", free: "queue.LifoQueue[_Slot]", owner: int) -> None:
     """End all workers. Those that are at work give up, and the threads that wait for them get a SandboxError."""
+    if os.getpid() != owner:
+        return  # a fork of the owner that ends: the workers are not its
     for slot in slots:
         slot.stop()
     idle: list[_Slot] = []
