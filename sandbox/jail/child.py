@@ -3,6 +3,7 @@
 import json
 import os
 import resource
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,7 +15,9 @@ from typing import NoReturn
 
 from sandbox.jail import linux
 
-WORK = "/tmp"  # the program's private, empty, writable directory
+BOX = "/box"  # where what a run has for itself is mounted: /tmp and /proc lead there
+WORK = f"{BOX}/tmp"  # the program's private, empty, writable directory,
+SHOWN = "/tmp"  # and the name under which it knows it
 UID = 1000  # of programs, inside their user namespace
 SOURCE_FILE = "solution.py"
 BEGAN = Struct("d")  # first in the shared page: time.monotonic() when the program began, 0 before
@@ -114,7 +117,7 @@ def _limit(job: Job, house: House) -> None:
 
 def _compile(language: ModuleType, source: bytes) -> int:
     try:
-        artifact: bytes = language.compile_source(source, f"{os.getcwd()}/{SOURCE_FILE}")
+        artifact: bytes = language.compile_source(source, sys.argv[0])
     except (SyntaxError, ValueError, OverflowError, RecursionError, MemoryError) as error:
         os.write(2, "".join(format_exception_only(error)).encode("utf-8", "replace"))
         return 1

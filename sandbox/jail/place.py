@@ -1,15 +1,16 @@
-"""The place of one run: its pid namespace, its /tmp and /proc, its source file. Made by the zygote before the fork.
+"""The place of one run: its pid namespace, its /tmp and /proc, its source file. Made by the zygote before the fork,
+taken away after the run.
 
 Before, not in the child: every page that a child writes to is copied first, so what the zygote does costs half.
 The mounts are made in the zygote's mount namespace, which holds one run at a time and which no run may change.
 """
 
-import contextlib
 import os
 
 from sandbox.jail import linux, tree
-from sandbox.jail.child import SOURCE_FILE, UID, WORK, Job
+from sandbox.jail.child import BOX, SOURCE_FILE, UID, WORK, Job
 
+_PROC = f"{BOX}/proc"
 _PLAIN = linux.MS_NOSUID | linux.MS_NODEV
 
 
@@ -36,8 +37,10 @@ class Place:
             linux.unshare(linux.CLONE_NEWPID)
             init = linux.clone_stub()
             size = min(job.disk_mb, max(1, job.memory_mb // 2))  # its pages count as the run's memory
-            options = f"size={size}m,nr_inodes={256 + 64 * size},mode=755,uid={UID},gid={UID}"
-            linux.mount("tmpfs", WORK, "tmpfs", _PLAIN, options)
+            linux.mount("tmpfs", BOX, "tmpfs", _PLAIN, f"size={size}m,nr_inodes={256 + 64 * size},mode=755")
+            os.mkdir(_PROC, 0o755)
+            os.mkdir(WORK, 0o755)
+            os.chown(WORK, UID, UID)
             os.pwrite(self._oom_score, b"1000", 0)  # inherited by the child
         os.chdir(self.work)
         file = os.open(SOURCE_FILE, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
@@ -52,7 +55,7 @@ class Place:
     def mount_proc(self) -> None:
         """In the child: /proc shows the pid namespace of the process that mounts it. Raises OSError."""
         if self._namespaces:
-            linux.mount("proc", "/proc", "proc", _PLAIN | linux.MS_NOEXEC | linux.MS_RDONLY, "subset=pid")
+            linux.mount("proc", _PROC, "proc", _PLAIN | linux.MS_NOEXEC | linux.MS_RDONLY, "subset=pid")
 
     def step_back(self) -> None:
         """Right after the fork: it is the program that shall go when memory runs out, not us. Raises OSError."""
@@ -64,8 +67,6 @@ class Place:
         os.chdir("/")
         if self._namespaces:
             linux.setns(self._home, linux.CLONE_NEWPID)
-            with contextlib.suppress(OSError):  # the child may have died before it came to that
-                linux.unmount("/proc")
-            linux.unmount(WORK)
+            linux.unmount(BOX)  # and the /proc in it: each unmounting waits for all processors of the machine
         else:
             tree.empty(self.work)

@@ -54,7 +54,7 @@ def build(packages: dict[str, str]) -> None:
     linux.mount(None, "/", None, linux.MS_REC | linux.MS_PRIVATE)
     become_namespace_root()
     linux.mount("tmpfs", _ROOT, "tmpfs", linux.MS_NOSUID, "mode=755,size=1m")
-    for folder in ("dev", "proc", "tmp", "var", *(["lib64"] if os.path.isdir("/lib64") else [])):
+    for folder in ("dev", "var", "box", "box/proc", "box/tmp", *(["lib64"] if os.path.isdir("/lib64") else [])):
         if f"/{folder}" not in links:
             os.mkdir(f"{_ROOT}/{folder}", 0o755)
     for path, destination in links.items():
@@ -74,6 +74,8 @@ def build(packages: dict[str, str]) -> None:
         os.close(descriptor)
         bound.append(target)
     for name, destination in {
+        "proc": "/box/proc",
+        "tmp": "/box/tmp",
         "dev/fd": "/proc/self/fd",
         "dev/stdin": "/proc/self/fd/0",
         "dev/stdout": "/proc/self/fd/1",
@@ -83,7 +85,7 @@ def build(packages: dict[str, str]) -> None:
     }.items():
         os.symlink(destination, f"{_ROOT}/{name}")
     flags = linux.MS_NOSUID | linux.MS_NODEV | linux.MS_NOEXEC
-    linux.mount("proc", f"{_ROOT}/proc", "proc", flags, "subset=pid")
+    linux.mount("proc", f"{_ROOT}/box/proc", "proc", flags, "subset=pid")
     linux.pivot_root(_ROOT)
     linux.mount(None, "/", None, linux.MS_REMOUNT | linux.MS_BIND | linux.MS_RDONLY | linux.MS_NOSUID)
 

@@ -21,7 +21,7 @@ from importlib import import_module
 from typing import Any
 
 from sandbox.jail import linux, rootfs, seccomp, tree
-from sandbox.jail.child import BEGAN, SOURCE_FILE, WORK, House, Job, become
+from sandbox.jail.child import BEGAN, SHOWN, SOURCE_FILE, WORK, House, Job, become
 from sandbox.jail.place import Place
 from sandbox.languages import names as language_names
 
@@ -76,9 +76,9 @@ def _settle(config: dict[str, Any], layers: dict[str, str]) -> "_Runs":
         resource.setrlimit(kind, (0, 0))
     resource.setrlimit(resource.RLIMIT_NOFILE, (512, 512))
     linux.set_default_thread_stack(8 << 20)  # otherwise libc takes the huge main stack's for each thread
-    work = config["work"]
+    work = shown = config["work"]
     if config["namespaces"]:
-        work = WORK
+        work, shown = WORK, SHOWN
         rootfs.build(packages)
         if os.getuid() == 0:
             os.setgroups([])
@@ -105,7 +105,7 @@ def _settle(config: dict[str, Any], layers: dict[str, str]) -> "_Runs":
     gc.collect()
     gc.freeze()  # so that no collection in a child writes to the pages it shares with us
     for language in languages.values():
-        language.prepare(f"{work}/{SOURCE_FILE}")  # after the freeze: a child must be able to let go of it
+        language.prepare(f"{shown}/{SOURCE_FILE}")  # after the freeze: a child must be able to let go of it
     return run
 
 
