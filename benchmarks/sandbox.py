@@ -2,8 +2,9 @@
 
     python -m benchmarks.sandbox [ROUNDS]
 
-The three take turns in every round, so that whatever else the machine does hits them alike. Per test: from handing
-over the input to holding the compared output, one at a time. Throughput: as many at once as there are cores.
+They take turns in every round, so that whatever else the machine does hits them alike. Per test: from handing over
+the input to holding the compared output, one at a time; `suite` is ours again, for each test of a submission with
+fifty. Throughput: as many at once as there are cores.
 """
 
 import json
@@ -65,9 +66,9 @@ def fork_server(rounds: int) -> None:
         answers.flush()
 
 
-def timed(function: Callable[[], object]) -> list[float]:
+def timed(function: Callable[[], object], times: int = PER_ROUND) -> list[float]:
     seconds = []
-    for _ in range(PER_ROUND):
+    for _ in range(times):
         started = time.perf_counter()
         function()
         seconds.append(time.perf_counter() - started)
@@ -75,7 +76,7 @@ def timed(function: Callable[[], object]) -> list[float]:
 
 
 def latencies(rounds: int) -> dict[str, list[float]]:
-    seconds: dict[str, list[float]] = {"ours": [], "subprocess": [], "fork": []}
+    seconds: dict[str, list[float]] = {"ours": [], "suite": [], "subprocess": [], "fork": []}
     start = [
         INTERPRETER,
         "-S",
@@ -89,10 +90,12 @@ def latencies(rounds: int) -> dict[str, list[float]]:
     assert server.stdin is not None
     assert server.stdout is not None
     program, suite = Program(SOURCE), Suite([Case(TEXT, TEXT)])
+    fifty = Suite([Case(TEXT, TEXT)] * 50)
     with Sandbox(workers=1) as box:
         box.judge(program, suite)
         for _ in range(rounds):
             seconds["ours"] += timed(lambda: box.judge(program, suite))
+            seconds["suite"] += [total / 50 for total in timed(lambda: box.judge(program, fifty), times=4)]
             seconds["subprocess"] += timed(plain_subprocess)
             server.stdin.write("go\n")
             server.stdin.flush()
