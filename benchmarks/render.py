@@ -33,8 +33,9 @@ def sandbox_table(measured: dict[str, Any]) -> str:
 
 def build_line(measured: dict[str, Any]) -> str:
     return (
-        f"`curate build-dataset` on {measured['problems']} problems took {measured['wall_seconds']:.0f} s on"
-        f" {measured['workers']} cores; the programs it executed needed {measured['cpu_seconds']:.0f} s of CPU time:"
+        f"`curate build-dataset` on {measured['problems']} real problems of the three sources took"
+        f" {measured['wall_seconds']:.0f} s on {measured['workers']} cores;"
+        f" the programs it executed needed {measured['cpu_seconds']:.0f} s of CPU time:"
         f" wall time is {measured['ratio']:.2f} times CPU time divided by cores. Measured on {measured['machine']}."
     )
 
