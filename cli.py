@@ -16,6 +16,17 @@ from typing import Any
 
 import click
 
+_workers = click.option(
+    "--workers", type=click.IntRange(min=1), help="Programs to run at once.  [default: one per core]"
+)
+_isolation = click.option(
+    "--isolation",
+    type=click.Choice(["full", "best-effort"]),
+    default="full",
+    show_default=True,
+    help="What to do where the machine cannot isolate fully.",
+)
+
 
 @click.group()
 def main() -> None:
@@ -32,15 +43,9 @@ def main() -> None:
 @main.command()
 @click.argument("records", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="File for one verdict per line.")
-@click.option("--workers", type=click.IntRange(min=1), help="Programs to run at once.  [default: one per core]")
+@_workers
 @click.option("--run-all", is_flag=True, help="Run all tests of a submission, also after one has failed.")
-@click.option(
-    "--isolation",
-    type=click.Choice(["full", "best-effort"]),
-    default="full",
-    show_default=True,
-    help="What to do where the machine cannot isolate fully.",
-)
+@_isolation
 def judge(records: Path, out: Path, workers: int | None, run_all: bool, isolation: str) -> None:
     """Judge the submissions in RECORDS, a JSON Lines file.
 
@@ -97,13 +102,7 @@ def _whole_lines(partial: Path) -> int:
 
 
 @main.command()
-@click.option(
-    "--isolation",
-    type=click.Choice(["full", "best-effort"]),
-    default="full",
-    show_default=True,
-    help="How strictly to isolate.",
-)
+@_isolation
 def doctor(isolation: str) -> None:
     """Show what isolates programs on this machine, and check it."""
     from sandbox import Sandbox, SandboxError
@@ -166,15 +165,9 @@ def doctor(isolation: str) -> None:
     help="Least Jaccard similarity of near-duplicates.",
 )
 @click.option("--limit", type=click.IntRange(min=1), help="Read only the first N problems of each source.")
-@click.option("--workers", type=click.IntRange(min=1), help="Programs to run at once.  [default: one per core]")
+@_workers
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of the programs' random and hash order.")
-@click.option(
-    "--isolation",
-    type=click.Choice(["full", "best-effort"]),
-    default="full",
-    show_default=True,
-    help="What to do where the machine cannot isolate fully.",
-)
+@_isolation
 @click.option("--dry-run", is_flag=True, help="Read and filter only; execute and write nothing.")
 @click.option("--overwrite", is_flag=True, help="Replace another dataset in the folder.")
 def build_dataset(

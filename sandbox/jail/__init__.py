@@ -6,8 +6,12 @@
                             and the usual standard library are loaded. Never sees expected outputs.
         init   a stub that only sleeps: pid 1 of the pid namespace of one run. Killing it kills the run's
                whole tree at once. It shares the zygote's memory and costs next to nothing.
-        child  (child.py)   forked for one run: own pid, mount and ipc namespaces, fresh /tmp and /proc, limits
-               set, capabilities gone, another uid; then it becomes the program.
+        child  (child.py)   forked for one run into a place of its own (place.py): pid namespace, fresh /tmp and
+                            /proc. Limits set, capabilities gone, another uid where there is one to give; then it
+                            becomes the program.
+
+The mount, network, ipc and uts namespaces are the zygote's and shared by its runs, one after another. None of them
+may be changed by a run, and what would outlive one in them is refused (ipc objects) or taken away with it (mounts).
 
 What the program gets are three files: stdin, stdout, stderr (memfds made by the worker, read after its death).
 For a call it also gets one file for the encoded return value. The verdict is made of those files, the wait

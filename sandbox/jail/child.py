@@ -27,7 +27,8 @@ _DESCRIPTORS = 512  # that the zygote may have open
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One run, as the worker asks for it. The descriptors travel beside it, in the order of their fields."""
+    """One run, as the worker asks for it. Beside it travel descriptors: source, artifact, stdin, stdout, stderr, and
+    for compile and call the file for the result."""
 
     op: str  # compile | run | call
     language: str

@@ -53,9 +53,8 @@ class Place:
         return init
 
     def mount_proc(self) -> None:
-        """In the child: /proc shows the pid namespace of the process that mounts it. Raises OSError."""
-        if self._namespaces:
-            linux.mount("proc", _PROC, "proc", _PLAIN | linux.MS_NOEXEC | linux.MS_RDONLY, "subset=pid")
+        """In the child, where there are namespaces: /proc shows that of the process that mounts it. Raises OSError."""
+        linux.mount("proc", _PROC, "proc", _PLAIN | linux.MS_NOEXEC | linux.MS_RDONLY, "subset=pid")
 
     def step_back(self) -> None:
         """Right after the fork: it is the program that shall go when memory runs out, not us. Raises OSError."""
