@@ -16,7 +16,7 @@ $(READY): pyproject.toml
 		{ echo "curate-code needs Python 3.11 or newer; choose one with: make PYTHON=/path/to/python3.11"; exit 1; }
 	@$(PYTHON) -m venv .venv || \
 		{ rm -rf .venv; echo "cannot make a virtual environment; on Debian and Ubuntu: apt install python3-venv"; exit 1; }
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[data,dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[data,docker,ray,http,serve,dev]'
 	@touch $(READY)
 
 demo: $(READY)

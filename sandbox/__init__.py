@@ -8,13 +8,14 @@ if TYPE_CHECKING:
     from sandbox.cases import Case, Suite
     from sandbox.errors import BackendUnavailable, ExecutionLost, SandboxError
     from sandbox.judge import CaseJudgement, Judgement, Verdict
-    from sandbox.program import Limits, Outcome, Program, RunResult
+    from sandbox.program import Invocation, Limits, Outcome, Program, RunResult
 
 __all__ = [
     "BackendUnavailable",
     "Case",
     "CaseJudgement",
     "ExecutionLost",
+    "Invocation",
     "Judgement",
     "Limits",
     "Outcome",
@@ -31,7 +32,7 @@ _HOMES = {
     "cases": ["Case", "Suite"],
     "errors": ["BackendUnavailable", "ExecutionLost", "SandboxError"],
     "judge": ["CaseJudgement", "Judgement", "Verdict"],
-    "program": ["Limits", "Outcome", "Program", "RunResult"],
+    "program": ["Invocation", "Limits", "Outcome", "Program", "RunResult"],
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

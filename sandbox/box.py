@@ -1,22 +1,21 @@
 """Sandbox: run untrusted programs and judge them."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from importlib import import_module
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
-from sandbox import checkers, languages
+from sandbox import backends
 from sandbox.cases import Suite
 from sandbox.judge import Judgement
-from sandbox.program import Limits, Program, RunResult
-from sandbox.streaming import completed
+from sandbox.program import Invocation, Limits, Program, RunResult
 
 
 class Sandbox:
     """A judge of untrusted programs. Thread-safe; use it as a context manager or call close().
 
     workers    programs that run at once; by default one for each processor this process may use
-    backend    where: a file of sandbox/backends
+    backend    where: a file of sandbox/backends; further keywords are its own
     isolation  "full": all namespaces, a read-only root and seccomp, or BackendUnavailable. "best-effort": what
                this machine allows; see `layers`
     seed       an integer makes runs repeatable: hash order and `random` are seeded with it. None: as in a fresh
@@ -32,13 +31,15 @@ class Sandbox:
         backend: str = "local",
         isolation: str = "full",
         seed: int | None = None,
+        **options: Any,
     ) -> None:
         if workers is not None and workers < 1:
             raise ValueError(f"workers must be at least 1, not {workers}")
         if isolation not in ("full", "best-effort"):
             raise ValueError(f'isolation must be "full" or "best-effort", not {isolation!r}')
+        backends.check(backend)
         module = import_module(f"sandbox.backends.{backend}")
-        self._backend = module.Backend(workers=workers, isolation=isolation, seed=seed)
+        self._backend = module.Backend(workers=workers, isolation=isolation, seed=seed, **options)
 
     @property
     def workers(self) -> int:
@@ -52,14 +53,25 @@ class Sandbox:
         layers: dict[str, str] = self._backend.layers
         return layers
 
-    def run(self, program: Program, stdin: str | bytes = "", limits: Limits | None = None) -> RunResult:
-        """Run a program once.
+    def run(
+        self,
+        program: Program,
+        stdin: str | bytes = "",
+        limits: Limits | None = None,
+        *,
+        arguments: Iterable[str] = (),
+        files: Mapping[str, bytes] | None = None,
+        fetch: Iterable[str] = (),
+    ) -> RunResult:
+        """Run a program once: with these arguments, and files (name -> content) in its working directory. Files that
+        it leaves there under the names in `fetch` come back in RunResult.files.
 
-        Raises SandboxError if the sandbox, not the program, failed, and ValueError for an unknown language.
+        Raises SandboxError if the sandbox, not the program, failed, and ValueError for an unknown language or a name
+        that leads out of the directory.
         """
-        languages.check(program.language)
         data = stdin.encode("utf-8", "surrogatepass") if isinstance(stdin, str) else stdin
-        result: RunResult = self._backend.ask("run", program, data, limits or Limits())
+        invocation = Invocation(data, tuple(arguments), dict(files or {}), tuple(fetch))
+        result: RunResult = self._backend.ask("run", program, invocation, limits or Limits())
         return result
 
     def judge(self, program: Program, suite: Suite, *, run_all: bool = False) -> Judgement:
@@ -69,8 +81,6 @@ class Sandbox:
         Raises ValueError for an unknown language or checker, and for a suite without cases or with expected values
         that are no JSON.
         """
-        languages.check(program.language)
-        checkers.load(suite.checker)
         judgement: Judgement = self._backend.ask("judge", program, suite, run_all)
         return judgement
 
@@ -81,9 +91,17 @@ class Sandbox:
 
         `pairs` may be endless: it is read only a little ahead of the workers. Raises as judge does.
         """
-        judged = completed(lambda pair: self.judge(*pair, run_all=run_all), pairs, threads=self.workers)
-        for index, future in judged:
-            yield index, future.result()
+        for index, answer in self.judge_each(pairs, run_all=run_all):
+            if isinstance(answer, Exception):
+                raise answer
+            yield index, answer
+
+    def judge_each(
+        self, pairs: Iterable[tuple[Program, Suite]], *, run_all: bool = False
+    ) -> Iterator[tuple[int, Judgement | Exception]]:
+        """As judge_many, but a pair that judge would raise for yields that exception, and the others go on."""
+        requests = (("judge", program, suite, run_all) for program, suite in pairs)
+        return self._backend.ask_many(requests)  # type: ignore[no-any-return]
 
     def close(self) -> None:
         """End all workers; runs in progress are killed."""

@@ -1,6 +1,7 @@
 """What enters one execution and what leaves it."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import Enum
 
 
@@ -41,6 +42,23 @@ class Limits:
                 raise ValueError(f"Limits.{name} must be above zero or None, not {value!r}")
 
 
+@dataclass(frozen=True, slots=True)
+class Invocation:
+    """What a program is started with: standard input, arguments, and files in its working directory, name -> content.
+    Of the files called `fetch`, those that are there when it ends come back with the result."""
+
+    stdin: bytes = b""
+    arguments: tuple[str, ...] = ()
+    files: Mapping[str, bytes] = field(default_factory=dict)
+    fetch: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        for name in (*self.files, *self.fetch):
+            parts = name.split("/")
+            if "" in parts or "." in parts or ".." in parts or "\0" in name or len(name.encode()) > 200:
+                raise ValueError(f"a file's name must be a short relative path without '..', not {name[:80]!r}")
+
+
 class Outcome(Enum):
     """How a run ended. Whether it was right is another question: see judge.Verdict."""
 
@@ -61,7 +79,7 @@ class RunResult:
     user and system time over the whole process tree. memory_mb is the peak: where the kernel keeps one for each run
     (cgroup v1; v2 since Linux 6.12) the charge that the whole tree added to an idle interpreter's, elsewhere the peak
     resident size of the largest process. returned is the encoded return value of a call, None where nothing was
-    called or returned.
+    called or returned. files are those that were asked for and found: name -> content.
     """
 
     outcome: Outcome
@@ -72,6 +90,7 @@ class RunResult:
     wall_seconds: float
     memory_mb: float
     returned: bytes | None = None
+    files: Mapping[str, bytes] = field(default_factory=dict)
 
     @property
     def text(self) -> str:

@@ -9,7 +9,6 @@ from sandbox.cases import Case, Suite
 from sandbox.errors import SandboxError
 from sandbox.judge import Judgement
 from sandbox.program import Limits, Program
-from sandbox.streaming import completed
 
 _WORDS = {str: "text", list: "list"}
 _REQUIRED = {"code": str, "kind": str, "tests": list}
@@ -22,26 +21,36 @@ def judge_lines(box: Sandbox, lines: Iterable[tuple[int, str]], *, run_all: bool
     in place of a verdict: nothing is known about its program.
     """
 
-    def answer(numbered: tuple[int, str]) -> dict[str, Any]:
-        number, text = numbered
-        identity = None
-        try:
-            record = json.loads(text)
-            identity = record.get("id") if isinstance(record, dict) else None
-            identity, program, suite = parse(record)
-            return verdict_line(identity, box.judge(program, suite, run_all=run_all))
-        except (ValueError, TypeError, RecursionError) as error:
-            return {"line": number, "id": identity, "error": f"malformed record: {error}"}
-        except SandboxError as error:
-            return {"line": number, "id": identity, "error": f"sandbox: {error}"}
-
-    early: dict[int, dict[str, Any]] = {}
+    ready: dict[int, dict[str, Any]] = {}  # place among the lines -> answer
+    asked: dict[int, tuple[int, int, str | int]] = {}  # index among the pairs -> place, line number, id
     following = 0
-    for index, future in completed(answer, lines, threads=box.workers):
-        early[index] = future.result()
-        while following in early:
-            yield early.pop(following)
+
+    def pairs() -> Iterator[tuple[Program, Suite]]:
+        index = 0
+        for place, (number, text) in enumerate(lines):
+            identity = None
+            try:
+                record = json.loads(text)
+                identity = record.get("id") if isinstance(record, dict) else None
+                identity, program, suite = parse(record)
+            except (ValueError, TypeError, RecursionError) as error:
+                ready[place] = {"line": number, "id": identity, "error": f"malformed record: {error}"}
+                continue
+            asked[index] = place, number, identity
+            index += 1
+            yield program, suite
+
+    for index, answer in box.judge_each(pairs(), run_all=run_all):
+        place, number, identity = asked.pop(index)
+        if isinstance(answer, Judgement):
+            ready[place] = verdict_line(identity, answer)
+        else:
+            cause = "sandbox" if isinstance(answer, SandboxError) else "malformed record"
+            ready[place] = {"line": number, "id": identity, "error": f"{cause}: {answer}"}
+        while following in ready:
+            yield ready.pop(following)
             following += 1
+    yield from (ready[place] for place in sorted(ready))
 
 
 def parse(record: Any) -> tuple[str | int, Program, Suite]:

@@ -1,4 +1,4 @@
-"""This machine: a pool of worker processes (sandbox/jail), started when first needed, one submission each at a time.
+"""This machine: a pool of worker processes, started when first needed.
 
 Workers notice when we are gone, however we went, and take everything they own with them.
 """
@@ -6,94 +6,36 @@ Workers notice when we are gone, however we went, and take everything they own w
 import contextlib
 import importlib.util
 import os
-import queue
 import socket
 import subprocess
 import sys
-import weakref
+from functools import partial
 from pathlib import Path
-from typing import Any
 
-from sandbox.errors import BackendUnavailable, ExecutionLost, SandboxError
-from sandbox.jail import cgroups, leftovers, wire
+from sandbox.backends._pool import Pool, WorkerLost
+from sandbox.jail import cgroups, leftovers
+from sandbox.jail.wire import Channel
 from sandbox.jail.worker import Configuration
 
-_ATTEMPTS = 3  # at a request whose worker dies
 _GOODBYE_SECONDS = 10
 
 
-class Backend:
+class Backend(Pool):
     """Raises BackendUnavailable where this machine cannot isolate as asked."""
 
     def __init__(self, *, workers: int | None, isolation: str, seed: int | None) -> None:
-        self.workers = workers or len(os.sched_getaffinity(0))
-        self._owner = os.getpid()
         _sweep()
-        packages = _numpy()
-        slots = [_Slot(seed, packages) for _ in range(self.workers)]
-        self._free: queue.LifoQueue[_Slot] = queue.LifoQueue()
-        for slot in slots:
-            self._free.put(slot)
-        self._end = weakref.finalize(self, _close, slots, self._free, self._owner)
-        try:
-            self.layers: dict[str, str] = slots[-1].start(full_isolation=isolation == "full")
-            isolated = not self.layers["processes"].startswith("none")
-            for slot in slots:  # what the first worker has, all later ones must have
-                slot.full_isolation = isolated
-        except BaseException:
-            self.close()
-            raise
-
-    def ask(self, *request: Any) -> Any:
-        """Have one request answered by a free worker, waiting for one if need be. For any number of threads.
-
-        Raises SandboxError if the sandbox failed, and what the request's own fault is (ValueError, TypeError).
-        """
-        if os.getpid() != self._owner:
-            raise SandboxError("this Sandbox belongs to the process that made it; make one in each process")
-        if not self._end.alive:
-            raise SandboxError("this Sandbox is closed")
-        slot = self._free.get()
-        try:
-            answer = slot.ask(request)
-        finally:
-            self._free.put(slot)
-        if isinstance(answer, Exception):
-            raise answer
-        return answer
-
-    def close(self) -> None:
-        self._end()
+        start = partial(_Worker, seed, _numpy())
+        super().__init__(start, workers=workers or len(os.sched_getaffinity(0)), isolation=isolation)
 
 
-class _WorkerLost(Exception):
-    """A worker ended while it started."""
+class _Worker(Channel):
+    """A worker process. Raises WorkerLost if it ends while it starts, BackendUnavailable if it says it cannot."""
 
-
-class _Slot:
-    """A place for one worker process, which may have to be replaced."""
-
-    def __init__(self, seed: int | None, numpy: dict[str, str]) -> None:
-        self.full_isolation = True
-        self._stopped = False
-        self._asked = (seed, numpy)
-        self._process: subprocess.Popen[bytes] | None = None
-        self._channel: socket.socket | None = None
-        self._words = -1  # what the worker says on stderr should it fail
-
-    def start(self, *, full_isolation: bool) -> dict[str, str]:
-        """Start the worker; returns what isolates its runs, layer by layer. Raises BackendUnavailable."""
-        for _ in range(_ATTEMPTS):
-            self._check_open()
-            try:
-                return self._start(full_isolation)
-            except _WorkerLost as error:
-                words = str(error)
-        raise BackendUnavailable(f"{_ATTEMPTS} sandbox workers ended while they started: {words}")
-
-    def _start(self, full_isolation: bool) -> dict[str, str]:
-        self._channel, theirs = socket.socketpair()
-        self._words = os.memfd_create("worker")
+    def __init__(self, seed: int | None, numpy: dict[str, str], full_isolation: bool) -> None:
+        self._socket, theirs = socket.socketpair()
+        super().__init__(self._socket.fileno(), self._socket.fileno())
+        self._words = os.memfd_create("worker")  # what the worker says on stderr should it fail
         project = str(Path(__file__).parents[2])
         start = (
             f"import sys; sys.path.insert(0, {project!r}); from sandbox.jail.worker import main;"
@@ -112,97 +54,44 @@ class _Slot:
         )
         theirs.close()
         try:
-            wire.send(self._channel, Configuration(full_isolation, *self._asked))
-            layers = wire.receive(self._channel)
+            self.send(Configuration(full_isolation, seed, numpy))
+            layers = self.receive()
+            if isinstance(layers, Exception):
+                raise layers
         except (EOFError, ConnectionError) as error:
-            words = self._last_words()
+            words = self.last_words()
             self.end()
-            raise _WorkerLost(words or "killed") from error
+            raise WorkerLost(words or "killed") from error
         except BaseException:
             self.end()
             raise
-        if isinstance(layers, Exception):
-            self.end()
-            raise layers
-        started: dict[str, str] = layers
-        return started
+        self.layers: dict[str, str] = layers
 
-    def ask(self, request: tuple[Any, ...]) -> Any:
-        words = ""
-        for _ in range(_ATTEMPTS):
-            if self._channel is None:
-                self.start(full_isolation=self.full_isolation)
-            assert self._channel is not None
-            try:
-                self._check_open()
-                wire.send(self._channel, request)
-                return wire.receive(self._channel)
-            except (EOFError, ConnectionError):
-                words = self._last_words()
-                self.end()
-            except BaseException:  # interrupted: an answer may still come, and would answer the next question
-                self.end()
-                raise
-        raise ExecutionLost(f"{_ATTEMPTS} sandbox workers died of the same request: {words or 'killed'}")
-
-    def _last_words(self) -> str:
+    def last_words(self) -> str:
         return os.pread(self._words, 1 << 16, 0).decode("utf-8", "replace").strip()[-500:]
 
-    def stop(self) -> None:
-        """Make the worker give up what it does and end. May be called while another thread waits for its answer."""
-        self._stopped = True
-        self._hang_up()
-
-    def _check_open(self) -> None:
-        if self._stopped:
-            raise SandboxError("this Sandbox is closed")
-
-    def _hang_up(self) -> None:
-        if self._channel is not None:
-            # Not a plain close: it would tell the worker nothing if another process has inherited the socket.
-            with contextlib.suppress(OSError):
-                self._channel.shutdown(socket.SHUT_RDWR)
+    def hang_up(self) -> None:
+        # Not a plain close: it would tell the worker nothing if another process has inherited the socket.
+        self._socket.shutdown(socket.SHUT_RDWR)
 
     def end(self) -> None:
-        """End the worker and remove what it might have left."""
-        self._hang_up()
-        if self._channel is not None:
-            self._channel.close()
-        if self._process is not None:
-            try:
-                self._process.wait(_GOODBYE_SECONDS)
-            except subprocess.TimeoutExpired:
-                self._process.kill()
-                self._process.wait()
-            if self._process.returncode != 0:
-                _sweep()
-        if self._words >= 0:
-            os.close(self._words)
-        self._process = self._channel = None
-        self._words = -1
+        with contextlib.suppress(OSError):  # it may have hung up itself
+            self.hang_up()
+        self._socket.close()
+        try:
+            self._process.wait(_GOODBYE_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        if self._process.returncode != 0:
+            _sweep()
+        os.close(self._words)
 
 
 def _sweep() -> None:
     """Remove what workers have left that were killed together with the process they worked for."""
     cgroups.sweep()
     leftovers.sweep_directories()
-
-
-def _close(slots: "list[_Slot]", free: "queue.LifoQueue[_Slot]", owner: int) -> None:
-    """End all workers. Those that are at work give up, and the threads that wait for them get a SandboxError."""
-    if os.getpid() != owner:
-        return  # a fork of the owner that ends: the workers are not its
-    for slot in slots:
-        slot.stop()
-    idle: list[_Slot] = []
-    while len(idle) < len(slots):
-        try:
-            idle.append(free.get(timeout=_GOODBYE_SECONDS))
-        except queue.Empty:
-            break
-        idle[-1].end()
-    for slot in idle:
-        free.put(slot)  # for threads that still wait for one: they are told
 
 
 def _interpreter() -> str:

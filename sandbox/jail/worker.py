@@ -8,19 +8,19 @@ import os
 import select
 import shutil
 import signal
-import socket
 import sys
 from collections import OrderedDict
 from dataclasses import dataclass, replace
 from typing import Any
 
+from sandbox import languages
 from sandbox.cases import Case, Suite
 from sandbox.errors import BackendUnavailable, ExecutionLost, SandboxError
 from sandbox.jail import cgroups, leftovers, wire
 from sandbox.jail.child import Job
 from sandbox.jail.spawn import Zygote, ZygoteLost
 from sandbox.judge import Judgement, judge
-from sandbox.program import Limits, Outcome, Program, RunResult
+from sandbox.program import Invocation, Limits, Outcome, Program, RunResult
 
 _ATTEMPTS = 3  # at a run that the sandbox lost, before it says so
 _PATIENCE = 6  # times the wall limit until a zygote counts as hung; it gives up itself after 5
@@ -143,11 +143,12 @@ class Worker:
 
         return judge(suite, run_case, run_all=run_all)
 
-    def run(self, program: Program, stdin: bytes, limits: Limits) -> RunResult:
+    def run(self, program: Program, invocation: Invocation, limits: Limits) -> RunResult:
         """Run a program once. Raises ExecutionLost if the sandbox fails at it time and again."""
-        return self._run(self._order("run", program, limits, ""), stdin)
+        return self._run(self._order("run", program, limits, ""), invocation.stdin)
 
     def _order(self, op: str, program: Program, limits: Limits, entry_point: str) -> "_Order":
+        languages.check(program.language)
         job = Job(
             op=op,
             language=program.language,
@@ -307,25 +308,29 @@ def _read(descriptor: int) -> bytes:
     return data
 
 
-def main(channel_fd: int, caller_pid: int) -> None:
-    """Serve one caller until it goes away."""
-    sys.set_int_max_str_digits(0)
-    channel = socket.socket(fileno=channel_fd)
-    configuration: Configuration = wire.receive(channel)
+def main(socket_fd: int, caller_pid: int) -> None:
+    """Serve one caller on this machine until it goes away."""
     try:
         caller_gone = os.pidfd_open(caller_pid)
     except ProcessLookupError:
         return
+    serve(wire.Channel(socket_fd, socket_fd), {caller_gone: select.POLLIN, socket_fd: select.POLLRDHUP})
+
+
+def serve(channel: wire.Channel, ends: dict[int, int]) -> None:
+    """Serve one caller until it goes away, which one of `ends` tells: descriptor -> poll mask."""
+    sys.set_int_max_str_digits(0)
+    configuration: Configuration = channel.receive()
     try:
-        worker = Worker(configuration, {caller_gone: select.POLLIN, channel_fd: select.POLLRDHUP})
+        worker = Worker(configuration, ends)
     except BackendUnavailable as error:
-        wire.send(channel, error)
+        channel.send(error)
         return
     _look_every_second(worker)
     try:
-        wire.send(channel, worker.layers)
+        channel.send(worker.layers)
         while True:
-            wire.send(channel, _answer(worker, wire.receive(channel)))
+            channel.send(_answer(worker, channel.receive()))
     except (EOFError, ConnectionError):
         pass
     finally:
@@ -350,8 +355,8 @@ def _look_every_second(worker: Worker) -> None:
 def _answer(worker: Worker, request: tuple[Any, ...]) -> Any:
     try:
         match request:
-            case ("run", program, stdin, limits):
-                return worker.run(program, stdin, limits)
+            case ("run", program, invocation, limits):
+                return worker.run(program, invocation, limits)
             case ("judge", program, suite, run_all):
                 return worker.judge(program, suite, run_all=run_all)
     except (SandboxError, OSError) as error:
