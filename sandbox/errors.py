@@ -3,6 +3,9 @@
 SandboxError                 we know nothing about the program: retry it or mask the sample, never score it 0
     BackendUnavailable       this machine cannot give what was asked for; the message says what to change
     ExecutionLost            a worker died or went silent and a bounded number of repeats did not help
+
+RefereeFailed                the suite's own checker or interactor failed, a ValueError: the suite has to be mended, and
+                             nothing is known about the program
 """
 
 
@@ -16,3 +19,7 @@ class BackendUnavailable(SandboxError):
 
 class ExecutionLost(SandboxError):
     """A run was lost, its repeats too: a worker died, hung, or the machine was starved."""
+
+
+class RefereeFailed(ValueError):
+    """The suite's own checker or interactor crashed, was too slow, or cannot be understood."""

@@ -8,9 +8,10 @@ from enum import Enum
 from typing import Any
 
 from sandbox import checkers
-from sandbox.cases import Case, Suite
+from sandbox.cases import INTERACTIVE, PROGRAM, Case, Convention, Suite
 from sandbox.checkers._values import NumberKey
 from sandbox.program import Outcome, RunResult
+from sandbox.referee import Ruling
 
 _DETAIL = 300  # characters
 _DIGITS = 100_000  # of the integers in a returned value: turning text into integers takes quadratic time
@@ -31,13 +32,19 @@ class Verdict(Enum):
 
 @dataclass(frozen=True, slots=True)
 class CaseJudgement:
-    """What one test showed. detail is for people: the end of stderr, or what came instead of the expected."""
+    """What one test showed. detail is for people: the end of stderr, what came instead of the expected, or what the
+    referee said. partial is the credit that a referee gave to an answer that it did not accept."""
 
     verdict: Verdict
     cpu_seconds: float
     wall_seconds: float
     memory_mb: float
     detail: str = ""
+    partial: float = 0.0
+
+    @property
+    def score(self) -> float:
+        return 1.0 if self.verdict is Verdict.ACCEPTED else self.partial
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +65,12 @@ class Judgement:
         """Share of the suite's cases that were accepted; cases not run count as not accepted."""
         return sum(case.verdict is Verdict.ACCEPTED for case in self.cases) / self.n_cases
 
+    @property
+    def score(self) -> float:
+        """Mean score of the suite's cases; cases not run count as 0. Differs from pass_rate where a referee gives
+        partial credit."""
+        return sum(case.score for case in self.cases) / self.n_cases
+
 
 _ENDS = {
     Outcome.SIGNALLED: Verdict.RUNTIME_ERROR,
@@ -69,14 +82,16 @@ _ENDS = {
 }
 
 
-def judge(suite: Suite, run: Callable[[Case, float], RunResult], *, run_all: bool = False) -> Judgement:
+Ran = tuple[RunResult, Ruling | None]  # and what the referee made of it, if the suite has one
+
+
+def judge(suite: Suite, run: Callable[[Case, float], Ran], *, run_all: bool = False) -> Judgement:
     """Judge one submission.
 
     run(case, wall_seconds) runs it on one case. Only the case's input may reach the program.
     Raises ValueError for a suite that is wrong itself: what follows from that must not be held against a program.
     """
-    _check(suite)
-    checker = checkers.load(suite.checker)
+    checker = _check(suite)
     budget_seconds = suite.limits.budget_seconds
     cases: list[CaseJudgement] = []
     for case in suite.cases:
@@ -87,7 +102,7 @@ def judge(suite: Suite, run: Callable[[Case, float], RunResult], *, run_all: boo
                 cases.append(CaseJudgement(Verdict.TIME_LIMIT, 0, 0, 0, "the submission's budget is used up"))
                 break
             wall_seconds = min(wall_seconds, left)
-        judged = _judge_case(case, run(case, wall_seconds), checker, call=suite.entry_point is not None)
+        judged = _judge_case(case, *run(case, wall_seconds), checker, call=suite.entry_point is not None)
         cases.append(judged)
         if judged.verdict is Verdict.COMPILE_ERROR:
             break
@@ -97,7 +112,8 @@ def judge(suite: Suite, run: Callable[[Case, float], RunResult], *, run_all: boo
     return Judgement(failures[0] if failures else Verdict.ACCEPTED, tuple(cases), len(suite.cases))
 
 
-def _check(suite: Suite) -> None:
+def _check(suite: Suite) -> checkers.Checker | None:
+    """The suite's checker; None if a referee decides."""
     if not suite.cases:
         raise ValueError("a suite needs at least one case")
     for number, case in enumerate(suite.cases if suite.entry_point is not None else ()):
@@ -109,21 +125,42 @@ def _check(suite: Suite) -> None:
             if not right:
                 wanted = "a JSON list of arguments" if kind is list else "a JSON value"
                 raise ValueError(f"case {number}: {what} of a call must be {wanted}, not {text[:80]!r}")
+    if suite.checker not in (PROGRAM, INTERACTIVE):
+        if suite.referee is not None:
+            raise ValueError(f"a suite with a referee has the checker program or interactive, not {suite.checker!r}")
+        return checkers.load(suite.checker)
+    if suite.referee is None:
+        raise ValueError(f"the checker {suite.checker!r} needs a referee")
+    if suite.entry_point is not None:
+        raise ValueError("a referee judges what is printed; this suite calls a function")
+    if suite.checker == INTERACTIVE and suite.referee.convention is not Convention.TESTLIB:
+        raise ValueError("an interactive referee cannot print what it thinks; its convention must be testlib")
+    return None
 
 
-def _judge_case(case: Case, result: RunResult, checker: checkers.Checker, *, call: bool) -> CaseJudgement:
-    verdict, detail = _verdict(case, result, checker, call=call)
-    return CaseJudgement(verdict, result.cpu_seconds, result.wall_seconds, result.memory_mb, detail)
-
-
-def _verdict(case: Case, result: RunResult, checker: checkers.Checker, *, call: bool) -> tuple[Verdict, str]:
+def _judge_case(
+    case: Case, result: RunResult, ruling: Ruling | None, checker: checkers.Checker | None, *, call: bool
+) -> CaseJudgement:
+    partial = 0.0
     if result.outcome is not Outcome.EXITED:
-        return _ENDS[result.outcome], _tail(result.stderr)
-    if result.exit_code != 0:
-        return Verdict.RUNTIME_ERROR, _tail(result.stderr) or f"exit status {result.exit_code}"
-    if not call:
+        # Of a compiler's errors the first ones count, of a program's last words the last.
+        words = _head if result.outcome is Outcome.NOT_COMPILED else _tail
+        verdict, detail = _ENDS[result.outcome], words(result.stderr)
+    elif result.exit_code != 0:
+        verdict, detail = Verdict.RUNTIME_ERROR, _tail(result.stderr) or f"exit status {result.exit_code}"
+    elif checker is None:
+        assert ruling is not None
+        verdict = Verdict.ACCEPTED if ruling.score == 1 else Verdict.WRONG_ANSWER
+        partial, detail = ruling.score % 1, ruling.detail
+    elif call:
+        verdict, detail = _verdict_of_call(case, result, checker)
+    else:
         same = checker.same(result.text, case.expected)
-        return (Verdict.ACCEPTED, "") if same else (Verdict.WRONG_ANSWER, result.text[:_DETAIL])
+        verdict, detail = (Verdict.ACCEPTED, "") if same else (Verdict.WRONG_ANSWER, result.text[:_DETAIL])
+    return CaseJudgement(verdict, result.cpu_seconds, result.wall_seconds, result.memory_mb, detail, partial)
+
+
+def _verdict_of_call(case: Case, result: RunResult, checker: checkers.Checker) -> tuple[Verdict, str]:
     if not result.returned:
         return Verdict.RUNTIME_ERROR, "the call ended the process instead of returning"
     expected = json.loads(case.expected)
@@ -174,6 +211,10 @@ def _key(key: Any) -> str:
     if key is None or isinstance(key, int | float):
         return NumberKey(json.dumps(key))
     raise TypeError("a key that JSON does not have")
+
+
+def _head(stderr: bytes) -> str:
+    return stderr[: 4 * _DETAIL].decode("utf-8", "replace").strip()[:_DETAIL]
 
 
 def _tail(stderr: bytes) -> str:

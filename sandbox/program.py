@@ -53,6 +53,8 @@ class Invocation:
     fetch: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
+        if any("\0" in text for text in self.arguments) or sum(len(text.encode()) for text in self.arguments) > 1 << 16:
+            raise ValueError("arguments must be less than 64 kB in all, without NUL")
         for name in (*self.files, *self.fetch):
             parts = name.split("/")
             if "" in parts or "." in parts or ".." in parts or "\0" in name or len(name.encode()) > 200:

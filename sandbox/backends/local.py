@@ -6,16 +6,18 @@ Workers notice when we are gone, however we went, and take everything they own w
 import contextlib
 import importlib.util
 import os
+import shutil
 import socket
 import subprocess
 import sys
+import weakref
 from functools import partial
 from pathlib import Path
 
 from sandbox.backends._pool import Pool, WorkerLost
 from sandbox.jail import cgroups, leftovers
+from sandbox.jail.runner import Configuration
 from sandbox.jail.wire import Channel
-from sandbox.jail.worker import Configuration
 
 _GOODBYE_SECONDS = 10
 
@@ -25,14 +27,20 @@ class Backend(Pool):
 
     def __init__(self, *, workers: int | None, isolation: str, seed: int | None) -> None:
         _sweep()
-        start = partial(_Worker, seed, _numpy())
+        shared = leftovers.make_directory()
+        self._remove_shared = weakref.finalize(self, _remove, shared, os.getpid())
+        start = partial(_Worker, seed, _numpy(), shared)
         super().__init__(start, workers=workers or len(os.sched_getaffinity(0)), isolation=isolation)
+
+    def close(self) -> None:
+        super().close()
+        self._remove_shared()
 
 
 class _Worker(Channel):
     """A worker process. Raises WorkerLost if it ends while it starts, BackendUnavailable if it says it cannot."""
 
-    def __init__(self, seed: int | None, numpy: dict[str, str], full_isolation: bool) -> None:
+    def __init__(self, seed: int | None, numpy: dict[str, str], shared: str, full_isolation: bool) -> None:
         self._socket, theirs = socket.socketpair()
         super().__init__(self._socket.fileno(), self._socket.fileno())
         self._words = os.memfd_create("worker")  # what the worker says on stderr should it fail
@@ -54,7 +62,7 @@ class _Worker(Channel):
         )
         theirs.close()
         try:
-            self.send(Configuration(full_isolation, seed, numpy))
+            self.send(Configuration(full_isolation, seed, numpy, shared))
             layers = self.receive()
             if isinstance(layers, Exception):
                 raise layers
@@ -86,6 +94,11 @@ class _Worker(Channel):
         if self._process.returncode != 0:
             _sweep()
         os.close(self._words)
+
+
+def _remove(directory: str, owner: int) -> None:
+    if os.getpid() == owner:
+        shutil.rmtree(directory, ignore_errors=True)
 
 
 def _sweep() -> None:

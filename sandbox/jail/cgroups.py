@@ -64,7 +64,7 @@ class Cgroup:
             self._limit_file.write_text(str(limit))
             self._limit = limit
         if processes != self._processes:
-            self._pids_file.write_text(str(processes + 3))  # the zygotes and the run's init
+            self._pids_file.write_text(str(processes + 5))  # the zygotes and the run's init
             self._processes = processes
         if self._peak >= 0:
             os.pwrite(self._peak, b"0", 0)
@@ -101,10 +101,11 @@ class Cgroup:
             _remove(directory)
 
 
-def create() -> Cgroup:
-    """A new cgroup for this process's runs. Raises OSError, with the reason, where none can be made."""
+def create(which: str) -> Cgroup:
+    """A new cgroup for runs of this process; `which` tells its cgroups apart. Raises OSError, with the reason, where
+    none can be made."""
     _take_over()
-    name = leftovers.own_name()
+    name = f"{leftovers.own_name()}-{which}"
     reasons = []
     for version, bases in _bases():
         made: dict[str, Path] = {}

@@ -19,16 +19,17 @@ BOX = "/box"  # where what a run has for itself is mounted: /tmp and /proc lead 
 WORK = f"{BOX}/tmp"  # the program's private, empty, writable directory,
 SHOWN = "/tmp"  # and the name under which it knows it
 UID = 1000  # of programs, inside their user namespace
-SOURCE_FILE = "solution.py"
 BEGAN = Struct("d")  # first in the shared page: time.monotonic() when the program began, 0 before
-RESULT = 3  # descriptor of a child's result
+KEPT = 3  # descriptor that a child has beside its streams: for its result, or its executable
+COMPILER_BROKEN = 70  # exit status of a compilation that says nothing about the program
 _DESCRIPTORS = 512  # that the zygote may have open
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
     """One run, as the worker asks for it. Beside it travel descriptors: source, artifact, stdin, stdout, stderr, and
-    for compile and call the file for the result."""
+    where they are needed the file for the result of compile or call, packed files to find, a file to pack files to
+    fetch into."""
 
     op: str  # compile | run | call
     language: str
@@ -40,6 +41,9 @@ class Job:
     processes: int
     output_bytes: int
     disk_mb: int
+    arguments: tuple[str, ...] = ()
+    files: bool = False
+    fetch: tuple[str, ...] = ()
 
     def to_bytes(self) -> bytes:
         return json.dumps({name: getattr(self, name) for name in self.__slots__}).encode()
@@ -59,19 +63,19 @@ class House:
     languages: dict[str, ModuleType]
 
 
-def become(job: Job, program: bytes, result: int, house: House, ready: mmap) -> NoReturn:
+def become(job: Job, program: bytes, kept: int, house: House, ready: mmap) -> NoReturn:
     """Turn this freshly forked process, whose streams and directory are those of its run, into the program of `job`.
 
-    program: the artifact, or to compile the source. result: descriptor of the file for what a compilation or a call
-    gives, else -1. ready is shared with the zygote, which reads from it when the program began, or what kept it from
-    that. It is unmapped before the program begins: a program that could write to it would turn its verdict into a
-    failure of the sandbox.
+    program: the artifact, or to compile the source; unless the artifact is an executable. kept: descriptor of the
+    file for what a compilation or a call gives, or of the executable, else -1. ready is shared with the zygote, which
+    reads from it when the program began, or what kept it from that. It is unmapped before the program begins: a
+    program that could write to it would turn its verdict into a failure of the sandbox.
     """
     status = 1
     try:
-        if result >= 0:
-            os.dup2(result, RESULT, inheritable=False)
-        os.closerange(RESULT if result < 0 else RESULT + 1, _DESCRIPTORS)
+        if kept >= 0:
+            os.dup2(kept, KEPT, inheritable=False)
+        os.closerange(KEPT if kept < 0 else KEPT + 1, _DESCRIPTORS)
         os.setpgid(0, 0)  # or kill(0, ...) would reach the zygote; no session, which costs more
         if house.namespaces:
             house.mount_proc()
@@ -84,9 +88,9 @@ def become(job: Job, program: bytes, result: int, house: House, ready: mmap) -> 
         if job.op == "compile":
             status = _compile(language, program)
         elif job.op == "call":
-            status = language.call(program, job.entry_point, RESULT)
+            status = language.call(program, job.entry_point, KEPT)
         else:
-            status = language.run(program)
+            status = language.run(KEPT if language.EXECUTABLE else program, job.arguments)
     except BaseException as error:
         if not ready.closed:  # for the zygote, which reports a failure of the sandbox
             message = f"{type(error).__name__}: {error}".encode()[:1000]
@@ -117,11 +121,17 @@ def _limit(job: Job, house: House) -> None:
 
 
 def _compile(language: ModuleType, source: bytes) -> int:
+    path = f"{os.path.dirname(sys.argv[0])}/{language.SOURCE_FILE}"
     try:
-        artifact: bytes = language.compile_source(source, sys.argv[0])
+        artifact: bytes = language.compile_source(source, path)
+    except SystemExit:
+        return 1
+    except OSError as error:
+        os.write(2, str(error).encode("utf-8", "replace"))
+        return COMPILER_BROKEN
     except (SyntaxError, ValueError, OverflowError, RecursionError, MemoryError) as error:
         os.write(2, "".join(format_exception_only(error)).encode("utf-8", "replace"))
         return 1
     while artifact:
-        artifact = artifact[os.write(RESULT, artifact) :]
+        artifact = artifact[os.write(KEPT, artifact) :]
     return 0

@@ -16,14 +16,12 @@ def own_name() -> str:
 def is_abandoned(name: str) -> bool:
     """Whether a thing of this name has outlived its owner. Of owners in other pid namespaces we cannot tell."""
     parts = name.removeprefix(PREFIX).split("-")
-    return len(parts) == 3 and parts[2] == _pid_namespace() and _start_time(parts[0]) != parts[1]
+    return len(parts) >= 3 and parts[2] == _pid_namespace() and _start_time(parts[0]) != parts[1]
 
 
 def make_directory() -> str:
-    """An empty directory of this process's own, for runs where there are no namespaces."""
-    directory = os.path.join(tempfile.gettempdir(), own_name())
-    os.mkdir(directory, 0o700)
-    return directory
+    """An empty directory of this process's own."""
+    return tempfile.mkdtemp(prefix=f"{own_name()}-")
 
 
 def sweep_directories() -> None:

@@ -7,8 +7,8 @@ The mounts are made in the zygote's mount namespace, which holds one run at a ti
 
 import os
 
-from sandbox.jail import linux, tree
-from sandbox.jail.child import BOX, SOURCE_FILE, UID, WORK, Job
+from sandbox.jail import files, linux, tree
+from sandbox.jail.child import BOX, UID, WORK, Job
 
 _PROC = f"{BOX}/proc"
 _PLAIN = linux.MS_NOSUID | linux.MS_NODEV
@@ -29,9 +29,10 @@ class Place:
             self._oom_score = os.open("/proc/self/oom_score_adj", os.O_RDWR)
             self._own_score = os.pread(self._oom_score, 16, 0)
 
-    def enter(self, job: Job, source: int) -> int:
-        """Make the place; `source` is the descriptor of the program's text. Returns the pid of the run's init, a
-        process that only sleeps (0 without namespaces). The next fork is the run's. Raises OSError."""
+    def enter(self, job: Job, source: int, source_file: str, packed: int) -> int:
+        """Make the place; `source` is the descriptor of the program's text, `packed` that of files to be found there,
+        or -1. Returns the pid of the run's init, a process that only sleeps (0 without namespaces). The next fork is
+        the run's. Raises OSError."""
         init = 0
         if self._namespaces:
             linux.unshare(linux.CLONE_NEWPID)
@@ -43,13 +44,10 @@ class Place:
             os.chown(WORK, UID, UID)
             os.pwrite(self._oom_score, b"1000", 0)  # inherited by the child
         os.chdir(self.work)
-        file = os.open(SOURCE_FILE, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
-        written, length = 0, os.fstat(source).st_size
-        while written < length:
-            written += os.sendfile(file, source, written, length - written)
-        if self._namespaces:
-            os.fchown(file, UID, UID)
-        os.close(file)
+        owner = UID if self._namespaces else None
+        files.write(source_file, source, 0, os.fstat(source).st_size, owner)
+        if packed >= 0:
+            files.place(packed, owner)
         return init
 
     def mount_proc(self) -> None:

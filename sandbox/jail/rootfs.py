@@ -37,14 +37,14 @@ def _visible() -> Iterator[str]:
             yield folder if re.search(r"/lib(64)?(/[^/]*-linux-[^/]*)?$", folder) else library
 
 
-def build(packages: dict[str, str]) -> None:
+def build(packages: dict[str, str], toolchain: list[str]) -> None:
     """Replace the root of the calling process by the file system of programs.
 
-    packages: name below PACKAGES -> host path. The caller has its own user and mount namespace, is still the
-    user that may read the host's files, and must be able to become uid 0 of the namespace: only a mapped uid
-    can create files in the new root.
+    packages: name below PACKAGES -> host path. toolchain: host paths that are visible under the same name.
+    The caller has its own user and mount namespace, is still the user that may read the host's files, and must be
+    able to become uid 0 of the namespace: only a mapped uid can create files in the new root.
     """
-    sources = {path: path for path in sorted(set(_visible())) if os.path.exists(path)}
+    sources = {path: path for path in sorted({*_visible(), *toolchain}) if os.path.exists(path)}
     sources |= {f"{PACKAGES}/{name}": path for name, path in packages.items()}
     sources |= {f"/dev/{name}": f"/dev/{name}" for name in DEVICES}
     # Opened now, as the user that may walk the host's directories; bound later through the descriptor.

@@ -49,6 +49,7 @@ class Zygote:
         self,
         *,
         packages: dict[str, str],
+        toolchain: list[str],
         namespaces: bool,
         full: bool,
         work: str,
@@ -59,6 +60,7 @@ class Zygote:
         self._words = os.memfd_create("zygote")  # what the interpreter says on stderr should it fail
         configuration = {
             "packages": packages,
+            "toolchain": toolchain,
             "namespaces": namespaces,
             "full": full,
             "work": work,
@@ -124,12 +126,15 @@ class Zygote:
         finally:
             os._exit(127)
 
-    def run(self, job: bytes, files: list[int], patience_seconds: float) -> dict[str, Any]:
-        """Have one job done. Raises ZygoteLost."""
+    def begin(self, job: bytes, files: list[int]) -> None:
+        """Have one job begun. Raises ZygoteLost."""
         try:
             socket.send_fds(self._channel, [job], files)
         except OSError as error:
             raise ZygoteLost(str(error)) from error
+
+    def end(self, patience_seconds: float) -> dict[str, Any]:
+        """How the job ended. Raises ZygoteLost."""
         return self._receive(patience_seconds)
 
     def watch(self, ends: dict[int, int]) -> None:

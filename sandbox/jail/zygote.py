@@ -20,8 +20,8 @@ import time
 from importlib import import_module
 from typing import Any
 
-from sandbox.jail import linux, rootfs, seccomp, tree
-from sandbox.jail.child import BEGAN, SHOWN, SOURCE_FILE, WORK, House, Job, become
+from sandbox.jail import files, linux, rootfs, seccomp, tree
+from sandbox.jail.child import BEGAN, SHOWN, WORK, House, Job, become
 from sandbox.jail.place import Place
 from sandbox.languages import names as language_names
 
@@ -42,7 +42,8 @@ _PATIENCE_SECONDS = 10  # and that long in any case
 
 
 def main(configuration: str) -> None:
-    """configuration: JSON with packages (name -> host path), namespaces, full, cgroup, parent, work."""
+    """configuration: JSON with packages (name -> host path), toolchain (host paths), namespaces, full, cgroup, parent,
+    work."""
     config = json.loads(configuration)
     channel = socket.socket(fileno=3)
     layers: dict[str, str] = {}
@@ -79,7 +80,7 @@ def _settle(config: dict[str, Any], layers: dict[str, str]) -> "_Runs":
     work = shown = config["work"]
     if config["namespaces"]:
         work, shown = WORK, SHOWN
-        rootfs.build(packages)
+        rootfs.build(packages, config["toolchain"])
         if os.getuid() == 0:
             os.setgroups([])
         for capability in linux.capabilities():
@@ -105,7 +106,7 @@ def _settle(config: dict[str, Any], layers: dict[str, str]) -> "_Runs":
     gc.collect()
     gc.freeze()  # so that no collection in a child writes to the pages it shares with us
     for language in languages.values():
-        language.prepare(f"{shown}/{SOURCE_FILE}")  # after the freeze: a child must be able to let go of it
+        language.prepare(f"{shown}/{language.SOURCE_FILE}")  # after the freeze: a child must be able to let go of it
     return run
 
 
@@ -113,14 +114,14 @@ def _serve(channel: socket.socket, run: "_Runs") -> None:
     """Do one job after the other until the worker is gone. An OSError ends the zygote; the worker makes another."""
     last, job = b"", None
     while True:
-        message, files, _, _ = socket.recv_fds(channel, 65536, 8)
+        message, descriptors, _, _ = socket.recv_fds(channel, 1 << 17, 8)
         if not message:
             return
         if message != last or job is None:  # the cases of a suite differ in their files only
             last, job = message, Job.from_bytes(message)
-        channel.send(json.dumps(run(job, files)).encode())
+        channel.send(json.dumps(run(job, descriptors)).encode())
         run.clear()  # while the worker looks at the answer
-        for descriptor in files:
+        for descriptor in descriptors:
             os.close(descriptor)
 
 
@@ -134,20 +135,24 @@ class _Runs:
         self._null = os.open("/dev/null", os.O_RDWR)
         self._tree = tree.Tree(all_but_us=house.namespaces, cpu_usage=cpu_usage)
 
-    def __call__(self, job: Job, files: list[int]) -> dict[str, Any]:
-        source, artifact, *streams = files
+    def __call__(self, job: Job, descriptors: list[int]) -> dict[str, Any]:
+        source, artifact, *streams = descriptors
         for number, descriptor in enumerate(streams[:3]):
             os.dup2(descriptor, number)  # ours have no use
-        program = os.pread(artifact, os.fstat(artifact).st_size, 0)
-        result = streams[3] if len(streams) > 3 else -1
+        extra = streams[:2:-1]
+        language = self._house.languages[job.language]
+        executable = job.op == "run" and language.EXECUTABLE
+        program = b"" if executable else os.pread(artifact, os.fstat(artifact).st_size, 0)
+        kept = artifact if executable else extra.pop() if job.op != "run" else -1
+        packed = extra.pop() if job.files else -1
         random.seed(job.seed)  # or the children of one zygote would share its random state
         if "numpy" in sys.modules:
             sys.modules["numpy"].random.seed(job.seed)
         self._tree.begin()
-        init = self._place.enter(job, source)
+        init = self._place.enter(job, source, language.SOURCE_FILE, packed)
         pid = linux.fork()
         if pid == 0:
-            become(job, program, result, self._house, self._ready)
+            become(job, program, kept, self._house, self._ready)
         self._place.step_back()
         # From here to the end of the child as little as possible: pages that we write to are copied meanwhile.
         ended_by = self._wait(pid, job)
@@ -159,8 +164,11 @@ class _Runs:
             "ended_by": ended_by,
             "cpu_seconds": max(cpu_seconds, self._tree.used_seconds()),
             "wall_seconds": ended - began if began else 0.0,
+            "ended": ended,
             "max_resident_mb": resident_mb,
         }
+        if job.fetch:
+            files.collect(job.fetch, job.output_bytes, extra.pop())
         if not began:
             message = self._ready[BEGAN.size :].split(b"\0")[0].decode("utf-8", "replace")
             answer["lost"] = message or f"the child ended with wait status {status} before the program began"

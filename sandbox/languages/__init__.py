@@ -1,16 +1,27 @@
 """Languages, one file each. The file's name is the language's name in Program.
 
-A language is four functions that run inside the jail: the first in the zygote, before any program; the others in a
-child forked for one run, never in a trusted process.
-    prepare(path) -> None                          once; programs will find their text at `path`
-    compile_source(source, path) -> artifact       once for a submission; raises SyntaxError or ValueError
-    run(artifact) -> int                           becomes the program; returns its exit status
-    call(artifact, entry_point, returned) -> int   calls one function of it with the arguments on stdin and writes
-                                                   the encoded value to descriptor `returned`
+What a language says, for the worker:
+    SOURCE_FILE                                     name of the file in which a program finds its text
+    SELF_TEST                                       a program that reads two integers and prints their sum
+    EXECUTABLE                                      whether the artifact is a file to execute, not one to interpret
+    CALLABLE                                        whether single functions of its programs can be called
+    toolchain() -> list of str                      host paths that compiling needs and running does not; raises
+                                                    LookupError, naming the package, where a compiler is missing
+Functions that run inside the jail: prepare in the zygote, before any program; the others in a child forked for one
+run, never in a trusted process.
+    prepare(path)                                   once; programs will find their text at `path`
+    compile_source(source, path) -> artifact        once for a submission; raises SyntaxError or ValueError, or
+                                                    SystemExit if the compiler itself has said on stderr why
+    run(artifact, arguments) -> int                 becomes the program; returns its exit status. The artifact of an
+                                                    EXECUTABLE language is a descriptor
+    call(artifact, entry_point, returned) -> int    if CALLABLE: calls one function of it with the arguments on stdin
+                                                    and writes the encoded value to descriptor `returned`
 """
 
 import os
 from functools import cache
+from importlib import import_module
+from types import ModuleType
 
 
 @cache
@@ -20,7 +31,8 @@ def names() -> tuple[str, ...]:
     return tuple(sorted(name[:-3] for name in files if name.endswith(".py") and not name.startswith("_")))
 
 
-def check(name: str) -> None:
+def load(name: str) -> ModuleType:
     """Raises ValueError, naming the choices, where there is no such language."""
     if name not in names():
         raise ValueError(f"no language {name!r}; choose one of {', '.join(names())}")
+    return import_module(f"{__name__}.{name}")

@@ -18,6 +18,11 @@ import types
 import weakref
 from typing import Any
 
+SOURCE_FILE = "solution.py"
+SELF_TEST = "print(sum(map(int, input().split())))"
+EXECUTABLE = False
+CALLABLE = True
+
 # LiveCodeBench puts these imports before the solution of a call problem; the datasets' solutions count on them.
 _STARRED = (
     "string re datetime collections heapq bisect copy math random statistics itertools functools operator io sys"
@@ -35,10 +40,13 @@ def _builtins_of_calls() -> dict[str, Any]:
     return {**names, **vars(builtins)}
 
 
-_BUILTINS_OF_CALLS = _builtins_of_calls()
-
-
+_builtins: dict[str, Any] = {}  # of calls; made in the zygote
 _program = types.ModuleType("__main__")  # pristine in the zygote; each child has its own copy
+
+
+def toolchain() -> list[str]:
+    """Nothing: the interpreter compiles."""
+    return []
 
 
 def prepare(path: str) -> None:
@@ -53,6 +61,7 @@ def prepare(path: str) -> None:
     site.setcopyright()
     site.sethelper()
     sys.set_int_max_str_digits(0)
+    _builtins.update(_builtins_of_calls())
 
 
 def compile_source(source: bytes, path: str) -> bytes:
@@ -60,8 +69,10 @@ def compile_source(source: bytes, path: str) -> bytes:
     return marshal.dumps(compile(source, path, "exec", dont_inherit=True))
 
 
-def run(artifact: bytes) -> int:
+def run(artifact: bytes, arguments: list[str]) -> int:
     """Run the program to its end; returns its exit status."""
+    sys.argv += arguments
+    sys.orig_argv += arguments
     try:
         exec(marshal.loads(artifact), vars(_program))
         status = 0
@@ -81,7 +92,7 @@ def call(artifact: bytes, entry_point: str, returned: int) -> int:
     _program.__name__ = "solution"  # a script's `if __name__ == "__main__"` is not meant now
     sys.modules["solution"] = _program
     namespace = vars(_program)
-    namespace["__builtins__"] = _BUILTINS_OF_CALLS
+    namespace["__builtins__"] = _builtins
     dumps = json.dumps  # before the program can replace it
     sys.setrecursionlimit(_RECURSION_OF_CALLS)
     try:

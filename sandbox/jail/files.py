@@ -1,0 +1,97 @@
+"""Files on their way into and out of a run's directory: a table of names and sizes, then the contents, in one memfd.
+
+The table is ours; contents, and what lies in the directory after the run, are whatever a program has made of them.
+"""
+
+import json
+import os
+import stat
+from collections.abc import Iterable, Mapping
+
+_SIZE = 8  # bytes that tell the length of the table
+
+
+def pack(files: Mapping[str, bytes]) -> bytes:
+    table = json.dumps([(name, len(content)) for name, content in files.items()]).encode()
+    return b"".join([len(table).to_bytes(_SIZE, "little"), table, *files.values()])
+
+
+def unpack(packed: bytes) -> dict[str, bytes]:
+    table, offset = _table(packed)
+    files = {}
+    for name, size in table:
+        files[name] = packed[offset : offset + size]
+        offset += size
+    return files
+
+
+def place(packed: int, owner: int | None) -> None:
+    """Write the files that are packed in a descriptor into the working directory. Raises OSError."""
+    length = int.from_bytes(os.pread(packed, _SIZE, 0), "little")
+    table, offset = _table(os.pread(packed, _SIZE + length, 0))
+    for name, size in table:
+        folder = ""
+        for part in name.split("/")[:-1]:
+            folder += f"{part}/"
+            if not os.path.isdir(folder):
+                os.mkdir(folder, 0o755)
+                if owner is not None:
+                    os.chown(folder, owner, owner)
+        write(name, packed, offset, size, owner)
+        offset += size
+
+
+def write(name: str, source: int, offset: int, size: int, owner: int | None) -> None:
+    """Write a part of a descriptor's content to a new file. Raises OSError."""
+    file = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+    try:
+        end = offset + size
+        while offset < end:
+            offset += os.sendfile(file, source, offset, end - offset)
+        if owner is not None:
+            os.fchown(file, owner, owner)
+    finally:
+        os.close(file)
+
+
+def collect(names: Iterable[str], at_most: int, sink: int) -> None:
+    """Pack those of the files in the working directory that are plain files, each up to `at_most` bytes.
+
+    After the run: no link is followed and nothing waited for, whatever the program has put there.
+    """
+    found = {}
+    for name in names:
+        try:
+            found[name] = _read_beneath(name, at_most)
+        except OSError:
+            continue
+    packed = memoryview(pack(found))
+    while packed:
+        packed = packed[os.write(sink, packed) :]
+
+
+def _read_beneath(name: str, at_most: int) -> bytes:
+    *folders, last = name.split("/")
+    directory = os.open(".", os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        for folder in folders:
+            inner = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=directory)
+            os.close(directory)
+            directory = inner
+        file = os.open(last, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=directory)
+    finally:
+        os.close(directory)
+    try:
+        if not stat.S_ISREG(os.fstat(file).st_mode):
+            raise OSError("no plain file")
+        content = b""
+        while len(content) < at_most and (part := os.read(file, at_most - len(content))):
+            content += part
+        return content
+    finally:
+        os.close(file)
+
+
+def _table(packed: bytes) -> tuple[list[tuple[str, int]], int]:
+    start = _SIZE + int.from_bytes(packed[:_SIZE], "little")
+    return json.loads(packed[_SIZE:start]), start

@@ -1,0 +1,73 @@
+"""What a referee, a program that decides in place of a checker, has said: it ran in the sandbox, and is read here."""
+
+import math
+from dataclasses import dataclass
+
+from sandbox.cases import Convention
+from sandbox.errors import RefereeFailed
+from sandbox.program import Limits, Outcome, RunResult
+
+INPUT, OUTPUT, ANSWER = "input.txt", "output.txt", "answer.txt"  # what a referee finds beside it
+LIMITS = Limits(wall_seconds=30, memory_mb=1024)
+_WORDS = 300  # characters for people
+
+# testlib.h, the exit codes of checkers: https://github.com/MikeMirzayanov/testlib
+_OK, _FAIL, _POINTS = 0, 3, 7
+_WRONG = {1, 2, 4, 8}  # wrong answer, presentation error, dirt after the answer, unexpected end of file
+_TRACEBACK = "Traceback (most recent call last):"
+_PARTIAL = range(50, 151)  # 50 and a hundred steps, with TESTSYS defined
+
+
+@dataclass(frozen=True, slots=True)
+class Ruling:
+    """score: 1.0 is right, 0.0 wrong, partial credit between. detail is for people."""
+
+    score: float
+    detail: str = ""
+
+
+def arguments(convention: Convention) -> tuple[str, ...]:
+    """The names of the files, in the order in which a checker of this convention expects them."""
+    if convention is Convention.TESTLIB:
+        return (INPUT, OUTPUT, ANSWER)
+    return (INPUT, ANSWER, OUTPUT)
+
+
+def ruling(result: RunResult, convention: Convention) -> Ruling:
+    """Raises RefereeFailed if it crashed, was too slow or said nothing that can be understood."""
+    said = result.stderr.decode("utf-8", "replace").strip()
+    if result.exit_code == 1 and _TRACEBACK in said:  # of Python: 1 is also what it exits with when it crashes
+        raise RefereeFailed(f"it crashed: {said[-_WORDS:]}")
+    if result.outcome is not Outcome.EXITED:
+        raise RefereeFailed(f"it ended: {result.outcome.value} {said[-_WORDS:]}".strip())
+    if convention is Convention.TESTLIB:
+        return Ruling(_score_of_exit(result.exit_code, said), said[:_WORDS])
+    printed = result.text.strip()
+    if result.exit_code != 0:
+        raise RefereeFailed(f"exit status {result.exit_code}: {said[-_WORDS:]}")
+    return Ruling(_score(printed, f"it printed {printed[:80]!r}"), said[:_WORDS])
+
+
+def _score_of_exit(status: int, said: str) -> float:
+    if status == _OK:
+        return 1.0
+    if status in _WRONG:
+        return 0.0
+    if status in _PARTIAL:
+        return (status - _PARTIAL.start) / 100
+    if status == _POINTS:  # "points 0.5 ...": of one
+        words = said.split()
+        return _score(words[1] if words[:1] == ["points"] and len(words) > 1 else "", f"it said {said[:80]!r}")
+    if status == _FAIL:
+        raise RefereeFailed(f"it gave up: {said[:_WORDS]}")
+    raise RefereeFailed(f"exit status {status}: {said[-_WORDS:]}")
+
+
+def _score(text: str, words: str) -> float:
+    try:
+        score = float(text)
+    except ValueError:
+        score = math.nan
+    if not 0 <= score <= 1:
+        raise RefereeFailed(f"{words}, not a score from 0 to 1")
+    return score
