@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from sandbox.box import Sandbox
-    from sandbox.cases import Case, Suite
-    from sandbox.errors import BackendUnavailable, ExecutionLost, SandboxError
+    from sandbox.cases import Case, Convention, Referee, Suite
+    from sandbox.errors import BackendUnavailable, ExecutionLost, RefereeFailed, SandboxError
     from sandbox.judge import CaseJudgement, Judgement, Verdict
     from sandbox.program import Invocation, Limits, Outcome, Program, RunResult
 
@@ -14,12 +14,15 @@ __all__ = [
     "BackendUnavailable",
     "Case",
     "CaseJudgement",
+    "Convention",
     "ExecutionLost",
     "Invocation",
     "Judgement",
     "Limits",
     "Outcome",
     "Program",
+    "Referee",
+    "RefereeFailed",
     "RunResult",
     "Sandbox",
     "SandboxError",
@@ -29,8 +32,8 @@ __all__ = [
 
 _HOMES = {
     "box": ["Sandbox"],
-    "cases": ["Case", "Suite"],
-    "errors": ["BackendUnavailable", "ExecutionLost", "SandboxError"],
+    "cases": ["Case", "Convention", "Referee", "Suite"],
+    "errors": ["BackendUnavailable", "ExecutionLost", "RefereeFailed", "SandboxError"],
     "judge": ["CaseJudgement", "Judgement", "Verdict"],
     "program": ["Invocation", "Limits", "Outcome", "Program", "RunResult"],
 }

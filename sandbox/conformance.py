@@ -1,21 +1,25 @@
-"""Does this sandbox hold? Some thirty small programs, each with the verdict it must get; two seconds in all.
+"""Does this sandbox hold? What every backend must do: some thirty small programs, each with the verdict it must get.
 
-Run against every backend by the tests and by `curate doctor`. A short list to tell a broken installation from a
-sound one; it is not the proof of isolation, that is tests/sandbox.
+Run against every backend by the tests and by `curate doctor`; a few seconds in all. A short list to tell a broken
+installation from a sound one; it is not the proof of isolation, that is tests/sandbox.
 """
 
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from sandbox import languages
 from sandbox.box import Sandbox
-from sandbox.cases import Case, Suite
-from sandbox.errors import SandboxError
+from sandbox.cases import INTERACTIVE, PROGRAM, Case, Convention, Referee, Suite
+from sandbox.errors import BackendUnavailable, SandboxError
 from sandbox.judge import Verdict
 from sandbox.program import Limits, Program
 
 _LIMITS = Limits(wall_seconds=5, memory_mb=256)
 _SHORT = Limits(wall_seconds=0.4, memory_mb=256)
+
+# What a backend cannot do: its name -> name of the check -> the reason.
+KNOWN_FAILURES: dict[str, dict[str, str]] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,16 +32,27 @@ class Check:
     expected: frozenset[Verdict]
 
 
-def run(box: Sandbox) -> Iterator[tuple[Check, str | None]]:
-    """Make every check: (check, None) where it holds, (check, what was seen instead) where it does not."""
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What a check showed. holds None: it could not be made, for want of a compiler. seen: what came instead."""
+
+    check: Check
+    holds: bool | None
+    seen: str = ""
+
+
+def run(box: Sandbox) -> Iterator[Finding]:
+    """Make every check."""
     for check in CHECKS:
         try:
             judgement = box.judge(check.program, check.suite)
+        except BackendUnavailable as error:
+            yield Finding(check, None if check.program.language != "python" else False, str(error))
         except SandboxError as error:
-            yield check, f"{type(error).__name__}: {error}"
+            yield Finding(check, False, f"{type(error).__name__}: {error}")
         else:
             seen = f"{judgement.verdict.value} {judgement.cases[-1].detail}".strip()
-            yield check, None if judgement.verdict in check.expected else seen
+            yield Finding(check, judgement.verdict in check.expected, seen)
 
 
 def _prints(
@@ -46,15 +61,21 @@ def _prints(
     *cases: tuple[str, str],
     expected: Verdict = Verdict.ACCEPTED,
     limits: Limits = _LIMITS,
+    language: str = "python",
 ) -> Check:
     suite = Suite([Case(*case) for case in cases or [("3 4\n", "7\n")]], checker="tokens", limits=limits)
-    return Check(name, Program(source), suite, frozenset([expected]))
+    return Check(name, Program(source, language), suite, frozenset([expected]))
 
 
 def _returns(name: str, source: str, arguments: list[object], value: object) -> Check:
     case = Case(json.dumps(arguments), json.dumps(value))
     suite = Suite([case], entry_point="solve", checker="tokens", limits=_LIMITS)
     return Check(name, Program(source), suite, frozenset([Verdict.ACCEPTED]))
+
+
+def _refereed(name: str, source: str, checker: str, referee: Referee, expected: Verdict) -> Check:
+    suite = Suite([Case("7\n", "3 4\n")], checker=checker, limits=_LIMITS, referee=referee)
+    return Check(name, Program(source), suite, frozenset([expected]))
 
 
 def _denied(name: str, attempt: str) -> Check:
@@ -71,8 +92,27 @@ def _denied(name: str, attempt: str) -> Check:
     return Check(name, Program(source), suite, frozenset(Verdict) - {Verdict.ACCEPTED})
 
 
+_SUM = Referee(  # of two numbers that shall be the input
+    Program(
+        "import sys\ngiven, answer, output = (open(name).read().split() for name in sys.argv[1:])\n"
+        "print(int(sum(map(int, output)) == int(given[0]) == sum(map(int, answer))))"
+    ),
+    Convention.PRINTED,
+)
+_GUESSING = Referee(  # of the input, by questions
+    Program(
+        "import sys\nsecret = int(open(sys.argv[1]).read())\nfor line in sys.stdin:\n"
+        "    if int(line) == secret: sys.exit(0)\n    print('more' if int(line) < secret else 'less', flush=True)\n"
+        "sys.exit(1)"
+    )
+)
+
 CHECKS: tuple[Check, ...] = (
     # What is right is accepted.
+    *(
+        _prints(f"a {name} program", languages.load(name).SELF_TEST, ("3 4\n", "7\n"), ("-1 1\n", "0\n"), language=name)
+        for name in languages.names()
+    ),
     _prints("lines are read", "a, b = map(int, input().split())\nprint(a + b)"),
     _prints("bytes are read", "import sys\nprint(sum(map(int, sys.stdin.buffer.read().split())))"),
     _prints("descriptors are files", "import os\nos.write(1, b'%d' % sum(map(int, os.read(0, 99).split())))"),
@@ -93,7 +133,20 @@ CHECKS: tuple[Check, ...] = (
     ),
     _returns("a function is called", "def solve(a, b):\n    return [a + b]", [3, 4], [7]),
     _returns("a method is called", "class Solution:\n    def solve(self, a):\n        return a[::-1]", ["ab"], "ba"),
+    _refereed("a checker program accepts", "print(5, 2)", PROGRAM, _SUM, Verdict.ACCEPTED),
+    _refereed(
+        "a referee talks",
+        "low, high = 0, 100\nwhile True:\n    middle = (low + high) // 2\n    print(middle, flush=True)\n    try:\n"
+        "        answer = input()\n    except EOFError:\n        break\n"
+        "    low, high = (middle + 1, high) if answer == 'more' else (low, middle)",
+        INTERACTIVE,
+        _GUESSING,
+        Verdict.ACCEPTED,
+    ),
     # What is wrong gets the right word.
+    _refereed("a checker program refuses", "print(5, 3)", PROGRAM, _SUM, Verdict.WRONG_ANSWER),
+    _refereed("a referee hears nothing", "pass", INTERACTIVE, _GUESSING, Verdict.WRONG_ANSWER),
+    _prints("C++ that does not compile", "int main() { return x; }", expected=Verdict.COMPILE_ERROR, language="cpp"),
     _prints("a wrong answer", "print(8)", expected=Verdict.WRONG_ANSWER),
     _prints("an exception", "1 / 0", expected=Verdict.RUNTIME_ERROR),
     _prints("an exit status", "print(7)\nraise SystemExit(3)", expected=Verdict.RUNTIME_ERROR),

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from sandbox.box import Sandbox
-from sandbox.cases import Case, Suite
+from sandbox.cases import Case, Convention, Referee, Suite
 from sandbox.errors import SandboxError
 from sandbox.judge import Judgement
 from sandbox.program import Limits, Program
@@ -77,6 +77,7 @@ def suite_of(record: Mapping[str, Any], checker: str = "lcb") -> Suite:
     for test in tests:
         if not (isinstance(test, dict) and all(isinstance(test.get(key), str) for key in ("input", "output"))):
             raise ValueError(f"a test is an object with strings input and output, not {test!r}"[:200])
+    referee = record.get("referee")
     defaults = Limits()
     try:
         limits = Limits(
@@ -92,7 +93,18 @@ def suite_of(record: Mapping[str, Any], checker: str = "lcb") -> Suite:
         entry_point=entry_point,
         checker=record.get("checker", checker),
         limits=limits,
+        referee=None if referee is None else _referee(referee),
     )
+
+
+def _referee(raw: Any) -> Referee:
+    if not isinstance(raw, dict) or not isinstance(raw.get("code"), str):
+        raise ValueError(f"field 'referee' must be an object with the text 'code', not {raw!r}"[:200])
+    conventions = [convention.value for convention in Convention]
+    convention = raw.get("convention", Convention.TESTLIB.value)
+    if convention not in conventions:
+        raise ValueError(f"field 'convention' of a referee must be one of {', '.join(conventions)}, not {convention!r}")
+    return Referee(Program(raw["code"], raw.get("language", "python")), Convention(convention))
 
 
 def verdict_line(identity: str | int, judgement: Judgement) -> dict[str, Any]:
@@ -102,6 +114,7 @@ def verdict_line(identity: str | int, judgement: Judgement) -> dict[str, Any]:
         "verdict": judgement.verdict.value,
         "passed": judgement.accepted,
         "pass_rate": judgement.pass_rate,
+        "score": judgement.score,
         "cpu_seconds": round(sum(case.cpu_seconds for case in judgement.cases), 6),
         "wall_seconds": round(sum(case.wall_seconds for case in judgement.cases), 6),
         "memory_mb": round(max(case.memory_mb for case in judgement.cases), 3),
@@ -111,6 +124,7 @@ def verdict_line(identity: str | int, judgement: Judgement) -> dict[str, Any]:
                 "cpu_seconds": round(case.cpu_seconds, 6),
                 "wall_seconds": round(case.wall_seconds, 6),
                 "memory_mb": round(case.memory_mb, 3),
+                "score": case.score,
                 "detail": case.detail,
             }
             for case in judgement.cases

@@ -54,10 +54,12 @@ class Order:
     def __post_init__(self) -> None:
         object.__setattr__(self, "encoded", self.job.to_bytes())
 
-    def within(self, wall_seconds: float) -> "Order":
-        if wall_seconds == self.job.wall_seconds:
+    def within(self, wall_seconds: float, cpu_seconds: float | None = None) -> "Order":
+        cpu_seconds = cpu_seconds or self.job.cpu_seconds
+        if (wall_seconds, cpu_seconds) == (self.job.wall_seconds, self.job.cpu_seconds):
             return self
-        return Order(self.program, replace(self.job, wall_seconds=wall_seconds), self.packed)
+        job = replace(self.job, wall_seconds=wall_seconds, cpu_seconds=cpu_seconds)
+        return Order(self.program, job, self.packed)
 
     def with_arguments(self, arguments: tuple[str, ...]) -> "Order":
         return Order(self.program, replace(self.job, arguments=arguments), self.packed)

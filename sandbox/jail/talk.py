@@ -17,14 +17,17 @@ from sandbox.judge import Ran
 from sandbox.program import Outcome, RunResult
 
 _THINKING = 3  # times its wall limit a program has in all: it waits while the referee thinks
-_LINGERING = 6  # times that, a referee may outlive it
+_LINGERING = 6  # times that, and then some, a referee has: it is not to be the first that is given up
+_LINGERING_SECONDS = 30
+_REFEREE_CPU_SECONDS = 10  # more than a program has wall time
 
 
 def talk(order: Order, compiled: Compiled, runner: Runner, theirs: Order, referees: Compiled, partner: Runner) -> Ran:
     """Raises ExecutionLost, and RefereeFailed if the referee crashed or kept the program waiting."""
     limit_seconds = order.job.wall_seconds
     order = order.within(_THINKING * limit_seconds)
-    theirs = theirs.within(_LINGERING * order.job.wall_seconds + referee.LIMITS.wall_seconds)
+    wall_seconds = order.job.wall_seconds
+    theirs = theirs.within(_LINGERING * wall_seconds + _LINGERING_SECONDS, wall_seconds + _REFEREE_CPU_SECONDS)
     reason = ""
     for _ in range(ATTEMPTS):
         try:  # both by this thread, which outlives them: a zygote dies with the thread that started it

@@ -1,0 +1,65 @@
+"""A run can be given arguments and files, and files that it leaves come back; nothing else does."""
+
+import pytest
+
+from sandbox import Limits, Outcome, Program, Sandbox
+
+
+def test_arguments_and_files_reach_the_program(box: Sandbox) -> None:
+    program = Program("import sys\nprint(*sys.argv[1:], open('data/table.txt').read(), input())")
+    result = box.run(program, "stdin", arguments=["one", "two words"], files={"data/table.txt": "ä".encode()})
+    assert result.text == "one two words ä stdin\n"
+
+
+def test_files_that_were_asked_for_come_back(box: Sandbox) -> None:
+    program = Program("import os\nos.mkdir('a')\nfor name in ('a/b', 'c', 'd'): open(name, 'w').write(name)")
+    assert box.run(program, fetch=["a/b", "c", "missing"]).files == {"a/b": b"a/b", "c": b"c"}
+
+
+def test_files_come_back_from_a_program_that_failed(box: Sandbox) -> None:
+    result = box.run(Program("open('log', 'w').write('so far')\n1 / 0"), fetch=["log"])
+    assert (result.exit_code, result.files) == (1, {"log": b"so far"})
+
+
+NOT_PLAIN = {
+    "link to a file": "os.symlink('/proc/self/environ', 'x')",
+    "link to a folder": "os.symlink('/dev', 'x')",
+    "folder that is a link": "os.mkdir('d'); open('d/y', 'w').write('y'); os.symlink('d', 'x')",
+    "pipe": "os.mkfifo('x')",
+    "folder": "os.mkdir('x')",
+    "socket": "import socket; socket.socket(socket.AF_UNIX).bind('x')",
+}
+
+
+@pytest.mark.parametrize("make", NOT_PLAIN.values(), ids=NOT_PLAIN)
+def test_only_plain_files_come_back(box: Sandbox, make: str) -> None:
+    result = box.run(Program(f"import os\n{make}"), fetch=["x", "x/y", "x/null"])
+    assert (result.exit_code, dict(result.files)) == (0, {})
+
+
+def test_a_file_of_a_terabyte_is_bounded_by_the_limit_of_output(box: Sandbox) -> None:
+    program = Program("import os\nf = open('x', 'w')\nos.ftruncate(f.fileno(), 1 << 40)")
+    result = box.run(program, limits=Limits(output_kb=64), fetch=["x"])
+    assert len(result.files.get("x", b"")) <= 64 * 1024
+    assert box.run(Program("print(7)")).stdout == b"7\n"
+
+
+def test_the_next_run_finds_no_file_of_the_last(box: Sandbox) -> None:
+    look = Program("import os\nprint(sorted(os.listdir()))")
+    assert box.run(look, files={"x": b"1"}).text == "['solution.py', 'x']\n"
+    assert box.run(look).text == "['solution.py']\n"
+
+
+def test_large_files_do_not_count_against_the_limits_of_the_program(box: Sandbox) -> None:
+    limits = Limits(memory_mb=64, disk_mb=1)
+    result = box.run(Program("print(len(open('x').read()))"), limits=limits, files={"x": b"x" * (20 << 20)})
+    assert result.outcome is Outcome.EXITED
+    assert result.text == f"{20 << 20}\n"
+
+
+@pytest.mark.parametrize("name", ["", "/etc/x", "../x", "a/../../x", "a//b", ".", "a\0b", "x" * 300])
+def test_names_that_lead_out_of_the_directory_are_refused(box: Sandbox, name: str) -> None:
+    with pytest.raises(ValueError, match="relative path"):
+        box.run(Program("pass"), files={name: b""})
+    with pytest.raises(ValueError, match="relative path"):
+        box.run(Program("pass"), fetch=[name])
