@@ -73,6 +73,8 @@ def _settle(config: dict[str, Any], layers: dict[str, str]) -> "_Runs":
     for name in WARM:
         import_module(name)
     languages = {name: import_module(f"sandbox.languages.{name}") for name in language_names()}
+    for language in languages.values():
+        language.warm()
     for kind in (resource.RLIMIT_CORE, resource.RLIMIT_MEMLOCK, resource.RLIMIT_MSGQUEUE):
         resource.setrlimit(kind, (0, 0))
     resource.setrlimit(resource.RLIMIT_NOFILE, (512, 512))

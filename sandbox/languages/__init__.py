@@ -7,8 +7,9 @@ What a language says, for the worker:
     CALLABLE                                        whether single functions of its programs can be called
     toolchain() -> list of str                      host paths that compiling needs and running does not; raises
                                                     LookupError, naming the package, where a compiler is missing
-Functions that run inside the jail: prepare in the zygote, before any program; the others in a child forked for one
-run, never in a trusted process.
+Functions that run inside the jail: warm and prepare in the zygote, before any program; the others in a child forked
+for one run, never in a trusted process.
+    warm()                                          once; makes what all programs share and none lets go of
     prepare(path)                                   once; programs will find their text at `path`
     compile_source(source, path) -> artifact        once for a submission; raises SyntaxError or ValueError, or
                                                     SystemExit if the compiler itself has said on stderr why

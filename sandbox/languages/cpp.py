@@ -30,8 +30,12 @@ def toolchain() -> list[str]:
     return [f"/usr/bin/{tool}" for tool in _TOOLS] + [path for pattern in _FOLDERS for path in glob(pattern)]
 
 
+def warm() -> None:
+    """Nothing, and"""
+
+
 def prepare(path: str) -> None:
-    """Nothing: compiler and programs are processes of their own."""
+    """nothing: compiler and programs are processes of their own."""
 
 
 def compile_source(source: bytes, path: str) -> bytes:

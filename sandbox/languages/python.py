@@ -49,6 +49,11 @@ def toolchain() -> list[str]:
     return []
 
 
+def warm() -> None:
+    """Once, in the zygote: what calls find."""
+    _builtins.update(_builtins_of_calls())
+
+
 def prepare(path: str) -> None:
     """Once, in the zygote: what every program finds, so that its children need not make it."""
     vars(_program).update(__file__=path, __builtins__=builtins, __cached__=None)
@@ -61,7 +66,6 @@ def prepare(path: str) -> None:
     site.setcopyright()
     site.sethelper()
     sys.set_int_max_str_digits(0)
-    _builtins.update(_builtins_of_calls())
 
 
 def compile_source(source: bytes, path: str) -> bytes:
