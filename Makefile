@@ -6,7 +6,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/ready
 
-.PHONY: setup demo test check bench clean
+.PHONY: setup demo test check bench sandbox-image clean
 
 setup: $(READY)
 
@@ -39,6 +39,9 @@ bench: $(READY)
 	$(BIN)/python -m benchmarks.sandbox
 	$(BIN)/python -m benchmarks.build
 	$(BIN)/python -m benchmarks.render
+
+sandbox-image:
+	@PYTHON=$(PYTHON) sandbox/image/build.sh
 
 clean:
 	rm -rf .venv demo build dist .pytest_cache .mypy_cache .ruff_cache

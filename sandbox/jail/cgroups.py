@@ -74,10 +74,7 @@ class Cgroup:
 
         Raises OSError if the run was killed for the memory that others use.
         """
-        kills, hits = self._count()
-        killed = kills > self._kills_before
-        if killed and hits == self._hits_before:
-            raise OSError("the machine, or all that share our memory limit, ran out of memory")
+        killed = _was_killed((self._kills_before, self._hits_before), self._count())
         if self._peak >= 0:
             peak = int(os.pread(self._peak, 32, 0))
         elif killed:
@@ -87,10 +84,7 @@ class Cgroup:
         return max(0, peak - self._before) / _MB, killed
 
     def _count(self) -> tuple[int, int]:
-        """How many processes were killed for want of memory, and how often our own limit was hit."""
-        kills = re.search(rb"^oom_kill (\d+)", os.pread(self._events, 4096, 0), re.MULTILINE)
-        hits = re.search(rb"^(?:oom )?(\d+)", os.pread(self._hits, 4096, 0), re.MULTILINE)
-        return int(kills[1]) if kills else 0, int(hits[1]) if hits else 0
+        return _count(self._events, self._hits)
 
     def remove(self) -> None:
         """Remove the cgroup; its processes must be dead already."""
@@ -99,6 +93,46 @@ class Cgroup:
                 os.close(descriptor)
         for directory in set(self._directories.values()):
             _remove(directory)
+
+
+class Surroundings:
+    """The cgroup that we and our runs are in, where it is ours alone but not ours to change: a container's. It tells of
+    kills. Its limit, set from outside, must leave room for all that a run may use.
+
+    Raises OSError where it cannot be read.
+    """
+
+    def __init__(self) -> None:
+        own = _own()
+        if "memory" in own:
+            names, directory = ("memory.oom_control", "memory.failcnt"), own["memory"]
+        elif "v2" in own:
+            names, directory = ("memory.events", "memory.events"), own["v2"]
+        else:
+            raise FileNotFoundError("no cgroup in sight")
+        self._events, self._hits = (_open(directory / name) for name in names)
+        self._before = (0, 0)
+
+    def begin(self) -> None:
+        self._before = _count(self._events, self._hits)
+
+    def end(self) -> bool:
+        """Whether a process was killed for exceeding the limit. Raises OSError if it was for what others use."""
+        return _was_killed(self._before, _count(self._events, self._hits))
+
+
+def _count(events: int, hits: int) -> tuple[int, int]:
+    """How many processes were killed for want of memory, and how often our own limit was hit."""
+    killed = re.search(rb"^oom_kill (\d+)", os.pread(events, 4096, 0), re.MULTILINE)
+    hit = re.search(rb"^(?:oom )?(\d+)", os.pread(hits, 4096, 0), re.MULTILINE)
+    return int(killed[1]) if killed else 0, int(hit[1]) if hit else 0
+
+
+def _was_killed(before: tuple[int, int], now: tuple[int, int]) -> bool:
+    killed = now[0] > before[0]
+    if killed and now[1] == before[1]:
+        raise OSError("the machine, or all that share our memory limit, ran out of memory")
+    return killed
 
 
 def create(which: str) -> Cgroup:
@@ -111,8 +145,8 @@ def create(which: str) -> Cgroup:
         made: dict[str, Path] = {}
         try:
             for controller, base in bases.items():
+                (base / name).mkdir(exist_ok=True)
                 made[controller] = base / name
-                made[controller].mkdir(exist_ok=True)
             return Cgroup(made, version)
         except OSError as error:
             reasons.append(f"v{version}: {error}")

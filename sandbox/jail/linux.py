@@ -42,6 +42,7 @@ _SYS_CAPSET = 126 if _X86 else 91
 _SYS_MOUNT_SETATTR = 442
 _CAPABILITY_VERSION_3 = 0x20080522
 _AT_FDCWD, _AT_RECURSIVE = -100, 0x8000
+_M_TRIM_THRESHOLD = -1
 
 _libc = ctypes.PyDLL(None, use_errno=True)
 _libc.clone.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p]
@@ -53,6 +54,14 @@ def _check(returned: int, what: str) -> int:
         number = ctypes.get_errno()
         raise OSError(number, f"{what}: {os.strerror(number)}")
     return returned
+
+
+def give_freed_memory_back() -> None:
+    """Have libc give freed memory back to the kernel, as it does at first: once it has seen large blocks go, it keeps
+    up to 64 MB for the next ones."""
+    mallopt = getattr(_libc, "mallopt", None)
+    if mallopt is not None:  # glibc's
+        mallopt(_M_TRIM_THRESHOLD, 128 << 10)  # to set it is to keep it from moving
 
 
 def fork() -> int:

@@ -6,6 +6,7 @@ The mounts are made in the zygote's mount namespace, which holds one run at a ti
 """
 
 import os
+import signal
 
 from sandbox.jail import files, linux, tree
 from sandbox.jail.child import BOX, UID, WORK, Job
@@ -36,7 +37,10 @@ class Place:
         init = 0
         if self._namespaces:
             linux.unshare(linux.CLONE_NEWPID)
+            # It shares our memory, so that our handlers, should a program of our uid call one in it, would act on us.
+            signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
             init = linux.clone_stub()
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
             size = min(job.disk_mb, max(1, job.memory_mb // 2))  # its pages count as the run's memory
             linux.mount("tmpfs", BOX, "tmpfs", _PLAIN, f"size={size}m,nr_inodes={256 + 64 * size},mode=755")
             os.mkdir(_PROC, 0o755)

@@ -4,6 +4,7 @@ A runner has a cgroup and several kinds of zygote: a plain one, one that has num
 whose file system has what they need.
 """
 
+import contextlib
 import os
 import shutil
 import signal
@@ -40,6 +41,7 @@ class Configuration:
     seed: int | None
     numpy: dict[str, str]  # directories that make up the package: name -> host path; empty if there is none
     shared: str = ""  # directory in which the workers of a Sandbox share what took long to compile
+    alone: bool = False  # nobody but the worker and its runs is in its cgroup: it has a container to itself
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +107,10 @@ class Runner:
             self._cgroup = cgroups.create(name)
         except OSError as error:
             self._no_cgroup = str(error)
+        self._surroundings: cgroups.Surroundings | None = None
+        if configuration.alone:
+            with contextlib.suppress(OSError):
+                self._surroundings = cgroups.Surroundings()
         try:
             self._settle()
         except BaseException:
@@ -247,6 +253,8 @@ class Runner:
                 zygote = self._zygote(kind)
                 if self._cgroup is not None:
                     self._cgroup.begin(job.memory_mb, job.processes)
+                elif self._surroundings is not None:
+                    self._surroundings.begin()
                 zygote.begin(order.encoded, [compiled.source, compiled.artifact, *opened])
                 if isinstance(stdin, Pipes):  # now, or the other side would never see an end
                     stdout = -1
@@ -259,8 +267,12 @@ class Runner:
                     self._zygotes.pop(kind).close()
                 return f"{_LOST_ZYGOTE}: {error}"
             self.ended = answer["ended"]
+            peak_mb, out_of_memory = None, False
             try:
-                peak_mb, out_of_memory = self._cgroup.end() if self._cgroup is not None else (None, False)
+                if self._cgroup is not None:
+                    peak_mb, out_of_memory = self._cgroup.end()
+                elif self._surroundings is not None:
+                    out_of_memory = self._surroundings.end()
             except OSError as error:
                 return str(error)
             out_of_memory = out_of_memory or answer["ended_by"] == "memory"

@@ -83,6 +83,7 @@ _REFUSE = {  # EPERM
     "msgget": (68, 186),
     "mq_open": (240, 180),
 }
+REFUSED = frozenset([*_KILL, *_REFUSE])  # names of what neither programs nor we ourselves ever need
 _MISSING = {"clone3": (435, 435)}  # ENOSYS: its flags lie in memory, out of a filter's sight; libc falls back
 _CLONE, _UNSHARE = (56, 220), (272, 97)
 _SETPRIORITY, _SCHED_SETAFFINITY = (141, 140), (203, 122)

@@ -65,7 +65,8 @@ class Tree:
 
     def _hides_children(self, pids: list[int]) -> bool:
         """Children that are gone may have used what we cannot see, and may be what others have waited for."""
-        return self._cpu_usage < 0 and len(pids) > 1
+        init = self._all_but_us  # a run in a pid namespace has one, which only sleeps
+        return self._cpu_usage < 0 and len(pids) > 1 + init
 
     def _threads(self, pids: list[int]) -> Iterator[tuple[int, int, int, int]]:
         """(thread id, nanoseconds on a processor, nanoseconds waiting for one, times it got one)."""

@@ -14,12 +14,14 @@ from typing import Any
 from sandbox import referee
 from sandbox.cases import INTERACTIVE, Case, Referee, Suite
 from sandbox.errors import BackendUnavailable, ExecutionLost, RefereeFailed, SandboxError
-from sandbox.jail import wire
+from sandbox.jail import linux, wire
 from sandbox.jail.compiled import Compiled
 from sandbox.jail.runner import Configuration, Order, Runner
 from sandbox.jail.talk import talk
 from sandbox.judge import Judgement, Ran, judge
 from sandbox.program import Invocation, Limits, Outcome, Program, RunResult
+
+BEAT = b"\0"
 
 
 class Worker:
@@ -28,6 +30,7 @@ class Worker:
     def __init__(self, configuration: Configuration, ends: dict[int, int]) -> None:
         self._configuration = configuration
         self.ends = ends
+        self.answering = False
         self._runner = Runner(configuration, ends, "1")
         self._second: Runner | None = None  # of referees that talk to programs while these run
 
@@ -111,21 +114,32 @@ def main(socket_fd: int, caller_pid: int) -> None:
         shutil.rmtree(shared, ignore_errors=True)  # the caller's, who cannot do it any more
 
 
-def serve(channel: wire.Channel, ends: dict[int, int]) -> str:
+def main_in_container() -> None:
+    """Serve the caller at the other end of our standard streams until it hangs up; on stderr our heart beats."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # as pid 1 we are immune to the signals that we have no handler for
+    serve(wire.Channel(0, 1), {0: 0}, heart=2)
+
+
+def serve(channel: wire.Channel, ends: dict[int, int], heart: int = -1) -> str:
     """Serve one caller until it goes away, which one of `ends` tells: descriptor -> poll mask. Returns the directory
-    that its workers share."""
+    that its workers share. heart: descriptor that gets a BEAT each second while an answer is not yet there."""
     sys.set_int_max_str_digits(0)
+    linux.give_freed_memory_back()  # of large outputs
     configuration: Configuration = channel.receive()
     try:
         worker = Worker(configuration, ends)
     except BackendUnavailable as error:
         channel.send(error)
         return configuration.shared
-    _look_every_second(worker)
+    _look_every_second(worker, heart)
     try:
         channel.send(worker.layers)
         while True:
-            channel.send(_answer(worker, channel.receive()))
+            request = channel.receive()
+            worker.answering = True
+            answer = _answer(worker, request)
+            worker.answering = False  # nobody listens to a heart then: what it says would pile up
+            channel.send(answer)
     except (EOFError, ConnectionError, SystemExit):
         return configuration.shared
     finally:
@@ -133,8 +147,8 @@ def serve(channel: wire.Channel, ends: dict[int, int]) -> str:
         worker.close()
 
 
-def _look_every_second(worker: Worker) -> None:
-    """Look whether the caller is gone also while we compute, and end if so."""
+def _look_every_second(worker: Worker, heart: int) -> None:
+    """Look whether the caller is gone also while we compute, and end if so; if not, say that we are alive."""
 
     def look(*_: object) -> None:
         poll = select.poll()
@@ -142,6 +156,8 @@ def _look_every_second(worker: Worker) -> None:
             poll.register(descriptor, mask)
         if poll.poll(0):
             raise SystemExit
+        if heart >= 0 and worker.answering:
+            os.write(heart, BEAT)
 
     signal.signal(signal.SIGALRM, look)
     signal.setitimer(signal.ITIMER_REAL, 1, 1)

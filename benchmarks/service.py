@@ -1,0 +1,234 @@
+"""`curate serve` under load: 128 clients with mixed submissions, and /run_code at 16 clients.
+
+    python -m benchmarks.service [SUBMISSIONS] [RUNS]
+
+The clients are one process that does nothing but hold connections with prepared requests (a selector over sockets, no
+HTTP library): it shares the cores with the service, as the service shares them with its workers. Each connection sends
+its next request as soon as it has the answer to its last. The rate of the same Sandbox in process, asked by as many
+threads, is measured before and after.
+"""
+
+import itertools
+import json
+import selectors
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from benchmarks.machine import describe
+from sandbox import Program, Sandbox
+
+RESULTS = Path(__file__).parent / "results" / "service.json"
+CROWD, CLIENTS = 128, 16
+BUSY = "import time\nend = time.process_time() + {seconds}\nwhile time.process_time() < end: pass\n"
+SUBMISSIONS = {  # verdict that is right -> code; each reads a line and should print it. The time limit is 1 s
+    "accepted": "print(input())",
+    "accepted ": BUSY.format(seconds=0.2) + "print(input())",  # a fifth of its limit
+    "wrong_answer": "print(input() + '!')",
+    "runtime_error": "print(input()[1000])",
+    "compile_error": "print(input(",
+    "memory_limit": "x = bytearray(10**9)",
+    "time_limit": "while True: pass",
+}
+MIX = {"accepted": 50, "accepted ": 4, "wrong_answer": 25, "runtime_error": 15, "compile_error": 10, "memory_limit": 5}
+
+
+@dataclass
+class Connection:
+    sock: socket.socket
+    key: Any = None  # of the request that is out
+    sent: float = 0.0
+    received: bytearray = field(default_factory=bytearray)
+
+
+def post(path: str, content: Any) -> bytes:
+    body = json.dumps(content).encode()
+    head = f"POST {path} HTTP/1.1\r\nhost: b\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n"
+    return head.encode() + body
+
+
+def load(port: int, clients: int, requests: Iterable[tuple[Any, bytes]]) -> Iterator[tuple[Any, int, bytes, float]]:
+    """(key, status, body, seconds) of each (key, request), from so many connections at once."""
+    waiting = iter(requests)
+    selector = selectors.EpollSelector()
+    for key, request in itertools.islice(waiting, clients):
+        connection = Connection(socket.create_connection(("127.0.0.1", port)))
+        connection.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        selector.register(connection.sock, selectors.EVENT_READ, connection)
+        _send(connection, key, request)
+    while selector.get_map():
+        for ready, _ in selector.select():
+            connection = ready.data
+            data = connection.sock.recv(1 << 20)
+            if not data:
+                raise ConnectionError(f"the service hung up on {connection.key}")
+            connection.received += data
+            if (answer := _answer(connection)) is not None:
+                yield connection.key, *answer, time.perf_counter() - connection.sent
+                following = next(waiting, None)
+                if following is None:
+                    selector.unregister(connection.sock)
+                    connection.sock.close()
+                else:
+                    _send(connection, *following)
+
+
+def _send(connection: Connection, key: Any, request: bytes) -> None:
+    connection.key, connection.sent = key, time.perf_counter()
+    connection.received.clear()
+    connection.sock.sendall(request)
+
+
+def _answer(connection: Connection) -> tuple[int, bytes] | None:
+    end = connection.received.find(b"\r\n\r\n")
+    if end < 0:
+        return None
+    head = bytes(connection.received[:end]).lower()
+    length = int(head.split(b"content-length: ")[1].split(b"\r\n")[0])
+    body = bytes(connection.received[end + 4 :])
+    return (int(head[9:12]), body) if len(body) == length else None
+
+
+class Service:
+    """One of its own, for a measurement."""
+
+    def __init__(self) -> None:
+        start = [sys.executable, "-c", "from cli import main; main()", "serve", "--port", "0"]
+        self._process = subprocess.Popen(start, stdout=subprocess.PIPE, text=True)
+        assert self._process.stdout is not None
+        self.port = int(self._process.stdout.readline().split(" (")[0].rsplit(":", 1)[1])
+        self._seen: set[psutil.Process] = set()
+
+    def look(self) -> None:
+        """Remember all processes that there are below it."""
+        self._seen |= set(psutil.Process(self._process.pid).children(recursive=True))
+
+    def cpu_seconds(self) -> float:
+        """Of the service itself, without its workers."""
+        times = psutil.Process(self._process.pid).cpu_times()
+        return times.user + times.system
+
+    def stop(self) -> int:
+        """End it as an operator would; returns the number of processes that stay behind."""
+        self.look()
+        self._process.send_signal(signal.SIGTERM)
+        assert self._process.wait(60) == 0
+        return len(psutil.wait_procs(self._seen, timeout=5)[1])
+
+
+def submissions(count: int) -> Iterator[tuple[str, bytes]]:
+    """Each a program of its own: nothing is compiled before."""
+    mix = [right for right, share in MIX.items() for _ in range(share)]
+    for number in range(count):
+        right = "time_limit" if number % 300 == 299 else mix[number * 7919 % len(mix)]
+        record = {
+            "id": number,
+            "code": f"{SUBMISSIONS[right]}\n# {number}",
+            "kind": "stdin",
+            "tests": [{"input": f"{number}\n", "output": f"{number}\n"}],
+            "time_limit_s": 1,
+            "memory_limit_mb": 256,
+        }
+        yield right.strip(), post("/judge", record)
+
+
+def crowd(count: int) -> dict[str, Any]:
+    """128 clients with mixed submissions."""
+    wrong: Counter[str] = Counter()
+    verdicts: Counter[str] = Counter()
+    statuses: Counter[int] = Counter()
+    seconds = []
+    service = Service()
+    began = time.perf_counter()
+    for number, (right, status, body, took) in enumerate(load(service.port, CROWD, submissions(count))):
+        verdict = json.loads(body).get("verdict", "none")
+        statuses[status] += 1
+        verdicts[verdict] += 1
+        if verdict != right:
+            wrong[f"{verdict} instead of {right}"] += 1
+        seconds.append(took)
+        if number % 200 == 0:
+            service.look()
+    wall_seconds = time.perf_counter() - began
+    return {
+        "clients": CROWD,
+        "submissions": count,
+        "per_second": count / wall_seconds,
+        "statuses": dict(statuses),
+        "verdicts": dict(verdicts),
+        "wrong_verdicts": dict(wrong),
+        "false_time_limits": sum(n for words, n in wrong.items() if words.startswith("time_limit ")),
+        "leaked_processes": service.stop(),
+        "milliseconds": percentiles(seconds),
+    }
+
+
+def runs(count: int) -> dict[str, Any]:
+    """/run_code at 16 clients: one program again and again, as a trainer sends the tests of a submission, and programs
+    that nobody has sent before. Beside it the same Sandbox without the service."""
+    result: dict[str, Any] = {"clients": CLIENTS, "runs": count}
+    sources = {
+        "same_program": lambda number: "print(input())",
+        "new_programs": lambda number: f"print(input())# {number}",
+    }
+    for name, source in sources.items():
+        result[name] = {"in_process_before": in_process(source, count), **over_http(source, count)}
+        result[name]["in_process_after"] = in_process(source, count)
+    return result
+
+
+def over_http(source: Callable[[int], str], count: int) -> dict[str, Any]:
+    def request(number: int) -> bytes:
+        content = {"code": source(number), "language": "python", "stdin": f"{number}\n", "run_timeout": 10}
+        return post("/run_code", content)
+
+    service, seconds = Service(), []
+    began, used = time.perf_counter(), time.process_time()
+    for number, status, body, took in load(service.port, CLIENTS, ((n, request(n)) for n in range(count))):
+        answer = json.loads(body)
+        assert (status, answer["run_result"]["stdout"]) == (200, f"{number}\n"), answer
+        seconds.append(took)
+    wall_seconds = time.perf_counter() - began
+    return {
+        "per_second": count / wall_seconds,
+        "milliseconds": percentiles(seconds),
+        "client_cpu_ms_per_run": (time.process_time() - used) / count * 1e3,
+        "service_cpu_ms_per_run": service.cpu_seconds() / count * 1e3,
+        "leaked_processes": service.stop(),
+    }
+
+
+def in_process(source: Callable[[int], str], count: int) -> float:
+    """Runs per second."""
+    with Sandbox() as box, ThreadPoolExecutor(CLIENTS) as threads:
+        box.run(Program("print(input())"), "\n")
+        began = time.perf_counter()
+        for number, result in enumerate(threads.map(lambda n: box.run(Program(source(n)), f"{n}\n"), range(count))):
+            assert result.stdout == b"%d\n" % number
+        return count / (time.perf_counter() - began)
+
+
+def percentiles(seconds: list[float]) -> dict[str, float]:
+    ordered = sorted(seconds)
+    return {f"p{share}": ordered[share * (len(ordered) - 1) // 100] * 1e3 for share in (50, 95, 99)}
+
+
+def main(n_submissions: int, n_runs: int) -> None:
+    result = {"machine": describe(), "run_code": runs(n_runs), "crowd": crowd(n_submissions)}
+    RESULTS.parent.mkdir(exist_ok=True)
+    RESULTS.write_text(json.dumps(result, indent=2) + "\n")
+    print(json.dumps(result, indent=2))
+
+
+if __name__ == "__main__":
+    main(*(int(argument) for argument in sys.argv[1:] or (3000, 3000)))

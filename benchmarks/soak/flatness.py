@@ -1,0 +1,26 @@
+"""Whether what is held at the end is what was held at the start: medians of the first and the last quarter."""
+
+from collections.abc import Mapping, Sequence
+from statistics import median
+from typing import Any
+
+from benchmarks.soak.holdings import MEASURES
+
+
+def quarters(samples: Sequence[Mapping[str, float]]) -> dict[str, dict[str, float]]:
+    """name -> its median in the first and in the last quarter of the samples."""
+    size = max(1, len(samples) // 4)
+    return {
+        name: {
+            "first": round(median(held[name] for held in samples[:size]), 2),
+            "last": round(median(held[name] for held in samples[-size:]), 2),
+        }
+        for name in samples[0]
+    }
+
+
+def judged(samples: Sequence[Mapping[str, float]]) -> dict[str, dict[str, Any]]:
+    return {
+        name: {**ends, "flat": ends["last"] - ends["first"] <= MEASURES[name].allowed}
+        for name, ends in quarters(samples).items()
+    }

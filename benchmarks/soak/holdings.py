@@ -1,0 +1,161 @@
+"""What an idle Sandbox holds: memory, descriptors, processes, mounts, cgroups, temporary files, SysV objects."""
+
+import contextlib
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+from benchmarks.soak.family import Family
+
+_MB = 1 << 20
+_SETTLED_SECONDS = 5
+_COMPILED = "/memfd:run"  # what the descriptors of compiled programs are called; a worker keeps the last ones
+_COUNT_OBJECTS = """
+import os, sys
+from sandbox.jail import linux
+for pid in sys.argv[1:]:
+    linux.setns(os.open(f"/proc/{pid}/ns/ipc", os.O_RDONLY), linux.CLONE_NEWIPC)
+    print(*(len(open(f"/proc/sysvipc/{kind}").readlines()) - 1 for kind in ("shm", "sem", "msg")))
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Idle:
+    """A Sandbox between runs."""
+
+    family: Family
+    head: psutil.Process
+    workers: list[psutil.Process]
+    zygotes: list[psutil.Process]
+
+    def directories(self) -> Iterable[Path]:
+        for directory in self.family.directories():
+            yield directory
+            yield from directory.rglob("*")
+
+    def below(self) -> list[psutil.Process]:
+        return [*self.workers, *self.zygotes]
+
+    def cgroups(self) -> Iterable[Path]:
+        return self.family.cgroups()
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """allowed: by how much more there may be at the end. Counts may not grow; memory may by what allocators keep."""
+
+    of: Callable[[Idle], float]
+    allowed: float = 0
+
+
+def sample(family: Family) -> dict[str, float]:
+    """All measures, once the last run has been cleared away; without those that this user may not take."""
+    previous: dict[str, float] = {}
+    end = time.monotonic() + _SETTLED_SECONDS
+    while True:
+        idle = Idle(family, family.head, *family.workers_and_zygotes())
+        held = {name: taken for name, measure in MEASURES.items() if (taken := _taken(measure, idle)) is not None}
+        counts = {name: value for name, value in held.items() if MEASURES[name].allowed == 0}
+        if counts == previous or time.monotonic() > end:
+            return held
+        previous = counts
+        time.sleep(0.05)
+
+
+def _taken(measure: Measure, idle: Idle) -> float | None:
+    try:
+        return measure.of(idle)
+    except (PermissionError, psutil.AccessDenied):  # zygotes are root's in /proc
+        return None
+
+
+def _descriptors(processes: Iterable[psutil.Process]) -> list[tuple[Path, str]]:
+    """(its entry below /proc, what it is) of each open one."""
+    found = []
+    for process in processes:
+        for entry in list(Path(f"/proc/{process.pid}/fd").iterdir()):
+            with contextlib.suppress(FileNotFoundError):  # the one by which we have read our own list
+                found.append((entry, os.readlink(entry)))
+    return found
+
+
+def _descriptors_of_workers(idle: Idle) -> int:
+    return sum(not name.startswith(_COMPILED) for _, name in _descriptors(idle.workers))
+
+
+def _compiled_mb(idle: Idle) -> float:
+    kept = (entry.stat().st_size for entry, name in _descriptors(idle.workers) if name.startswith(_COMPILED))
+    return sum(kept) / _MB / len(idle.workers)
+
+
+def _private_mb(idle: Idle) -> float:
+    """Not the resident or proportional size: what a process shares with others comes and goes with these."""
+    sizes = (re.search(r"^RssAnon:\s*(\d+) kB", _of(process, "status"), re.MULTILINE) for process in idle.below())
+    return sum(int(size[1]) for size in sizes if size) / 1024 / len(idle.workers)
+
+
+def _mounts(processes: Iterable[psutil.Process]) -> int:
+    return sum(len(_of(process, "mountinfo").splitlines()) for process in processes)
+
+
+def _of(process: psutil.Process, name: str) -> str:
+    return Path(f"/proc/{process.pid}/{name}").read_text()
+
+
+def _charged_mb(idle: Idle) -> float:
+    """What the kernel holds for the zygotes, and for whatever runs have left behind in it."""
+    files = (group / name for group in idle.cgroups() for name in ("memory.usage_in_bytes", "memory.current"))
+    return sum(int(file.read_text()) for file in files if file.exists()) / _MB / len(idle.workers)
+
+
+def _inodes_of_roots(idle: Idle) -> int:
+    roots = [os.statvfs(f"/proc/{zygote.pid}/root") for zygote in idle.zygotes]
+    return sum(root.f_files - root.f_ffree for root in roots)
+
+
+def _objects(idle: Idle) -> int:
+    """Shared memory, semaphores and queues, here and in the namespaces of the zygotes."""
+    pids = [str(process.pid) for process in [idle.head, *idle.zygotes]]
+    counted = subprocess.run([sys.executable, "-c", _COUNT_OBJECTS, *pids], capture_output=True, text=True, check=False)
+    if counted.returncode != 0:
+        raise PermissionError(counted.stderr)
+    return sum(map(int, counted.stdout.split()))
+
+
+MEASURES = {
+    "supervisor RSS, MB": Measure(lambda idle: idle.head.memory_info().rss / _MB, allowed=4),
+    "private memory of a worker and its zygotes, MB": Measure(_private_mb, allowed=24),
+    "charged to a worker's cgroups, MB": Measure(_charged_mb, allowed=4),
+    "compiled programs that a worker keeps, MB": Measure(_compiled_mb, allowed=16),
+    "threads of the supervisor": Measure(lambda idle: idle.head.num_threads()),
+    "descriptors of the supervisor": Measure(lambda idle: len(_descriptors([idle.head]))),
+    "descriptors of workers": Measure(_descriptors_of_workers),
+    "descriptors of zygotes": Measure(lambda idle: len(_descriptors(idle.zygotes))),
+    "processes": Measure(lambda idle: len(idle.family.members())),
+    "zombies": Measure(lambda idle: sum(one.status() == psutil.STATUS_ZOMBIE for one in idle.family.members())),
+    "mounts of the supervisor": Measure(lambda idle: _mounts([idle.head])),
+    "mounts of zygotes": Measure(lambda idle: _mounts(idle.zygotes)),
+    "cgroups": Measure(lambda idle: len(list(idle.cgroups()))),
+    "temporary inodes": Measure(lambda idle: len(list(idle.directories()))),
+    "inodes in the zygotes' roots": Measure(_inodes_of_roots),
+    "SysV objects": Measure(_objects),
+}
+
+
+def machine() -> dict[str, float]:
+    """What the whole machine holds: told, not judged, as others use it, too."""
+    words = (line.split() for line in Path("/proc/meminfo").read_text().splitlines())
+    kilobytes = {name.rstrip(":"): int(value) for name, value, *_ in words}
+    return {
+        "available, MB": kilobytes["MemAvailable"] / 1024,
+        "unreclaimable slabs, MB": kilobytes["SUnreclaim"] / 1024,
+        "per processor, MB": kilobytes.get("Percpu", 0) / 1024,
+        "open files": int(Path("/proc/sys/fs/file-nr").read_text().split()[0]),
+    }

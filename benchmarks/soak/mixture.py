@@ -1,0 +1,23 @@
+"""The mixture that the soak judges: right, wrong and hostile, endless, and the same for the same seed."""
+
+from collections.abc import Iterator
+from random import Random
+
+from benchmarks.soak.hostile import Hostile
+from benchmarks.soak.submission import Submission
+from benchmarks.soak.tasks import all_tasks
+
+_HOSTILE, _FLAWED = 0.25, 0.3  # shares of all submissions
+
+
+def mixture(seed: int) -> Iterator[Submission]:
+    random = Random(seed)
+    hostile, tasks = Hostile(), all_tasks()
+    weights = [task.weight for task in tasks]
+    while True:
+        share = random.random()
+        if share < _HOSTILE:
+            yield hostile.draw(random)
+        else:
+            [task] = random.choices(tasks, weights)
+            yield task.draw(random, flawed=share < _HOSTILE + _FLAWED)

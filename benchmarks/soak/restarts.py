@@ -1,0 +1,145 @@
+"""`curate judge` is killed at random moments and started again until it is done: its verdicts are those of a run that
+nobody disturbed, each once, and the killed ones leave nothing behind."""
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator
+from itertools import islice, zip_longest
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import psutil
+from tqdm import tqdm
+
+from benchmarks.soak.family import Family, becomes
+from benchmarks.soak.mixture import mixture
+from sandbox.jail import linux
+from sandbox.record import parse
+
+_ROOT = Path(__file__).parents[2]
+_JUDGE = [sys.executable, "-c", "from cli import main; main()", "judge"]
+_ALONE, _WITH_ALL = "the command alone", "with all of its processes"
+_TOLD = 20  # mistakes
+
+
+def restarts(records: int, kills: int, workers: int, seed: int) -> dict[str, Any]:
+    """Every third time all processes of the command are killed at once, as when a container ends."""
+    linux.prctl(linux.PR_SET_CHILD_SUBREAPER, 1)  # orphans become ours: none escapes the count
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            return _restarts(_Command(Path(folder), workers, records, seed), kills, Random(seed))
+    finally:
+        linux.prctl(linux.PR_SET_CHILD_SUBREAPER, 0)
+
+
+def _restarts(command: "_Command", kills: int, random: Random) -> dict[str, Any]:
+    started = time.monotonic()
+    command.start("undisturbed").wait()
+    usual_seconds = time.monotonic() - started
+    killed: Counter[str] = Counter()
+    gone_after_seconds, left = [0.0], []
+    for turn in tqdm(range(kills), unit=" kills"):
+        running = command.start("disturbed")
+        time.sleep(random.uniform(0, usual_seconds / 2))
+        if running.poll() is not None:
+            break
+        how = _WITH_ALL if turn % 3 == 2 else _ALONE
+        killed[how] += 1
+        shot = time.monotonic()
+        command.kill(running, everybody=how == _WITH_ALL)
+        if not becomes(lambda: not command.holds(cgroups=how == _ALONE)):  # noqa: B023
+            left += [f"after kill {turn}: {thing}" for thing in command.holds(cgroups=True)]
+        gone_after_seconds.append(time.monotonic() - shot)
+    else:
+        command.start("disturbed").wait()
+    left += command.holds(cgroups=True) + [str(path) for path in command.temporary.iterdir()]
+    mistakes = command.differences("undisturbed", "disturbed")
+    return {
+        "good": not mistakes and not left,
+        "records": command.count,
+        "kills": dict(killed),
+        "mistakes": mistakes[:_TOLD],
+        "gone_after_seconds": round(max(gone_after_seconds), 2),
+        "left": left,
+    }
+
+
+class _Command:
+    """`curate judge` on records of the mixture, in a folder, with a temporary directory of its own."""
+
+    def __init__(self, folder: Path, workers: int, count: int, seed: int) -> None:
+        self.count = count
+        self.temporary = folder / "tmp"
+        self.temporary.mkdir()
+        self._folder = folder
+        self._workers = workers
+        self._family = Family(psutil.Process(), str(self.temporary))
+        lines = (json.dumps(record) + "\n" for record in islice(_records(seed), count))
+        folder.joinpath("records").write_text("".join(lines))
+
+    def start(self, out: str) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
+            [*_JUDGE, str(self._folder / "records"), "--out", str(self._folder / out), "--workers", str(self._workers)],
+            cwd=_ROOT,
+            env={**os.environ, "TMPDIR": str(self.temporary)},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+
+    def kill(self, running: subprocess.Popen[bytes], *, everybody: bool) -> None:
+        for victim in self._family.members() if everybody else []:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                victim.kill()
+        running.kill()
+        running.wait()
+
+    def holds(self, *, cgroups: bool) -> list[str]:
+        """Processes, and if asked for cgroups, that a command which has ended still has."""
+        with contextlib.suppress(ChildProcessError):
+            while os.waitpid(-1, os.WNOHANG)[0]:  # orphans that have ended
+                pass
+        held = [f"process {process.pid}" for process in self._family.members()]
+        return held + [str(path) for path in self._family.cgroups() if cgroups]
+
+    def differences(self, one: str, other: str) -> list[str]:
+        """What the answers in two files do not share, but for times and memory. And each must be of its record."""
+        pairs = zip_longest(range(self.count), self._answers(one), self._answers(other))
+        return [
+            f"record {number}: {first} became {second}"
+            for number, first, second in pairs
+            if first is None or first != second or first[0] != number
+        ]
+
+    def _answers(self, out: str) -> Iterator[tuple[Any, ...]]:
+        for line in self._folder.joinpath(out).read_text().splitlines():
+            answer = json.loads(line)
+            tests = [test["verdict"] for test in answer.get("tests", ())]
+            yield answer["id"], answer.get("verdict"), answer.get("pass_rate"), tests, answer.get("error")
+
+
+def _records(seed: int) -> Iterator[dict[str, Any]]:
+    """Submissions of the mixture that a record can hold, and of which one verdict alone is right."""
+    number = 0
+    for submission in mixture(seed):
+        program, suite = submission.program, submission.suite
+        record = {
+            "id": number,
+            "code": program.source,
+            "language": program.language,
+            "kind": "stdin" if suite.entry_point is None else "function",
+            "fn_name": suite.entry_point,
+            "tests": [{"input": case.input, "output": case.expected} for case in suite.cases],
+            "checker": suite.checker,
+            "time_limit_s": suite.limits.wall_seconds,
+            "memory_limit_mb": suite.limits.memory_mb,
+        }
+        if parse(record) == (number, program, suite) and all(len(due) == 1 for due in submission.due):
+            yield record
+            number += 1

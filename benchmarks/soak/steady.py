@@ -1,0 +1,64 @@
+"""The long part: rounds of mixed submissions in one Sandbox that lives through all of them.
+
+Between two rounds the Sandbox is idle, so that what it holds can be counted to the piece.
+"""
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import psutil
+from tqdm import tqdm
+
+from benchmarks.soak import flatness, holdings
+from benchmarks.soak.family import Family
+from benchmarks.soak.mixture import mixture
+from benchmarks.soak.submission import Submission
+from benchmarks.soak.tally import Tally
+from benchmarks.soak.warming import warm_up
+from sandbox import Sandbox
+
+_RUNS_PER_ROUND = 2000
+_FEWEST_ROUNDS, _MOST_ROUNDS = 12, 100
+_TOLD = 20  # mistakes
+
+
+def steady(runs: int, workers: int, seed: int) -> dict[str, Any]:
+    """Judge about so many runs. Returns what was measured; `good` says whether all was as it must be."""
+    family, tally, submissions = Family(psutil.Process()), Tally(), mixture(seed)
+    rounds = min(max(runs // _RUNS_PER_ROUND, _FEWEST_ROUNDS), _MOST_ROUNDS)
+    samples, machine = [], []
+    with Sandbox(workers) as box, tqdm(total=runs, unit=" runs", mininterval=1) as bar:
+        warm_up(box, family, tally)
+        at_first = set(family.members())
+        started = time.perf_counter()
+        for number in range(1, rounds + 1):
+            for submission in tally.judge(box, _worth(submissions, runs * number // rounds - tally.runs)):
+                bar.update(len(submission.due))
+            samples.append(holdings.sample(family))
+            machine.append(holdings.machine())
+        seconds = time.perf_counter() - started
+        replaced = len(at_first - set(family.members()))
+    held, left = flatness.judged(samples), family.left()
+    return {
+        "good": not tally.mistakes and not left and all(ends["flat"] for ends in held.values()),
+        "runs": tally.runs,
+        "submissions": tally.submissions,
+        "verdicts": dict(tally.verdicts.most_common()),
+        "mistakes": tally.mistakes[:_TOLD],
+        "seconds": round(seconds, 1),
+        "runs_per_second_and_core": round(tally.runs / seconds / workers, 1),
+        "samples": len(samples),
+        "held": held,
+        "machine": flatness.quarters(machine),
+        "processes_replaced": replaced,
+        "left": left,
+    }
+
+
+def _worth(submissions: Iterator[Submission], runs: int) -> Iterator[Submission]:
+    """The next submissions, until they make up so many runs."""
+    while runs > 0:
+        submission = next(submissions)
+        runs -= len(submission.due)
+        yield submission

@@ -1,0 +1,49 @@
+"""A small problem with a right solution and flawed ones, which fail where an input is a trap."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from random import Random
+
+from benchmarks.soak.submission import Submission
+from sandbox import Case, Limits, Program, Referee, Suite, Verdict
+
+_SIZES = (1, 1, 2, 3, 5, 8, 12)  # of suites
+_TRAPS = 0.4  # share of a suite's cases
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """make(random, trap) gives a case. flawed: what becomes of a solution on a trap, and the solution.
+    weight: how often the task is drawn, beside the others."""
+
+    name: str
+    make: Callable[[Random, bool], Case]
+    right: str
+    flawed: tuple[tuple[Verdict, str], ...]
+    weight: int
+    language: str = "python"
+    entry_point: str | None = None
+    checker: str = "lcb"
+    limits: Limits = field(default_factory=Limits)
+    referee: Referee | None = None
+
+    def draw(self, random: Random, *, flawed: bool) -> Submission:
+        return self._submission(random, *(random.choice(self.flawed) if flawed else self._solutions()[0]))
+
+    def every(self, random: Random) -> list[Submission]:
+        """One submission of each solution."""
+        return [self._submission(random, *solution) for solution in self._solutions()]
+
+    def _solutions(self) -> list[tuple[Verdict, str]]:
+        return [(Verdict.ACCEPTED, self.right), *self.flawed]
+
+    def _submission(self, random: Random, verdict: Verdict, source: str) -> Submission:
+        traps = [random.random() < _TRAPS for _ in range(random.choice(_SIZES))]
+        cases = [self.make(random, trap) for trap in traps]
+        due = tuple(frozenset({verdict if trap else Verdict.ACCEPTED}) for trap in traps)
+        if verdict is Verdict.COMPILE_ERROR:
+            due = (frozenset({verdict}),)
+        if self.language == "python":  # a text not seen before, as most are; of other languages each takes a second
+            source = f"# {random.getrandbits(64):x}\n{source}"
+        suite = Suite(cases, self.entry_point, self.checker, self.limits, self.referee)
+        return Submission(f"{self.name}, {verdict.value}", Program(source, self.language), suite, due)

@@ -1,0 +1,338 @@
+"""The tasks of the soak: small, but between them they use all that a sandbox has."""
+
+from importlib.util import find_spec
+from json import dumps
+from random import Random
+
+from benchmarks.soak.task import Task
+from sandbox import Case, Convention, Limits, Program, Referee, Verdict
+from sandbox.languages import cpp
+
+WRONG, ERROR, REFUSED = Verdict.WRONG_ANSWER, Verdict.RUNTIME_ERROR, Verdict.COMPILE_ERROR
+LATE, MEMORY, OUTPUT = Verdict.TIME_LIMIT, Verdict.MEMORY_LIMIT, Verdict.OUTPUT_LIMIT
+
+
+def all_tasks() -> list[Task]:
+    """Those for which this machine has what it takes."""
+    found = [*PLAIN, *HUNGRY, *REFEREED]
+    if find_spec("numpy") is not None:
+        found += NUMPY
+    try:
+        cpp.toolchain()
+    except LookupError:
+        return found
+    return found + CPP
+
+
+def _sum(random: Random, trap: bool) -> Case:
+    """The trap: one is negative."""
+    a, b = random.randrange(10**6), random.randrange(10**6)
+    a = -a - 1 if trap else a
+    return Case(f"{a} {b}\n", f"{a + b}\n")
+
+
+def _numbers(random: Random, trap: bool) -> list[int]:
+    """Ascending; the trap: one is there twice."""
+    numbers = sorted(random.sample(range(-1000, 1000), random.randrange(1, 40)))
+    return [*numbers, numbers[-1]] if trap else numbers
+
+
+def _sort(random: Random, trap: bool) -> Case:
+    numbers = _numbers(random, trap)
+    shuffled = random.sample(numbers, len(numbers))
+    return Case(f"{len(numbers)}\n{' '.join(map(str, shuffled))}\n", " ".join(map(str, numbers)))
+
+
+def _distinct(random: Random, trap: bool) -> Case:
+    return Case(dumps([_numbers(random, trap)]), dumps(not trap))
+
+
+def _words(random: Random, trap: bool) -> Case:
+    """The trap: a capital word."""
+    words = random.choices("ant bee cow dog".split(), k=random.randrange(1, 30))
+    counts = [f"{word} {words.count(word)}" for word in sorted(set(words))]
+    if trap:
+        words[0] = words[0].upper()
+    return Case(" ".join(words), "\n".join(random.sample(counts, len(counts))))
+
+
+def _mean(random: Random, trap: bool) -> Case:
+    """The trap: it is no integer."""
+    a = random.randrange(1000)
+    b = a + 2 * random.randrange(50) + trap
+    return Case(f"{a}\n{b}\n", f"{(a + b) / 2:.6f}")
+
+
+def _number(random: Random, trap: bool) -> Case:
+    """The trap: it is odd."""
+    number = 2 * random.randrange(8, 16) + trap
+    return Case(f"{number}\n", f"{number}\n")
+
+
+def _split(random: Random, trap: bool) -> Case:
+    return Case(f"{2 * random.randrange(2, 1000) + trap}\n", "")
+
+
+def _hidden(random: Random, trap: bool) -> Case:
+    """The trap: it is far from 1."""
+    return Case(f"{random.randrange(20, 101) if trap else random.randrange(1, 6)}\n", "")
+
+
+PLAIN = [
+    Task(
+        "sum",
+        _sum,
+        "a, b = map(int, input().split())\nprint(a + b)",
+        (
+            (WRONG, "a, b = map(int, input().split())\nprint(abs(a) + b)"),
+            (ERROR, "a, b = map(int, input().split())\nassert a >= 0\nprint(a + b)"),
+            (REFUSED, "a, b = map(int, input().split()\nprint(a + b)"),
+        ),
+        weight=40,
+    ),
+    Task(
+        "sort",
+        _sort,
+        "import sys\nn, *numbers = map(int, sys.stdin.read().split())\nprint(*sorted(numbers))",
+        (
+            (WRONG, "n = int(input())\nprint(*sorted(set(map(int, input().split()))))"),
+            (
+                ERROR,
+                "import os\nn = int(input())\nnumbers = set(map(int, input().split()))\n"
+                "if len(numbers) < n:\n    os.abort()\nprint(*sorted(numbers))",
+            ),
+        ),
+        weight=40,
+    ),
+    Task(
+        "distinct",
+        _distinct,
+        "class Solution:\n    def distinct(self, numbers: List[int]) -> bool:\n"
+        "        return len(set(numbers)) == len(numbers)",
+        (
+            (WRONG, "def distinct(numbers):\n    return True"),
+            (ERROR, "def distinct(numbers):\n    assert len(set(numbers)) == len(numbers)\n    return True"),
+        ),
+        weight=40,
+        entry_point="distinct",
+    ),
+    Task(
+        "words",
+        _words,
+        "from collections import Counter\nfor word, n in Counter(input().lower().split()).items():\n    print(word, n)",
+        (
+            (
+                WRONG,
+                "from collections import Counter\nfor word, n in Counter(input().split()).items():\n    print(word, n)",
+            ),
+        ),
+        weight=10,
+        checker="unordered_lines",
+    ),
+    Task(
+        "mean",
+        _mean,
+        "print((int(input()) + int(input())) / 2)",
+        ((WRONG, "print((int(input()) + int(input())) // 2)"),),
+        weight=10,
+        checker="floats",
+    ),
+]
+
+HUNGRY = [
+    Task(
+        "processes and threads",
+        _number,
+        "import os, threading\nn = int(input())\nfor _ in range(n):\n    if os.fork() == 0:\n        os._exit(0)\n"
+        "threads = [threading.Thread(target=abs, args=(n,)) for _ in range(n)]\n"
+        "for thread in threads:\n    thread.start()\nfor thread in threads:\n    thread.join()\n"
+        "print(sum(os.wait()[1] == 0 for _ in range(n)))",
+        (
+            (
+                ERROR,
+                "import os, time\nn = int(input())\nif os.fork() == 0:\n    os.setsid(), time.sleep(60)\nprint(n)\n"
+                "os.kill(os.getpid(), 11 * (n % 2))",
+            ),
+        ),
+        weight=4,
+    ),
+    Task(
+        "files",
+        _number,
+        "import os\nn = int(input())\n"
+        "for k in range(n):\n    os.mkdir(f'd{k}')\n    open(f'd{k}/f', 'w').write('x' * k)\n"
+        "print(sum(os.path.getsize(f'd{k}/f') == k for k in range(n)))",
+        ((WRONG, "n = int(input())\nopen('/tmp/f', 'w').write('x' * n)\nprint(len(open('/tmp/f').read()) // 2 * 2)"),),
+        weight=4,
+    ),
+    Task(
+        "memory",
+        _number,
+        "n = int(input())\nprint(len(bytearray(b'x') * (n << 20)) >> 20)",
+        (
+            (
+                MEMORY,
+                "n = int(input())\nkept = []\nwhile n % 2:\n    kept.append(bytearray(b'x') * (n << 20))\nprint(n)",
+            ),
+        ),
+        weight=2,
+        limits=Limits(memory_mb=64),
+    ),
+    Task(
+        "output",
+        _number,
+        "print(' ' * 60_000)\nprint(input())",
+        ((OUTPUT, "n = int(input())\nprint(' ' * 60_000 * (1 + n % 2))\nprint(n)"),),
+        weight=4,
+        limits=Limits(output_kb=64),
+    ),
+    Task(
+        "a fifth of the time limit",
+        _number,
+        "import time\nwhile time.process_time() < 0.04:\n    pass\nprint(input())",
+        (
+            (LATE, "n = int(input())\nwhile n % 2:\n    pass\nprint(n)"),
+            (LATE, "import time\nn = int(input())\ntime.sleep(n % 2 * 30)\nprint(n)"),
+        ),
+        weight=1,
+        limits=Limits(wall_seconds=0.2),
+    ),
+]
+
+_LOOK = """
+import sys
+n = int(open(sys.argv[1]).read())
+try:
+    a, b = map(int, open(sys.argv[{output}]).read().split())
+except ValueError:
+    a = b = 0
+right = a > 0 and b > 0 and a + b == n
+"""
+_EXIT = _LOOK.format(output=2) + "sys.exit(0 if right else 1)"
+_PRINT = _LOOK.format(output=3) + "print(1 if right else 0.5 if a + b > 0 else 0)"
+_EXIT_CPP = """
+#include <cstdio>
+int main(int, char **names) {
+    long n, a = 0, b = 0;
+    FILE *input = fopen(names[1], "r"), *output = fopen(names[2], "r");
+    if (!input || !output || fscanf(input, "%ld", &n) != 1) return 3;
+    if (fscanf(output, "%ld %ld", &a, &b) != 2) return 2;
+    return a > 0 && b > 0 && a + b == n ? 0 : 1;
+}
+"""
+_HALVES = "n = int(input())\nprint(n // 2, n - n // 2)"
+_HALVES_FLAWED = (
+    (WRONG, "n = int(input())\nprint(n // 2, n // 2)"),
+    (ERROR, "n = int(input())\nassert n % 2 == 0\nprint(n // 2, n // 2)"),
+)
+_HIDE = """
+import sys
+hidden = int(open(sys.argv[1]).read())
+for _ in range(10):
+    guess = int(input())
+    print("=" if guess == hidden else "<" if hidden < guess else ">", flush=True)
+    if guess == hidden:
+        sys.exit(0)
+sys.exit(1)
+"""
+_BISECT = """
+low, high = 1, 100
+while True:
+    middle = (low + high) // 2
+    print(middle, flush=True)
+    answer = input()
+    if answer == "=":
+        break
+    low, high = (low, middle - 1) if answer == "<" else (middle + 1, high)
+"""
+_ONE_BY_ONE = """
+guess = 1
+print(guess, flush=True)
+while input() != "=":
+    guess += 1
+    print(guess, flush=True)
+"""
+
+REFEREED = [
+    Task(
+        "split, by exit status",
+        _split,
+        _HALVES,
+        _HALVES_FLAWED,
+        weight=4,
+        checker="program",
+        referee=Referee(Program(_EXIT)),
+    ),
+    Task(
+        "split, printed",
+        _split,
+        _HALVES,
+        _HALVES_FLAWED,
+        weight=4,
+        checker="program",
+        referee=Referee(Program(_PRINT), Convention.PRINTED),
+    ),
+    Task(
+        "guess",
+        _hidden,
+        _BISECT,
+        ((WRONG, _ONE_BY_ONE),),
+        weight=4,
+        checker="interactive",
+        referee=Referee(Program(_HIDE)),
+    ),
+]
+
+NUMPY = [
+    Task(
+        "numpy",
+        _number,
+        "import numpy as np\nprint(int(np.full(int(input()), 1.0).sum()))",
+        ((WRONG, "import numpy as np\nprint(int(np.full(int(input()) // 2, 2).sum()))"),),
+        weight=4,
+    ),
+]
+
+_SUM_CPP = """
+#include <cstdlib>
+#include <iostream>
+int main() {
+    long a, b;
+    std::cin >> a >> b;
+    if (a < 0) { TRAP; }
+    std::cout << a + b << std::endl;
+}
+"""
+
+CPP = [
+    Task(
+        "sum in C++",
+        _sum,
+        _SUM_CPP.replace("TRAP", ""),
+        (
+            (WRONG, _SUM_CPP.replace("TRAP", "a = -a")),
+            (ERROR, _SUM_CPP.replace("TRAP", "abort()")),
+            (REFUSED, "#error not a program"),
+        ),
+        weight=6,
+        language="cpp",
+    ),
+    Task(
+        "sum in C++, in time",
+        _sum,
+        _SUM_CPP.replace("TRAP", "std::srand(1)"),
+        ((LATE, _SUM_CPP.replace("TRAP", "for (volatile int i = 0;;) i = 1")),),
+        weight=1,
+        language="cpp",
+        limits=Limits(wall_seconds=0.2),
+    ),
+    Task(
+        "split, by exit status of C++",
+        _split,
+        _HALVES,
+        _HALVES_FLAWED,
+        weight=4,
+        checker="program",
+        referee=Referee(Program(_EXIT_CPP, "cpp")),
+    ),
+]

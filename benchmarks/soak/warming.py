@@ -1,0 +1,42 @@
+"""What takes memory or processes once and is then kept: compiled programs, and each worker's zygotes for numpy and
+compilers and for referees that talk to a program.
+"""
+
+from random import Random
+
+from benchmarks.soak.family import Family
+from benchmarks.soak.tally import Tally
+from benchmarks.soak.task import Task
+from benchmarks.soak.tasks import all_tasks
+from sandbox import Program, Sandbox, Suite
+
+_ATTEMPTS = 5
+# First lines that take a while: as long as a worker has one of these, the next goes to another worker.
+_SLOWLY = {
+    "guess": "import time\ntime.sleep(0.5)",
+    "numpy": "import time\ntime.sleep(0.5)",
+    "sum in C++": "#include <unistd.h>\nint slowly = usleep(500000);",
+}
+
+
+def warm_up(box: Sandbox, family: Family, tally: Tally) -> None:
+    """Have each solution of each task judged. Raises RuntimeError if the workers do not come to have equally many
+    zygotes."""
+    random = Random(0)
+    list(tally.judge(box, [submission for task in all_tasks() for submission in task.every(random)]))
+    slow = [task for task in all_tasks() if task.name in _SLOWLY]
+    for _ in range(_ATTEMPTS):
+        for task in slow:
+            list(box.judge_many([_slowly(task, random) for _ in range(box.workers)]))
+        _, zygotes = family.workers_and_zygotes()
+        parents = [zygote.ppid() for zygote in zygotes]
+        if len({parents.count(parent) for parent in parents}) == 1:
+            return
+    raise RuntimeError(f"zygotes of the workers differ after {_ATTEMPTS} rounds: {parents}")
+
+
+def _slowly(task: Task, random: Random) -> tuple[Program, Suite]:
+    submission = task.draw(random, flawed=False)
+    unlike_others = f"{'#' if task.language == 'python' else '//'} {random.getrandbits(64):x}"
+    source = f"{_SLOWLY[task.name]}\n{submission.program.source}\n{unlike_others}"
+    return Program(source, task.language), submission.suite

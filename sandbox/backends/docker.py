@@ -1,0 +1,276 @@
+"""A Docker engine, here or elsewhere: a pool of warm containers, each with one worker in it (sandbox/jail/worker.py).
+
+A container is started once and serves many programs; which of them may do what is the worker's affair, as on this
+machine, and _container.py says what the worker itself may do. All there is between it and us are its standard streams,
+through the engine: nothing of the engine's machine is mounted into it. When its stdin ends, it ends, and the engine
+removes it: so it goes however we go. What an engine could not remove any more is swept by the next Backend.
+"""
+
+import contextlib
+import socket
+import struct
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from time import time
+from typing import Any
+
+from sandbox import image as images
+from sandbox.backends._container import PROCESSES, host_config
+from sandbox.backends._pool import Pool, WorkerLost
+from sandbox.errors import BackendUnavailable
+from sandbox.jail import leftovers
+from sandbox.jail.runner import Configuration
+from sandbox.jail.wire import Channel
+from sandbox.jail.worker import BEAT
+
+try:
+    import docker
+    import requests
+except ImportError as error:
+    raise BackendUnavailable(f"the docker backend: {error}; type: pip install 'curate-code[docker]'") from error
+
+OWNER, MACHINE = "curate-sandbox.owner", "curate-sandbox.machine"  # labels of containers
+_START_SECONDS = 60
+_FORGOTTEN_SECONDS = 3600  # a container that does not run for that long is nobody's
+_BESIDE_MB = 2560  # beside a program: worker and zygotes, a referee or compiler, and address space not yet counted
+_COPIES = 6  # of a request's data, while it is unpacked and used
+_HEADER = struct.Struct(">BxxxL")  # of a piece of output: which stream, how many bytes
+_STDERR = 2
+_WORDS = 2000  # bytes
+
+
+class Backend(Pool):
+    """Runs programs in containers of the engine that DOCKER_HOST names, by default this machine's.
+
+    workers          containers; by default one for each processor of the engine's machine
+    image            what they are made from; `make sandbox-image` builds it
+    silence_seconds  an engine or a container that says nothing for that long has hung
+
+    Raises BackendUnavailable without an engine or an image, and where containers cannot isolate as asked.
+    """
+
+    def __init__(
+        self,
+        *,
+        workers: int | None,
+        isolation: str,
+        seed: int | None,
+        image: str = images.TAG,
+        silence_seconds: float = 60,
+    ) -> None:
+        try:
+            self._engine = _Engine(image, silence_seconds)
+            self._engine.sweep()
+        except WorkerLost as error:
+            raise BackendUnavailable(str(error)) from error
+        start = partial(_Worker, self._engine, seed)
+        super().__init__(start, workers=workers or self._engine.processors, isolation=isolation)
+
+    def close(self) -> None:
+        super().close()
+        self._engine.close()
+
+
+@contextlib.contextmanager
+def _engine_errors() -> Iterator[None]:
+    """Raises WorkerLost for what the engine refuses, BackendUnavailable where there is none."""
+    try:
+        yield
+    except docker.errors.APIError as error:
+        raise WorkerLost(f"the Docker engine says: {error.explanation or error}") from error
+    except (docker.errors.DockerException, requests.exceptions.RequestException) as error:
+        raise BackendUnavailable(
+            f"no Docker engine answers, or it is gone: {error}. Start one (as root: dockerd; on Debian and Ubuntu it is"
+            " in the package docker.io) or say with DOCKER_HOST where one is; its socket is for root and group docker"
+        ) from error
+
+
+class _Engine:
+    """The engine, and what we ask of it. Methods raise as _engine_errors says."""
+
+    def __init__(self, image: str, silence_seconds: float) -> None:
+        self.silence_seconds = silence_seconds
+        self._owner = leftovers.own_name()
+        self._machine = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        with _engine_errors():
+            where = docker.utils.kwargs_from_env()
+            self._api = docker.APIClient(version="auto", timeout=silence_seconds, **where)
+            about = self._api.info()
+        self._image = self._find(image)
+        self.processors: int = about["NCPU"]
+        self._apparmor = any(option.startswith("name=apparmor") for option in about.get("SecurityOptions") or [])
+
+    def _find(self, image: str) -> str:
+        """Its id: what is built under the same name meanwhile is another version's."""
+        with _engine_errors():
+            try:
+                found = self._api.inspect_image(image)
+            except docker.errors.ImageNotFound as error:
+                raise BackendUnavailable(f"the Docker engine has no image {image}; type: make sandbox-image") from error
+        if (found["Config"].get("Labels") or {}).get(images.LABEL) != images.fingerprint():
+            raise BackendUnavailable(f"image {image} holds another version of the sandbox; type: make sandbox-image")
+        identity: str = found["Id"]
+        return identity
+
+    def create(self, memory_mb: int) -> str:
+        with _engine_errors():
+            container = self._api.create_container(
+                self._image,
+                stdin_open=True,
+                stop_signal="SIGKILL",  # it is deaf to the others, and engines that stop wait
+                host_config=host_config(memory_mb, apparmor=self._apparmor),
+                labels={OWNER: self._owner, MACHINE: self._machine},
+                environment={"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8"},
+                user=images.USER,
+            )
+        identity: str = container["Id"]
+        return identity
+
+    def attach(self, container: str) -> Any:
+        """The connection to its standard streams."""
+        with _engine_errors():
+            return self._api.attach_socket(container, {"stdin": 1, "stdout": 1, "stderr": 1, "stream": 1})
+
+    def start(self, container: str) -> None:
+        with _engine_errors():
+            self._api.start(container)
+
+    def resize(self, container: str, memory_mb: int) -> None:
+        with _engine_errors():
+            self._api.update_container(container, mem_limit=memory_mb << 20, memswap_limit=memory_mb << 20)
+
+    def remove(self, container: str) -> None:
+        """Kill and remove it. Without an engine nothing happens: it removes what it finds when it starts."""
+        with contextlib.suppress(WorkerLost, BackendUnavailable), _engine_errors():
+            try:
+                self._api.remove_container(container, force=True, v=True)
+            except docker.errors.NotFound:
+                return
+            except docker.errors.APIError:  # it is about to go, which takes a moment
+                self._api.wait(container, timeout=self.silence_seconds, condition="removed")
+
+    def sweep(self) -> None:
+        """Remove what is left of owners that were killed together with the engine, or before they could start it."""
+        with _engine_errors():
+            containers = self._api.containers(all=True, filters={"label": OWNER})
+        for container in containers:
+            labels = container["Labels"]
+            abandoned = labels.get(MACHINE) == self._machine and leftovers.is_abandoned(labels[OWNER])
+            idle = container["State"] in ("created", "exited", "dead")
+            if abandoned or (idle and container["Created"] < time() - _FORGOTTEN_SECONDS):
+                self.remove(container["Id"])
+
+    def close(self) -> None:
+        self._api.close()
+
+
+class _Worker(Channel):
+    """A container with a worker in it. Raises WorkerLost if it ends while it starts, BackendUnavailable if it says that
+    it cannot isolate, or if there is no engine."""
+
+    def __init__(self, engine: _Engine, seed: int | None, full_isolation: bool) -> None:
+        super().__init__(-1, -1)
+        self._engine = engine
+        self._words = b""
+        self._left = 0  # bytes that are still to come of a piece of its stdout
+        self._memory_mb = _BESIDE_MB
+        self._stream: Any = None
+        self._container = engine.create(self._memory_mb)
+        try:
+            self._stream = engine.attach(self._container)
+            self._socket: socket.socket = getattr(self._stream, "_sock", self._stream)
+            self._socket.settimeout(_START_SECONDS)
+            engine.start(self._container)
+            super().send(Configuration(full_isolation, seed, images.NUMPY, alone=True))
+            layers = self.receive()
+            if isinstance(layers, Exception):
+                raise layers
+            self._socket.settimeout(engine.silence_seconds)
+        except (EOFError, ConnectionError) as error:
+            words = self.last_words()
+            self.end()
+            raise WorkerLost(words or str(error)) from error
+        except BaseException:
+            self.end()
+            raise
+        self.layers: dict[str, str] = {
+            "container": "an ordinary user without capabilities and network, read-only root, bounds for everything",
+            **layers,
+        }
+
+    def send(self, message: Any) -> None:
+        """Raises ConnectionError when the container is gone, ValueError for a request that no container can hold."""
+        needed_mb = _needed_mb(*message)
+        if needed_mb > self._memory_mb:
+            try:
+                self._engine.resize(self._container, needed_mb)
+            except WorkerLost as error:
+                raise ConnectionError(str(error)) from error
+            self._memory_mb = needed_mb
+        super().send(message)
+
+    def write(self, data: memoryview) -> int:
+        try:
+            return self._socket.send(data)
+        except OSError as error:
+            raise self._gone(error) from error
+
+    def read_into(self, view: memoryview) -> int:
+        while not self._left:
+            stream, length = _HEADER.unpack(self._take(_HEADER.size))
+            if stream == _STDERR:
+                self._words = (self._words + self._take(length).replace(BEAT, b""))[-_WORDS:]
+            else:
+                self._left = length
+        data = self._receive(min(len(view), self._left))
+        view[: len(data)] = data
+        self._left -= len(data)
+        return len(data)
+
+    def _take(self, count: int) -> bytes:
+        data = b""
+        while len(data) < count:
+            data += self._receive(count - len(data))
+        return data
+
+    def _receive(self, count: int) -> bytes:
+        try:
+            data = self._socket.recv(count)
+        except OSError as error:
+            raise self._gone(error) from error
+        if not data:
+            raise EOFError("the container is gone")
+        return data
+
+    def _gone(self, error: OSError) -> ConnectionError:
+        silent = isinstance(error, TimeoutError)
+        said = f"the container said nothing for {self._socket.gettimeout():g} s" if silent else str(error)
+        self._words += said.encode()
+        return ConnectionError(said)
+
+    def last_words(self) -> str:
+        return self._words.decode("utf-8", "replace").strip()[-500:]
+
+    def hang_up(self) -> None:
+        self._socket.shutdown(socket.SHUT_RDWR)
+
+    def end(self) -> None:
+        if self._stream is not None:
+            with contextlib.suppress(OSError):  # it may have hung up itself
+                self.hang_up()
+            self._socket.close()
+            self._stream.close()
+        self._engine.remove(self._container)
+
+
+def _needed_mb(kind: str, _program: Any, what: Any, rest: Any) -> int:
+    """Memory that a container needs for a request. Raises ValueError for more processes than one may have."""
+    if kind == "run":
+        limits, size = rest, len(what.stdin) + sum(map(len, what.files.values()))
+    else:
+        limits, size = what.limits, sum(len(case.input) + len(case.expected) for case in what.cases)
+    if limits.processes > PROCESSES // 2:
+        raise ValueError(f"Limits.processes must be at most {PROCESSES // 2} in a container, not {limits.processes}")
+    needed: int = limits.memory_mb + _BESIDE_MB + (_COPIES * size >> 20)
+    return needed

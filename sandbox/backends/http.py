@@ -1,0 +1,247 @@
+"""A service elsewhere: `curate serve`, over HTTP.
+
+What goes wrong on the way is tried again for some time; a request that got no answer then is a SandboxError, never a
+verdict. Judging changes nothing, so any request may be repeated.
+"""
+
+import contextlib
+import json
+import os
+import random
+import socket
+import threading
+import time
+import weakref
+from collections.abc import Iterable, Iterator
+from typing import Any, TypeVar
+
+from sandbox import messages
+from sandbox.errors import BackendUnavailable, ExecutionLost, RefereeFailed, SandboxError
+from sandbox.judge import Judgement
+from sandbox.messages import JudgeRequest, RunRequest
+from sandbox.program import Limits, RunResult
+from sandbox.streaming import completed
+
+try:
+    import urllib3
+    from urllib3.exceptions import HTTPError
+    from urllib3.util import Timeout, parse_url
+except ImportError as error:
+    raise BackendUnavailable(f"the http backend: {error}; type: pip install 'curate-code[http]'") from error
+
+Answer = TypeVar("Answer")
+
+_REPEATED = {429, 502, 503, 504}
+_FAILED = {kind.__name__: kind for kind in (SandboxError, BackendUnavailable, ExecutionLost)}
+_WRONG = {kind.__name__: kind for kind in (ValueError, TypeError, RefereeFailed)}
+_AHEAD = 2  # requests of ask_many more than the service has workers: one that comes free finds its next there
+_IDLE_CONNECTIONS = 64  # that are kept
+_CONNECT_SECONDS = 10
+_QUEUE_SECONDS = 1800  # that a request may wait at the service until the service counts as hung
+_SLACK = 6  # times its limits that a run may take on a starved machine; then the service's sandbox gives up
+_LONGEST_PAUSE = 20  # seconds between repeats, unless the service says otherwise
+_DEAD_SECONDS = 60  # until a machine that answers nothing counts as gone
+_OPTIONS = [
+    (socket.IPPROTO_TCP, socket.TCP_NODELAY, 1),
+    (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, _DEAD_SECONDS // 2),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, _DEAD_SECONDS // 6),
+    (socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _DEAD_SECONDS * 1000),
+]
+
+
+class Backend:
+    """Asks a service to run programs.
+
+    url            what `curate serve` printed
+    token          the service's, if it has one; by default that in http://anyone:TOKEN@host, or in the environment
+                   variable CURATE_TOKEN
+    workers        programs that this Sandbox has run at once; by default as many as the service can
+    retry_seconds  for which a request is repeated while the service cannot be reached, is full or stops
+
+    Raises BackendUnavailable if no service answers there, or if it does not isolate as asked; ValueError for a seed:
+    that is the service's.
+    """
+
+    def __init__(
+        self,
+        *,
+        workers: int | None,
+        isolation: str,
+        seed: int | None,
+        url: str = "",
+        token: str | None = None,
+        retry_seconds: float = 300,
+    ) -> None:
+        where = parse_url(url.rstrip("/"))
+        if where.scheme not in ("http", "https") or not where.host:
+            raise ValueError('the http backend needs url="http://host:port", as `curate serve` prints it')
+        if seed is not None:
+            raise ValueError("the seed is chosen where programs run; a service has one for all its clients, or none")
+        token = token or (where.auth or "").partition(":")[2] or os.environ.get("CURATE_TOKEN")
+        self._url = where._replace(auth=None).url  # it is shown; the token is not
+        self._owner = os.getpid()
+        self._headers = {"authorization": f"Bearer {token}"} if token else {}
+        self._retry_seconds = retry_seconds
+        self._closed = threading.Event()
+        self._sockets = _Sockets()
+        self._path = where.path or ""
+        self._pool = urllib3.connection_from_url(self._url, maxsize=_IDLE_CONNECTIONS, socket_options=_OPTIONS)
+        self._pool.ConnectionCls = self._sockets.following(self._pool.ConnectionCls)
+        about = self._about(isolation)
+        self.workers: int = workers or about["workers"]
+        self._at_once = workers or self.workers + _AHEAD
+        self.layers: dict[str, str] = about["layers"]
+
+    def _about(self, isolation: str) -> dict[str, Any]:
+        """What the service says of itself."""
+        try:
+            answer = self._send("GET", "/health", None, _CONNECT_SECONDS)
+        except HTTPError as error:
+            raise BackendUnavailable(f"no service answers at {self._url}: {error}; start one: curate serve") from error
+        about = _content(answer)
+        if answer.status == 401:
+            raise BackendUnavailable(f"the service at {self._url} wants its token: token=..., or set CURATE_TOKEN")
+        if about.get("service") != "curate":
+            seen = answer.data[:200].decode("utf-8", "replace")
+            raise BackendUnavailable(
+                f"what answers at {self._url} is no `curate serve`: GET /health gave {answer.status} and {seen!r}"
+            )
+        if answer.status != 200:
+            raise BackendUnavailable(f"the service at {self._url} is {about.get('status')}")
+        missing = [name for name, how in about["layers"].items() if how.startswith("none") and name != "numpy"]
+        if isolation == "full" and missing:
+            raise BackendUnavailable(
+                f"the service at {self._url} runs programs without isolation of {', '.join(missing)}. To put up with"
+                ' that, say isolation="best-effort" (--isolation best-effort).'
+            )
+        return about
+
+    def ask(self, *request: Any) -> Any:
+        """Raises SandboxError if the service cannot be reached or failed, and what is the request's own fault."""
+        match request:
+            case ("run", program, invocation, limits):
+                asked = messages.dumps(RunRequest(program, invocation, limits))
+                return self._ask("/run", asked, RunResult, _patience(limits, 1))
+            case ("judge", program, suite, run_all):
+                asked = messages.dumps(JudgeRequest(program, suite, run_all))
+                return self._ask("/judge_suite", asked, Judgement, _patience(suite.limits, len(suite.cases)))
+        raise ValueError(f"unknown request {request[0]!r}")
+
+    def ask_many(self, requests: Iterable[tuple[Any, ...]]) -> Iterator[tuple[int, Any]]:
+        """(index, answer or exception) of each request, as they finish."""
+        for index, future in completed(lambda request: self.ask(*request), requests, threads=self._at_once):
+            error = future.exception()
+            if error is not None and not isinstance(error, Exception):
+                raise error
+            yield index, error or future.result()
+
+    def close(self) -> None:
+        """Requests in progress raise SandboxError."""
+        self._closed.set()
+        self._sockets.hang_up()
+        self._pool.close()
+
+    def _ask(self, path: str, asked: bytes, kind: type[Answer], patience_seconds: float) -> Answer:
+        first_failed: float | None = None
+        tries = 0
+        while True:
+            if os.getpid() != self._owner:
+                raise SandboxError("this Sandbox belongs to the process that made it; make one in each process")
+            if self._closed.is_set():
+                raise SandboxError("this Sandbox is closed")
+            tries += 1
+            pause = min(_LONGEST_PAUSE, 0.1 * 2**tries)
+            try:
+                answer = self._send("POST", path, asked, patience_seconds)
+            except HTTPError as error:
+                trouble = str(error)
+            else:
+                if answer.status == 200:
+                    return self._understood(answer, kind)
+                trouble = self._trouble(answer)
+                pause = max(pause, _seconds(answer.headers.get("retry-after", "")))
+            now = time.monotonic()
+            first_failed = first_failed or now
+            left = first_failed + self._retry_seconds - now
+            if left <= 0:
+                raise ExecutionLost(f"the service at {self._url} did not answer, asked {tries} times: {trouble}")
+            self._closed.wait(min(left, pause * random.uniform(1, 1.3)))
+
+    def _send(self, method: str, path: str, body: bytes | None, seconds: float) -> urllib3.BaseHTTPResponse:
+        headers = self._headers | ({"content-type": "application/json"} if body is not None else {})
+        return self._pool.urlopen(
+            method,
+            self._path + path,
+            body=body,
+            headers=headers,
+            redirect=False,
+            retries=False,
+            timeout=Timeout(connect=_CONNECT_SECONDS, read=seconds),
+        )
+
+    def _understood(self, answer: urllib3.BaseHTTPResponse, kind: type[Answer]) -> Answer:
+        try:
+            return messages.decode(kind, messages.loads(answer.data))
+        except ValueError as error:
+            raise SandboxError(
+                f"cannot read what the service at {self._url} answered; is its version another? {error}"
+            ) from error
+
+    def _trouble(self, answer: urllib3.BaseHTTPResponse) -> str:
+        """Words for why there is no answer, if asking again may help; otherwise raises what there is to say."""
+        refusal = _content(answer)
+        words = str(refusal.get("detail") or answer.data[:200].decode("utf-8", "replace"))
+        name = str(refusal.get("error"))
+        if answer.status == 422:
+            raise _WRONG.get(name, ValueError)(words)
+        if name in _FAILED:  # the service's own sandbox, which has tried again itself
+            raise _FAILED[name](f"at {self._url}: {words}")
+        if answer.status in _REPEATED:
+            return f"{answer.status}, {words}"
+        raise SandboxError(f"the service at {self._url} answered {answer.status}: {words}")
+
+
+class _Sockets:
+    """The sockets of all connections, so that close() can end what waits on them."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._open: weakref.WeakSet[socket.socket] = weakref.WeakSet()
+
+    def following(self, kind: Any) -> Any:
+        """The class of connections `kind`, with its sockets known here."""
+        sockets = self
+
+        class Following(kind):  # type: ignore[misc]
+            def connect(self) -> None:
+                super().connect()
+                with sockets._lock:
+                    sockets._open.add(self.sock)
+
+        Following.__name__ = kind.__name__  # urllib3's messages have it
+        return Following
+
+    def hang_up(self) -> None:
+        with self._lock:
+            for each in self._open:
+                with contextlib.suppress(OSError):
+                    each.shutdown(socket.SHUT_RDWR)
+
+
+def _content(answer: urllib3.BaseHTTPResponse) -> dict[str, Any]:
+    """The JSON object in an answer; empty if it holds none."""
+    try:
+        content = json.loads(answer.data)
+    except (ValueError, RecursionError):
+        return {}
+    return content if isinstance(content, dict) else {}
+
+
+def _patience(limits: Limits, runs: int) -> float:
+    """Seconds after which a service that has not answered counts as hung."""
+    return _QUEUE_SECONDS + _SLACK * limits.wall_seconds * runs
+
+
+def _seconds(text: str) -> float:
+    return min(float(text), 300.0) if text.isascii() and text.isdecimal() else 0.0

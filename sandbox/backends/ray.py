@@ -1,0 +1,237 @@
+"""A Ray cluster: on each node one actor with that node's own workers (_supervisor.py); _cluster.py hands out the work.
+
+The actors claim no processors from Ray, whose tasks, a trainer's for instance, may hold them all for as long as they
+live. A node that offers Ray no processors, as the head of a large cluster often does, is left in peace. Actors, their
+workers and the programs these run end with the process that asked, however it ends.
+"""
+
+import logging
+import math
+import os
+import queue
+import socket
+import sys
+import threading
+import weakref
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any
+
+import sandbox
+from sandbox.backends._cluster import ClusterLost, Dispatcher, Place
+from sandbox.backends._supervisor import Supervisor, fingerprint
+from sandbox.errors import BackendUnavailable, SandboxError
+
+_SILENCER = "RAY_DEDUP_LOGS_SKIP_REGEX"  # is read when Ray is imported
+# What Ray prints of a death to the stdout of whoever is connected, with pages of its own log. We say it in a line.
+_CHATTER = "Raylet is terminated|has been marked dead|A worker died or was killed"
+try:
+    if "ray" not in sys.modules and _SILENCER not in os.environ:
+        os.environ[_SILENCER] = _CHATTER
+        import ray
+
+        del os.environ[_SILENCER]
+    import ray
+    from ray.exceptions import RayTaskError
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+except ImportError as error:
+    raise BackendUnavailable(f"the ray backend: {error}; type: pip install 'curate-code[ray]'") from error
+
+_CONNECT_SECONDS = 30
+_CALLS = 5  # of one supervisor at once: exchanges, its start and its end
+# Else Ray kills the workers before the actor ends, and they could not remove their cgroups.
+_ENVIRONMENT = {"env_vars": {"RAY_kill_child_processes_on_worker_exit": "0"}}
+
+
+class Backend:
+    """workers is for each node; by default one for each processor that it offers to Ray.
+
+    address   of the head node, "host:port"; "auto": what RAY_ADDRESS says, or the cluster that this machine is in.
+              A process that is connected to Ray already, such as a trainer, keeps its connection and uses that
+
+    Raises BackendUnavailable where there is no cluster, or none of its nodes can isolate as asked.
+    """
+
+    def __init__(self, *, workers: int | None, isolation: str, seed: int | None, address: str = "auto") -> None:
+        self._owner = os.getpid()
+        self._dispatcher = Dispatcher(_Ray(address, workers, isolation, seed))
+        weakref.finalize(self, self._dispatcher.stop).atexit = False
+        try:
+            self._dispatcher.wait_until_ready()
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def workers(self) -> int:
+        """Programs that run at once, on all nodes that there are now."""
+        return self._dispatcher.workers
+
+    @property
+    def layers(self) -> dict[str, str]:
+        return self._dispatcher.layers()
+
+    def ask(self, *request: Any) -> Any:
+        """See Pool.ask."""
+        future = self._submit(request)
+        try:
+            return future.result()
+        finally:
+            future.cancel()
+
+    def ask_many(self, requests: Iterable[tuple[Any, ...]]) -> Iterator[tuple[int, Any]]:
+        """See Pool.ask_many. Raises ClusterLost: what it answers to one request, it would answer to all."""
+        finished: queue.SimpleQueue[int] = queue.SimpleQueue()
+        open: dict[int, Future[Any]] = {}
+
+        def next_answer() -> tuple[int, Any]:
+            index = finished.get()
+            future = open.pop(index)
+            error = future.exception()
+            if isinstance(error, ClusterLost):
+                raise error
+            return index, error or future.result()
+
+        try:
+            for index, request in enumerate(requests):
+                open[index] = self._submit(request)
+                open[index].add_done_callback(lambda _, index=index: finished.put(index))  # type: ignore[misc]
+                while len(open) >= self._dispatcher.ahead or not finished.empty():
+                    yield next_answer()
+            while open:
+                yield next_answer()
+        finally:
+            for future in open.values():
+                future.cancel()
+
+    def close(self) -> None:
+        if os.getpid() == self._owner:
+            self._dispatcher.close()
+
+    def _submit(self, request: tuple[Any, ...]) -> "Future[Any]":
+        if os.getpid() != self._owner:
+            raise SandboxError("this Sandbox belongs to the process that made it; make one in each process")
+        return self._dispatcher.submit(request)
+
+
+class _Ray:
+    """The cluster as _cluster.py wants it. Raises BackendUnavailable where there is none."""
+
+    _lock = threading.Lock()
+    _sharing: list["_Ray"] = []  # a connection of ours; the last one ends it
+
+    def __init__(self, address: str, workers: int | None, isolation: str, seed: int | None) -> None:
+        self._start = fingerprint(), workers, isolation, seed
+        self.name = f"the Ray cluster at {address}"
+        with self._lock:
+            if self._sharing and self._sharing[0].name != self.name:
+                raise BackendUnavailable(
+                    f"this process is connected to {self._sharing[0].name}; close that Sandbox first"
+                )
+            if self._sharing or not ray.is_initialized():
+                if not self._sharing:
+                    _connect(address)
+                self._sharing.append(self)
+            else:
+                self.name = "the Ray cluster of this process"
+
+    def nodes(self) -> dict[str, Place]:
+        return {
+            node["NodeID"]: Place(node["NodeManagerAddress"], math.ceil(node["Resources"]["CPU"]))
+            for node in ray.nodes()  # type: ignore[no-untyped-call]
+            if node["Alive"] and node["Resources"].get("CPU")
+        }
+
+    def begin(self, id: str, place: Place) -> "_Actor":
+        if not ray.is_initialized():  # any more: Ray would start a cluster of its own
+            raise ConnectionError("somebody shut down the connection to Ray")
+        options: dict[str, Any] = {
+            "num_cpus": 0,
+            "max_concurrency": _CALLS,
+            "scheduling_strategy": NodeAffinitySchedulingStrategy(id, soft=False),
+            "runtime_env": _ENVIRONMENT,
+        }
+        actor: Any = ray.remote(Supervisor).options(**options).remote()
+        return _Actor(actor, actor.start.remote(*self._start, place.processors))
+
+    def leave(self) -> None:
+        with self._lock:
+            if self in self._sharing:
+                self._sharing.remove(self)
+                if not self._sharing:
+                    ray.shutdown()
+
+
+class _Actor:
+    """A supervisor on its node, and what its start will give."""
+
+    def __init__(self, actor: Any, started: Any) -> None:
+        self._actor = actor
+        self.ready: Future[tuple[int, dict[str, str]]] = _future(started)
+
+    def exchange(self, message: bytes, give_back: int) -> "Future[bytes]":
+        return _future(self._actor.exchange.remote(message, give_back))
+
+    def close(self) -> "Future[None]":
+        return _future(self._actor.close.remote())
+
+    def kill(self) -> None:
+        ray.kill(self._actor)
+
+
+def _future(reference: Any) -> "Future[Any]":
+    """What a call returns or raises, in Python's terms."""
+    outcome: Future[Any] = Future()
+
+    def done(future: "Future[Any]") -> None:
+        error = future.exception()
+        if error is None:
+            outcome.set_result(future.result())
+        elif isinstance(error, RayTaskError):
+            outcome.set_exception(error.cause)
+        else:
+            outcome.set_exception(ConnectionError(_words(error)))
+
+    reference.future().add_done_callback(done)
+    return outcome
+
+
+def _words(error: BaseException) -> str:
+    """Ray's errors go over many lines; those that begin with a tab are for a log."""
+    return " ".join(line for line in str(error).splitlines() if line and not line.startswith("\t"))[:500]
+
+
+def _connect(address: str) -> None:
+    """Raises BackendUnavailable, soon: left to itself, Ray looks for a cluster for many minutes."""
+    host, _, port = (os.environ.get("RAY_ADDRESS") or address if address == "auto" else address).rpartition(":")
+    outcome: Future[None] = Future()
+
+    def connect() -> None:
+        package = str(Path(sandbox.__file__).parent)  # nodes need not have it, and all have the same
+        failure: BaseException | None = None
+        try:
+            ray.init(address, runtime_env={"py_modules": [package]}, log_to_driver=False, logging_level=logging.ERROR)
+        except BaseException as error:
+            failure = error
+        if not outcome.set_running_or_notify_cancel():
+            ray.shutdown()  # it took too long: nobody waits any more
+        elif failure:
+            outcome.set_exception(failure)
+        else:
+            outcome.set_result(None)
+
+    try:
+        if port.isdigit() and "/" not in host:
+            socket.create_connection((host, int(port)), _CONNECT_SECONDS / 3).close()
+        threading.Thread(target=connect, daemon=True, name="sandbox-ray-init").start()
+        outcome.result(_CONNECT_SECONDS)
+    except Exception as error:
+        cause = [line for line in str(error.__cause__ or error).splitlines() if line.strip()]
+        reason = cause[-1] if cause else f"no answer in {_CONNECT_SECONDS} s"
+        raise BackendUnavailable(
+            f"cannot connect to a Ray cluster at {address}: {reason}."
+            ' Start one with "ray start --head", or give the address of its head node, such as head:6379'
+        ) from error
+    finally:
+        outcome.cancel()

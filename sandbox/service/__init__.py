@@ -1,0 +1,20 @@
+"""A Sandbox over HTTP: what `curate serve` runs.
+
+    settings.py     what the operator chooses
+    server.py       the process: its socket, its signals, its end
+    connections.py  bounds of time and size that the HTTP server does not set
+    app.py          paths, the token, and what is said of the service itself
+    asking.py       a request: its body, and whether its client is still there
+    line.py         who waits for a worker, and who is turned away
+    work.py         the Sandbox, shared by all requests
+    records.py      POST /judge: records as `curate judge` reads them
+    runs.py         POST /run_code, /run and /judge_suite
+    fusion.py       SandboxFusion's words, for /run_code
+    bounds.py       how much may be asked for one run
+    answers.py      what is answered where there is no verdict
+    measures.py     GET /metrics
+    openapi.py      GET /openapi.json
+
+There are no globals: everything belongs to one app, made from a Sandbox and Settings. One process serves some hundred
+runs a second; for more, start more of them.
+"""

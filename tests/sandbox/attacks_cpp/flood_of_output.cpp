@@ -1,0 +1,6 @@
+// expect: output_limit
+#include <cstdio>
+
+int main() {
+    for (;;) puts("ESCAPED");
+}

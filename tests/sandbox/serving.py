@@ -1,0 +1,155 @@
+"""Services to test: real processes on free ports."""
+
+import http.client
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from prometheus_client.parser import text_string_to_metric_families
+
+ROOT = Path(__file__).parents[2]
+CURATE = [sys.executable, "-c", "from cli import main; main()"]
+JSON = {"content-type": "application/json"}
+PREPARED = """
+import sys
+from sandbox import ExecutionLost, Sandbox
+from sandbox.service import server
+from sandbox.service.settings import Settings
+
+class Broken(Sandbox):
+    def run(self, *request, **options): raise ExecutionLost("the worker died")
+    judge = run
+
+class Bare(Sandbox):
+    layers = {{"network": "none: not on this machine", "files": "read-only root", "numpy": "none: not installed"}}
+
+with {box} as box:
+    listener = server.listen("127.0.0.1", 0)
+    port = listener.getsockname()[1]
+    done = server.serve(box, Settings({settings}), listener, lambda: print(f"at 127.0.0.1:{{port}} (", flush=True))
+sys.exit(not done)
+"""
+
+
+class Service:
+    """A process that serves, and what it says."""
+
+    def __init__(self, command: list[str], environment: dict[str, str] | None = None) -> None:
+        self._words = os.memfd_create("words")
+        self.process = subprocess.Popen(
+            command,
+            stdout=subprocess.PIPE,
+            stderr=self._words,
+            cwd=ROOT,
+            env={"PYTHONPATH": str(ROOT), **os.environ, **(environment or {})},
+        )
+        assert self.process.stdout is not None
+        self.said = self.process.stdout.readline().decode()
+        if " (" not in self.said:
+            self.process.wait()
+            raise AssertionError(self.stderr)
+        self.port = int(self.said.split(" (")[0].rsplit(":", 1)[1])
+        self.url = f"http://127.0.0.1:{self.port}"
+
+    @property
+    def stderr(self) -> str:
+        return os.pread(self._words, 1 << 20, 0).decode()
+
+    def ask(
+        self, path: str, content: Any = None, *, headers: dict[str, str] | None = None
+    ) -> tuple[int, Any, http.client.HTTPResponse]:
+        """(status, body, response); the body as JSON where it is that. `content` None: GET. Bytes are sent as they
+        are."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=120)
+        body = content if isinstance(content, bytes) or content is None else json.dumps(content).encode()
+        connection.request("GET" if content is None else "POST", path, body, JSON | (headers or {}))
+        response = connection.getresponse()
+        data = response.read()
+        connection.close()
+        return response.status, _plain(data, response), response
+
+    def measured(self, name: str, **labels: str) -> float:
+        """A sample of /metrics; 0 if there is none."""
+        families = text_string_to_metric_families(self.ask("/metrics")[1])
+        samples = (sample for family in families for sample in family.samples if sample.name == name)
+        return sum(sample.value for sample in samples if labels.items() <= sample.labels.items())
+
+    def end(self, number: int = signal.SIGTERM, seconds: float = 60) -> int:
+        self.process.send_signal(number)
+        return self.process.wait(seconds)
+
+    def close(self) -> None:
+        if self.process.poll() is None:
+            self.end()
+        assert self.process.stdout is not None
+        self.process.stdout.close()
+        os.close(self._words)
+
+
+def _plain(data: bytes, response: http.client.HTTPResponse) -> Any:
+    if response.headers.get("content-type") == "application/json":
+        return json.loads(data)
+    return data.decode()
+
+
+@contextmanager
+def serving(*options: str, port: int = 0, environment: dict[str, str] | None = None) -> Iterator[Service]:
+    """`curate serve` with these options, by default on a free port."""
+    service = Service([*CURATE, "serve", "--port", str(port), *options], environment)
+    try:
+        yield service
+    finally:
+        service.close()
+
+
+@contextmanager
+def prepared(box: str = "Sandbox(workers=1)", **settings: Any) -> Iterator[Service]:
+    """A service with settings that `curate serve` has no options for."""
+    chosen = ", ".join(f"{name}={value!r}" for name, value in settings.items())
+    service = Service([sys.executable, "-c", PREPARED.format(box=box, settings=chosen)])
+    try:
+        yield service
+    finally:
+        service.close()
+
+
+def becomes(condition: Callable[[], bool], seconds: float = 20) -> bool:
+    end = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.02)
+    return True
+
+
+def below(pid: int) -> set[tuple[str, str]]:
+    """(pid, start time) of all descendants."""
+    found, wanted = set(), [str(pid)]
+    everybody = {name: _stat(name) for name in os.listdir("/proc") if name.isdigit()}
+    while wanted:
+        parent = wanted.pop()
+        for name, stat in everybody.items():
+            if stat[1:2] == [parent] and (name, stat[19]) not in found:
+                found.add((name, stat[19]))
+                wanted.append(name)
+    return found
+
+
+def alive(some: set[tuple[str, str]]) -> set[tuple[str, str]]:
+    return {(name, started) for name, started in some if (stat := _stat(name)) and stat[19] == started}
+
+
+def _stat(name: str) -> list[str]:
+    """State, parent and so on; nothing for a process that is no more."""
+    try:
+        stat = Path(f"/proc/{name}/stat").read_text().rsplit(")", 1)[1].split()
+    except OSError:
+        return []
+    return [] if stat[0] == "Z" else stat

@@ -1,0 +1,342 @@
+"""Sandbox(backend="http"): the same verdicts as here, and never one where the service gave none."""
+
+import json
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import count
+from typing import Any
+
+import pytest
+from serving import Service, becomes, prepared, serving
+
+from sandbox import (
+    BackendUnavailable,
+    Case,
+    Convention,
+    ExecutionLost,
+    Limits,
+    Program,
+    Referee,
+    RefereeFailed,
+    RunResult,
+    Sandbox,
+    SandboxError,
+    Suite,
+    Verdict,
+)
+from sandbox.conformance import CHECKS, KNOWN_FAILURES, Check
+from sandbox.judge import Judgement
+
+ECHO = Program("print(input())")
+ONE = Suite([Case("1\n", "1\n")])
+SLEEP = Program("import time\ntime.sleep(60)")
+LONG = Suite([Case("", "")], limits=Limits(wall_seconds=60))
+
+
+@pytest.fixture(scope="module")
+def service() -> Iterator[Service]:
+    with serving("--workers", "2") as service:
+        yield service
+
+
+@pytest.fixture(scope="module")
+def far(service: Service) -> Iterator[Sandbox]:
+    with Sandbox(backend="http", url=service.url) as far:
+        yield far
+
+
+def there(service: Service, **options: Any) -> Sandbox:
+    return Sandbox(backend="http", url=service.url, **options)
+
+
+# As here.
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.name)
+def test_conformance(far: Sandbox, check: Check) -> None:
+    if check.name in KNOWN_FAILURES.get("http", {}):
+        pytest.xfail(KNOWN_FAILURES["http"][check.name])
+    try:
+        judgement = far.judge(check.program, check.suite)
+    except BackendUnavailable as error:
+        pytest.skip(str(error))
+    assert judgement.verdict in check.expected, judgement
+
+
+def without_measures(judgement: Judgement) -> Judgement:
+    cases = tuple(replace(case, cpu_seconds=0, wall_seconds=0, memory_mb=0) for case in judgement.cases)
+    return replace(judgement, cases=cases)
+
+
+TWO = Suite([Case("1\n", "1\n"), Case("\ud800é\n", "é\n")])
+HALF = Referee(Program("print(0.5)"), Convention.PRINTED)
+SHORT = Limits(wall_seconds=0.3)
+
+
+@pytest.mark.parametrize("run_all", [False, True])
+@pytest.mark.parametrize(
+    ("source", "suite"),
+    [
+        ("print(input())", TWO),
+        ("print(2)", TWO),
+        ("import sys\nsys.exit('no')", TWO),
+        ("print(", TWO),
+        ("while True: pass", Suite([Case("", "")], limits=SHORT)),
+        ("def f(a): return {a: (1, 2)}", Suite([Case("[1]", '{"1": [1, 2]}')], entry_point="f")),
+        ("def f(a): return a + 1e-9", Suite([Case("[1]", "1")], entry_point="f", checker="floats")),
+        ("print(1)", Suite([Case("", "")], checker="program", referee=HALF)),
+    ],
+)
+def test_judgements_are_those_of_this_machine(
+    far: Sandbox, box: Sandbox, source: str, suite: Suite, run_all: bool
+) -> None:
+    judgement = far.judge(Program(source), suite, run_all=run_all)
+    assert without_measures(judgement) == without_measures(box.judge(Program(source), suite, run_all=run_all))
+    assert judgement.verdict is Verdict.COMPILE_ERROR or judgement.cases[0].cpu_seconds > 0
+
+
+RUNS: list[tuple[str, dict[str, Any]]] = [
+    ("import sys\nsys.stdout.buffer.write(sys.stdin.buffer.read()[::-1])", {"stdin": b"\xff\0\n"}),
+    ("import sys\nprint(sys.argv[1:], file=sys.stderr)\nsys.exit(5)", {"arguments": ["a b", "\u00e9", ""]}),
+    ("import os\nos.abort()", {}),
+    ("print(", {}),
+    ("while True: pass", {"limits": SHORT}),
+    ("while True: print('x' * 10**6)", {"limits": Limits(output_kb=10)}),
+    (
+        "import os\nos.mkdir('d')\nopen('d/out', 'wb').write(open('in', 'rb').read() * 2)",
+        {"files": {"in": b"\0\xff"}, "fetch": ["d/out", "missing"]},
+    ),
+]
+
+
+@pytest.mark.parametrize(("source", "options"), RUNS)
+def test_runs_are_those_of_this_machine(far: Sandbox, box: Sandbox, source: str, options: dict[str, Any]) -> None:
+    def without_measures(result: RunResult) -> RunResult:
+        return replace(result, cpu_seconds=0, wall_seconds=0, memory_mb=0)
+
+    result = far.run(Program(source), **options)
+    assert without_measures(result) == without_measures(box.run(Program(source), **options))
+    assert result.wall_seconds < 60
+
+
+def test_many_are_judged_and_read_only_a_little_ahead(far: Sandbox) -> None:
+    numbers = count()
+    pairs = ((ECHO, Suite([Case(f"{number}\n", f"{number}\n")])) for number in numbers)
+    judged = far.judge_many(pairs)
+    seen = [next(judged) for _ in range(50)]
+    judged.close()  # type: ignore[attr-defined]
+    assert all(judgement.accepted for _, judgement in seen)
+    assert len({index for index, _ in seen}) == 50
+    assert next(numbers) < 100
+
+
+def test_what_is_wrong_with_a_request_is_its_own_fault(far: Sandbox) -> None:
+    pairs = [
+        (Program("1", "klingon"), ONE),
+        (ECHO, Suite([])),
+        (ECHO, Suite([Case("1", "1")], checker="none")),
+        (ECHO, Suite([Case("1", "1")], limits=Limits(wall_seconds=1e9))),
+        (ECHO, Suite([Case(1, "1")])),  # type: ignore[arg-type]
+        (ECHO, Suite([Case("1", "1")], checker="program", referee=Referee(Program("1/0"), Convention.PRINTED))),
+        (ECHO, ONE),
+    ]
+    answers = dict(far.judge_each(pairs))
+    assert [type(answers[index]) for index in range(5)] == [ValueError] * 5
+    assert isinstance(answers[5], RefereeFailed)
+    assert isinstance(answers[6], Judgement)
+    assert "klingon" in str(answers[0])
+    assert "wall_seconds" in str(answers[3])
+
+
+# What goes wrong on the way.
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_a_service_that_restarts_is_waited_for(number: int) -> None:
+    napping = Program("import time\ntime.sleep(0.3)\nprint(input())")
+    with serving("--workers", "1") as first, there(first, retry_seconds=60) as far, ThreadPoolExecutor(4) as clients:
+        asked = [clients.submit(far.judge, napping, ONE) for _ in range(4)]
+        assert becomes(lambda: first.measured("curate_in_flight") > 0)
+        first.end(number)
+        with serving("--workers", "1", port=first.port):
+            assert all(each.result().accepted for each in asked)
+            assert far.run(ECHO, "again\n").stdout == b"again\n"
+
+
+def test_a_service_that_stays_away_gives_no_verdict() -> None:
+    with serving("--workers", "1") as service, there(service, retry_seconds=0.3) as far:
+        assert far.judge(ECHO, ONE).accepted
+        service.end(signal.SIGKILL)
+        with pytest.raises(ExecutionLost, match=service.url):
+            far.judge(ECHO, ONE)
+        assert [type(answer) for _, answer in far.judge_each([(ECHO, ONE)] * 3)] == [ExecutionLost] * 3
+
+
+def test_a_service_that_is_full_is_asked_again() -> None:
+    with serving("--workers", "1", "--queue", "1") as service, there(service, workers=12) as far:
+        napping = Program("import time\ntime.sleep(0.1)\nprint(input())")
+        assert all(judgement.accepted for _, judgement in far.judge_many([(napping, ONE)] * 24))
+        assert service.measured("curate_http_responses_total", code="429") > 0
+        assert service.measured("curate_verdicts_total") == 24
+
+
+def test_a_sandbox_that_fails_over_there_is_not_asked_again() -> None:
+    with prepared("Broken(workers=1)") as service, there(service) as far:
+        with pytest.raises(ExecutionLost, match="the worker died"):
+            far.judge(ECHO, ONE)
+        assert service.measured("curate_sandbox_failures_total") == 1
+
+
+def test_what_is_too_large_for_the_service_says_so() -> None:
+    with serving("--max-body-mb", "0.01") as service, there(service) as far:
+        with pytest.raises(SandboxError, match="--max-body-mb"):
+            far.run(ECHO, "x" * 100_000)
+        assert far.judge(ECHO, ONE).accepted
+
+
+def test_closing_ends_what_is_in_progress() -> None:
+    with serving("--workers", "1") as service, ThreadPoolExecutor(1) as clients:
+        far = there(service)
+        asked = clients.submit(far.judge, SLEEP, LONG)
+        assert becomes(lambda: service.measured("curate_in_flight") == 1)
+        far.close()
+        with pytest.raises(SandboxError, match="closed"):
+            asked.result(timeout=10)
+        with pytest.raises(SandboxError, match="closed"):
+            far.judge(ECHO, ONE)
+        service.end(signal.SIGKILL)
+
+
+def test_it_belongs_to_the_process_that_made_it(far: Sandbox) -> None:
+    assert far.judge(ECHO, ONE).accepted
+    child = os.fork()
+    if child == 0:
+        try:
+            far.judge(ECHO, ONE)
+        except SandboxError:
+            os._exit(7)
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+    assert far.judge(ECHO, ONE).accepted
+
+
+# Whom it does not talk to.
+
+
+@contextmanager
+def answering(health: tuple[int, str], other: tuple[int, str] = (404, "")) -> Iterator[str]:
+    """The url of a server that gives the same answers whatever it is asked."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            status, body = health if self.path == "/health" else other
+            self.rfile.read(int(self.headers.get("content-length", 0)))
+            self.send_response(status)
+            self.end_headers()
+            self.wfile.write(body.encode())
+
+        do_POST = do_GET
+
+        def log_message(self, *_: object) -> None: ...
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+        server.shutdown()
+        thread.join()
+
+
+HEALTHY = 200, json.dumps({"service": "curate", "workers": 1, "layers": {"files": "read-only root"}})
+
+
+@pytest.mark.parametrize("health", [(200, "<html>hello</html>"), (404, '{"detail": "Not Found"}'), (200, "[]")])
+def test_a_server_of_another_kind_is_no_backend(health: tuple[int, str]) -> None:
+    with answering(health) as url, pytest.raises(BackendUnavailable, match="no `curate serve`") as error:
+        Sandbox(backend="http", url=url)
+    assert health[1] in str(error.value)
+
+
+def test_where_nobody_listens_there_is_no_backend(service: Service) -> None:
+    with serving() as gone:
+        pass
+    with pytest.raises(BackendUnavailable, match="curate serve"):
+        there(gone)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        (200, "<html>welcome</html>"),
+        (200, "{}"),
+        (200, '{"verdict": "accepted"}'),
+        (200, '{"verdict": "excellent", "cases": [], "n_cases": 1}'),
+        (302, ""),
+        (500, "Internal Server Error"),
+        (401, '{"detail": "send the token", "error": "Unauthorized"}'),
+        (502, "Bad Gateway"),
+        (503, '{"detail": "stopping", "error": "Stopping"}'),
+    ],
+)
+def test_whatever_else_comes_back_is_not_a_verdict(answer: tuple[int, str]) -> None:
+    with (
+        answering(HEALTHY, answer) as url,
+        Sandbox(backend="http", url=url, retry_seconds=0.3) as far,
+        pytest.raises(SandboxError),
+    ):
+        far.judge(ECHO, ONE)
+
+
+def test_a_token_is_sent_and_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    with serving("--workers", "1", environment={"CURATE_TOKEN": "s3cret"}) as service:
+        with there(service, token="s3cret") as far:
+            assert far.judge(ECHO, ONE).accepted
+        with Sandbox(backend="http", url=service.url.replace("//", "//anyone:s3cret@"), retry_seconds=0.3) as far:
+            assert far.judge(ECHO, ONE).accepted
+            service.end(signal.SIGKILL)
+            with pytest.raises(SandboxError) as error:
+                far.judge(ECHO, ONE)
+            assert "s3cret" not in str(error.value)
+    with serving("--workers", "1", environment={"CURATE_TOKEN": "s3cret"}) as service:
+        for wrong in ({}, {"token": "wrong"}):
+            with pytest.raises(BackendUnavailable, match="CURATE_TOKEN"):
+                there(service, **wrong)
+        monkeypatch.setenv("CURATE_TOKEN", "s3cret")
+        with there(service) as far:
+            assert far.judge(ECHO, ONE).accepted
+
+
+def test_full_isolation_is_asked_of_the_service(far: Sandbox) -> None:
+    assert not any(how.startswith("none") for name, how in far.layers.items() if name != "numpy")
+    with prepared("Bare(workers=1)") as service:
+        with pytest.raises(BackendUnavailable, match="without isolation of network[.]"):
+            there(service)
+        with there(service, isolation="best-effort") as far:
+            assert far.judge(ECHO, ONE).accepted
+
+
+def test_workers_are_the_services_or_those_asked_for(service: Service, far: Sandbox) -> None:
+    assert far.workers == 2
+    with there(service, workers=5) as far:
+        assert far.workers == 5
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({}, "url="),
+        ({"url": "ftp://x"}, "url="),
+        ({"url": "http://"}, "url="),
+        ({"url": "host:80"}, "url="),
+        ({"url": "http://127.0.0.1:1", "seed": 1}, "seed"),
+    ],
+)
+def test_options_that_make_no_sense_are_refused(options: dict[str, Any], words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        Sandbox(backend="http", **options)

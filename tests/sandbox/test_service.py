@@ -1,0 +1,703 @@
+"""`curate serve`: what it answers, to whom, and that nothing stops it but a signal."""
+
+import base64
+import http.client
+import json
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+from serving import CURATE, JSON, ROOT, Service, alive, becomes, below, prepared, serving
+
+from sandbox import Sandbox
+from sandbox.record import judge_lines
+
+ECHO = {"code": "print(input())", "language": "python"}
+NAP = {"code": "import time\ntime.sleep(0.5)\nprint(input())", "language": "python", "stdin": "rested\n"}
+SLEEP = {"code": "import time\ntime.sleep(60)", "language": "python", "run_timeout": 60}
+LATE = {"code": "while True: pass", "language": "python", "run_timeout": 0.3}
+TESTS = [{"input": "a\n", "output": "a\n"}, {"input": "b\n", "output": "b\n"}]
+RECORD = {"id": 7, "code": ECHO["code"], "kind": "stdin", "tests": TESTS}
+
+
+@pytest.fixture(scope="module")
+def service() -> Iterator[Service]:
+    with serving("--workers", "2", "--max-body-mb", "1") as service:
+        yield service
+        assert "Traceback" not in service.stderr, service.stderr
+
+
+def stdout(answer: Any) -> Any:
+    return answer["run_result"]["stdout"]
+
+
+# Records, as `curate judge` has them.
+
+
+def without_measures(answer: dict[str, Any]) -> dict[str, Any]:
+    measures = {"cpu_seconds", "wall_seconds", "memory_mb"}
+    tests = [{key: value for key, value in test.items() if key not in measures} for test in answer.get("tests", [])]
+    return {key: value for key, value in answer.items() if key not in measures} | {"tests": tests}
+
+
+def records() -> list[dict[str, Any]]:
+    sources = ["print(input())", "print(input() + '.')", "1/0", "print(", "import os\nos.abort()"]
+    cases = [{"input": "[1, 2]", "output": "3"}]
+    called = {"id": "call", "code": "def add(a, b): return a + b", "kind": "function", "fn_name": "add", "tests": cases}
+    return [{**RECORD, "id": number, "code": source} for number, source in enumerate(sources)] + [called]
+
+
+def test_verdicts_are_those_of_curate_judge(service: Service, box: Sandbox) -> None:
+    lines = ((number, json.dumps(record)) for number, record in enumerate(records()))
+    expected = [without_measures(answer) for answer in judge_lines(box, lines, run_all=False)]
+    answers = [service.ask("/judge", record)[1] for record in records()]
+    assert [without_measures(answer) for answer in answers] == expected
+    for batch in (records(), {"records": records()}):
+        status, answers, _ = service.ask("/judge", batch)
+        assert (status, [without_measures(answer) for answer in answers]) == (200, expected)
+
+
+def test_a_batch_can_be_answered_line_by_line(service: Service) -> None:
+    _, text, response = service.ask("/judge", records(), headers={"accept": "application/x-ndjson"})
+    assert response.headers["content-type"] == "application/x-ndjson"
+    answers = [json.loads(line) for line in text.splitlines()]
+    assert [answer["id"] for answer in answers] == [record["id"] for record in records()]
+
+
+def test_all_tests_are_run_where_that_is_asked_for(service: Service) -> None:
+    record = {**RECORD, "code": "print('b')"}
+    assert [len(service.ask(path, record)[1]["tests"]) for path in ("/judge", "/judge?run_all=true")] == [1, 2]
+
+
+def test_a_malformed_record_is_its_senders_fault_and_says_where(service: Service) -> None:
+    status, answer, _ = service.ask("/judge", {**RECORD, "tests": "none"})
+    assert status == 422
+    assert "field 'tests' must be a list" in answer["detail"]
+
+
+def test_in_a_batch_the_others_are_judged(service: Service) -> None:
+    broken = [{"id": [1]}, {**RECORD, "checker": "none"}, {**RECORD, "memory_limit_mb": 1e400}, None]
+    status, answers, _ = service.ask("/judge", json.dumps([*broken, RECORD]).replace("Infinity", "1e400").encode())
+    assert status == 200
+    assert [answer["index"] for answer in answers[:4]] == [0, 1, 2, 3]
+    assert all(answer["error"].startswith("malformed record: ") for answer in answers[:4])
+    assert answers[4]["verdict"] == "accepted"
+
+
+def test_a_batch_may_be_larger_than_the_queue() -> None:
+    with serving("--workers", "1", "--queue", "1") as service:
+        status, answers, _ = service.ask("/judge", [{**RECORD, "id": number} for number in range(40)])
+    assert status == 200
+    assert [(answer["id"], answer["verdict"]) for answer in answers] == [(n, "accepted") for n in range(40)]
+
+
+# SandboxFusion's words.
+
+
+def fusion_run(service: Service, **request: Any) -> Any:
+    """By the client that SandboxFusion publishes."""
+    import sandbox_fusion
+
+    return sandbox_fusion.run_code(
+        sandbox_fusion.RunCodeRequest(**{"language": "python", **request}), service.url, max_attempts=1
+    )
+
+
+@pytest.mark.parametrize(
+    ("request_", "status", "run_status", "code", "printed", "error"),
+    [
+        pytest.param({"code": "print(input())", "stdin": "hé\n"}, "Success", "Finished", 0, "hé\n", "", id="right"),
+        pytest.param({"code": "print(1)\n1/0"}, "Failed", "Finished", 1, "1\n", "ZeroDivisionError", id="exception"),
+        pytest.param({"code": "exit(3)"}, "Failed", "Finished", 3, "", "", id="exit status"),
+        pytest.param({"code": "import os\nos.abort()"}, "Failed", "Finished", -6, "", "", id="signal"),
+        pytest.param({"code": "print("}, "Failed", "Finished", 1, "", "SyntaxError", id="syntax"),
+        pytest.param(LATE, "Failed", "TimeLimitExceeded", None, "", "", id="time limit"),
+        pytest.param(
+            {"code": "while True: print('x' * 10**6)"}, "Failed", "Finished", 1, None, "output limit", id="output limit"
+        ),
+        pytest.param(
+            {"code": "import ctypes\nctypes.CDLL(None).ptrace(0, 0, 0, 0)"},
+            "Failed",
+            "Finished",
+            -31,
+            "",
+            "forbidden system call",
+            id="violation",
+        ),
+        pytest.param(
+            {"code": "import sys\nsys.stdout.buffer.write(b'\\xff.')"}, "Success", "Finished", 0, "�.", "", id="bytes"
+        ),
+    ],
+)
+def test_the_client_of_sandboxfusion_understands_what_became_of_a_run(
+    service: Service,
+    request_: dict[str, Any],
+    status: str,
+    run_status: str,
+    code: int | None,
+    printed: str | None,
+    error: str,
+) -> None:
+    answer = fusion_run(service, **request_)
+    assert (answer.status.value, answer.run_result.status.value) == (status, run_status)
+    assert answer.run_result.return_code == code
+    assert printed is None or answer.run_result.stdout == printed
+    assert error in answer.run_result.stderr
+    assert answer.run_result.execution_time < 60
+
+
+def test_what_exceeds_memory_has_failed_whatever_it_says_itself(service: Service) -> None:
+    code = "try:\n    x = bytearray(b'x' * (300 << 20))\nexcept MemoryError: pass"
+    hog = {"code": code, "language": "python", "memory_limit_MB": 100}
+    _, answer, _ = service.ask("/run_code", hog)
+    assert (answer["status"], answer["run_result"]["status"]) == ("Failed", "Finished")
+    assert answer["run_result"]["return_code"] != 0
+    assert answer["run_result"]["stderr"].endswith("memory limit of 100 MB exceeded\n")
+    assert service.ask("/run_code", {**hog, "memory_limit_MB": -1})[1]["status"] == "Success"
+
+
+def test_files_go_in_and_come_out(service: Service) -> None:
+    code = "import os\nos.makedirs('d', exist_ok=True)\nopen('d/out', 'wb').write(open('in', 'rb').read()[::-1])"
+    files = {"in": base64.b64encode(b"\0abc").decode(), "nothing": None}
+    answer = fusion_run(service, code=code, files=files, fetch_files=["d/out", "missing"])
+    assert {name: base64.b64decode(content) for name, content in answer.files.items()} == {"d/out": b"cba\0"}
+
+
+def test_a_compiler_has_a_result_of_its_own(service: Service) -> None:
+    right = fusion_run(service, code='#include <cstdio>\nint main() { puts("7"); }', language="cpp")
+    assert (right.status.value, right.compile_result.return_code, right.run_result.stdout) == ("Success", 0, "7\n")
+    wrong = fusion_run(service, code="int main( {", language="cpp")
+    assert (wrong.status.value, wrong.run_result) == ("Failed", None)
+    assert wrong.compile_result.return_code == 1
+    assert "error" in wrong.compile_result.stderr
+
+
+def test_many_at_once_each_get_their_own(service: Service) -> None:
+    import sandbox_fusion
+
+    requests = [{"request": sandbox_fusion.RunCodeRequest(**ECHO, stdin=f"{number}\n")} for number in range(60)]
+    answers = sandbox_fusion.run_concurrent(
+        lambda request: sandbox_fusion.run_code(request, service.url), kwargs=requests, concurrency=20
+    )
+    assert [answer.run_result.stdout for answer in answers] == [f"{number}\n" for number in range(60)]
+
+
+def test_the_asynchronous_client_works_too(service: Service) -> None:
+    import asyncio
+
+    import sandbox_fusion
+
+    async def all_of_them() -> list[Any]:
+        requests = [sandbox_fusion.RunCodeRequest(**ECHO, stdin=f"{number}\n") for number in range(20)]
+        return await asyncio.gather(*(sandbox_fusion.run_code_async(each, service.url) for each in requests))
+
+    answers = asyncio.run(all_of_them())
+    assert [answer.run_result.stdout for answer in answers] == [f"{number}\n" for number in range(20)]
+
+
+def test_ping(service: Service) -> None:
+    assert service.ask("/v1/ping")[:2] == (200, "pong")
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"language": "klingon"},
+        {"run_timeout": 0},
+        {"run_timeout": 1e12},
+        {"run_timeout": "soon"},
+        {"files": {"../x": ""}},
+        {"files": {"x": "?"}},
+        {"fetch_files": "x"},
+        {"code": 1},
+        {"memory_limit_MB": 1e300},
+    ],
+    ids=str,
+)
+def test_what_cannot_be_run_is_refused_not_failed(service: Service, wrong: dict[str, Any]) -> None:
+    status, answer, _ = service.ask("/run_code", {**ECHO, **wrong})
+    assert status == 422
+    assert answer["detail"]
+
+
+def verl_asks(url: str, code: str, stdin: Any, timeout: int, memory_mb: int) -> tuple[Any, str | None]:
+    """What verl's reward function sends, and when it asks again: upon 504, three times in all."""
+    import requests
+
+    payload = json.dumps(
+        {
+            "compile_timeout": timeout,
+            "run_timeout": timeout,
+            "code": code,
+            "stdin": stdin,
+            "memory_limit_MB": memory_mb,
+            "language": "python",
+            "files": {},
+            "fetch_files": [],
+        }
+    )
+    headers = {"Content-Type": "application/json", "Accept": "application/json"}
+    for attempt in range(3):
+        try:
+            response = requests.post(url, headers=headers, data=payload, timeout=timeout + timeout + 10)
+            if response.status_code == 504:
+                time.sleep(0.1 * (attempt + 1))
+                continue
+            response.raise_for_status()
+            return response.json(), None
+        except requests.exceptions.RequestException as error:
+            return None, str(error)
+    return None, "Gateway Timeout"
+
+
+def verl_scores(url: str, code: str, stdin: Any, expected: str, timeout: int = 5) -> Any:
+    """How verl reads the answer: True, False, -1 nothing known, -2 error, -3 time limit, -4 not compiled."""
+    answer, error = verl_asks(url, code, stdin, timeout, 1024)
+    if error is not None or answer["status"] == "SandboxError":
+        return -1
+    compiled, run = answer["compile_result"], answer["run_result"]
+    if answer["status"] == "Success":
+        same = run["status"] == "Finished" and (run["stdout"] or "").rstrip("\n") == expected.rstrip("\n")
+        return same if run["status"] == "Finished" else -1
+    if compiled and (compiled["status"] in ("Error", "TimeLimitExceeded") or compiled["return_code"] != 0):
+        return -4
+    if run["status"] == "TimeLimitExceeded":
+        return -3
+    return -2 if run["status"] == "Error" or run["return_code"] != 0 else -1
+
+
+@pytest.mark.parametrize(
+    ("code", "score"),
+    [("print(int(input()) * 2)", True), ("print(4)", False), ("1/0", -2), ("print(", -2), ("while True: pass", -3)],
+)
+def test_verl_gets_the_scores_it_should(service: Service, code: str, score: Any) -> None:
+    assert verl_scores(f"{service.url}/run_code", code, "21\n", "42\n", timeout=1) is score
+
+
+def test_verl_asks_again_where_the_sandbox_failed_and_does_not_take_it_for_a_failed_program() -> None:
+    with prepared("Broken(workers=1)") as service:
+        assert verl_scores(f"{service.url}/run_code", "print(1)", "", "1") == -1
+        assert service.measured("curate_http_responses_total", path="/run_code", code="504") == 3
+        assert service.measured("curate_sandbox_failures_total") == 3
+
+
+def test_a_failing_sandbox_gives_no_verdict() -> None:
+    with prepared("Broken(workers=1)") as service:
+        status, answer, _ = service.ask("/judge", RECORD)
+        assert (status, answer["error"], answer["detail"]) == (503, "ExecutionLost", "the worker died")
+        status, answers, _ = service.ask("/judge", [RECORD, {}])
+        assert (status, [answer["error"].split(":")[0] for answer in answers]) == (200, ["sandbox", "malformed record"])
+        assert service.measured("curate_verdicts_total") == 0
+
+
+# More than can be served, and what no client should send.
+
+HEAD = b"POST /run_code HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n"
+
+
+def post(path: str, content: Any) -> bytes:
+    body = json.dumps(content).encode()
+    return HEAD.replace(b"/run_code", path.encode()) + b"content-length: %d\r\n\r\n" % len(body) + body
+
+
+def raw(service: Service, sent: bytes) -> socket.socket:
+    client = socket.create_connection(("127.0.0.1", service.port), timeout=60)
+    client.sendall(sent)
+    return client
+
+
+def received(client: socket.socket) -> bytes:
+    """All that comes until the other side hangs up."""
+    data = b""
+    with client:
+        while True:
+            try:
+                more = client.recv(65536)
+            except ConnectionResetError:
+                return data
+            if not more:
+                return data
+            data += more
+
+
+def is_cut_off(client: socket.socket, more: bytes) -> bool:
+    """Whether the other side hangs up on who goes on sending."""
+
+    def hung_up() -> bool:
+        try:
+            client.sendall(more)
+        except OSError:
+            return True
+        return False
+
+    with client:
+        return becomes(hung_up)
+
+
+def test_a_full_queue_turns_away_and_answers_the_others_rightly() -> None:
+    with serving("--workers", "1", "--queue", "2") as service, ThreadPoolExecutor(30) as clients:
+        answers = list(clients.map(lambda n: service.ask("/run_code", {**NAP, "stdin": f"{n}\n"}), range(30)))
+        served = [(n, answer) for n, (status, answer, _) in enumerate(answers) if status == 200]
+        refused = [response for status, _, response in answers if status == 429]
+        assert len(served) + len(refused) == 30
+        assert refused
+        assert served
+        assert all(stdout(answer) == f"{n}\n" for n, answer in served)
+        assert all(1 <= int(response.headers["retry-after"]) <= 60 for response in refused)
+        assert stdout(service.ask("/run_code", {**ECHO, "stdin": "still there\n"})[1]) == "still there\n"
+
+
+def test_who_waits_too_long_is_told_to_ask_again() -> None:
+    with prepared(patience_seconds=0.2) as service, ThreadPoolExecutor(8) as clients:
+        answers = list(clients.map(lambda _: service.ask("/run_code", NAP), range(8)))
+        late = [response for status, _, response in answers if status == 504]
+        assert late
+        assert all(int(response.headers["retry-after"]) >= 1 for response in late)
+        assert {status for status, _, _ in answers} == {200, 504}
+
+
+def test_what_its_client_does_not_wait_for_is_not_run() -> None:
+    with serving("--workers", "1") as service:
+        clients = [raw(service, post("/run_code", NAP)) for _ in range(12)]
+        assert becomes(lambda: service.measured("curate_queue_depth") >= 9)
+        for client in clients:
+            client.close()
+        assert becomes(lambda: service.measured("curate_queue_depth") == 0)
+        assert becomes(lambda: service.measured("curate_in_flight") == 0)
+        assert service.measured("curate_runs_total") <= 4
+
+
+def test_a_batch_whose_client_goes_is_not_finished() -> None:
+    with serving("--workers", "1") as service:
+        body = json.dumps([{**RECORD, "code": NAP["code"]}] * 50).encode()
+        head = (
+            f"POST /judge HTTP/1.1\r\nHost: x\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n"
+        )
+        with socket.create_connection(("127.0.0.1", service.port)) as client:
+            client.sendall(head.encode() + body)
+            assert becomes(lambda: service.measured("curate_verdicts_total") >= 1)
+        assert becomes(lambda: service.measured("curate_in_flight") == 0)
+        assert service.measured("curate_verdicts_total") < 10
+
+
+# Nothing that is sent stops it.
+
+DEEP = b"[" * 100_000 + b"]" * 100_000
+MALFORMED = [
+    b"",
+    b"{",
+    b"null",
+    b"[]",
+    b"7",
+    b'"text"',
+    b"\xff\xfe",
+    b"\xef\xbb\xbf{}",
+    b'{"code": NaN}',
+    b'{"code": "1", "language": "python", "run_timeout": NaN}',
+    b'{"code": "1", "language": "python", "run_timeout": 1e999}',
+    b'{"code": "1", "language": "python", "run_timeout": ' + b"9" * 400 + b"}",
+    b'{"code": "1", "language": "python", "run_timeout": ' + b"9" * 9000 + b"}",
+    b'{"code": "1", "language": "python", "run_timeout": -1}',
+    b'{"code": "1", "language": "python", "run_timeout": true}',
+    b'{"code": "1", "language": ["python"]}',
+    b'{"code": "1", "language": "\\ud800"}',
+    b'{"code": null, "language": "python"}',
+    b'{"code": "1", "language": "python", "files": {"\\ud800": "eA=="}}',
+    b'{"code": "1", "language": "python", "files": [[]]}',
+    DEEP,
+    b'{"code": ' + DEEP + b"}",
+    b'{"records": 3}',
+    b'{"program": {"source": ' + DEEP[:1000] + DEEP[-1000:] + b"}}",
+    b'{"program": {"source": "1", "language": "python"}, "limits": {"wall_seconds": 1e300}}',
+    b'{"program": {"source": "1", "language": "python"}, "limits": {"processes": 2147483648}}',
+    b'{"program": {"source": "1", "language": "python"}, "limits": {"seconds": 1}}',
+    b'{"program": {"source": "1", "language": "python"}, "invocation": {"stdin": "no base64"}}',
+    b'{"program": {"source": "1", "language": "python"}, "suite": {"cases": []}}',
+    b'{"program": {"source": "1", "language": "python"}, "suite": {"cases": [{"input": "", "expected": 3}]}}',
+    b'{"program": {"source": "1"}, "suite": {"cases": [{"input": "", "expected": ""}], "checker": "x"}}',
+]
+
+
+@pytest.mark.parametrize("body", MALFORMED, ids=lambda body: body[:40].decode("latin-1"))
+def test_malformed_requests_are_the_clients_fault(service: Service, body: bytes) -> None:
+    for path in ("/judge", "/run_code", "/run", "/judge_suite"):
+        if (path, body) == ("/judge", b"[]"):
+            continue  # a batch of none
+        status, answer, _ = service.ask(path, body)
+        assert (path, status) == (path, 422), answer
+        assert answer["detail"]
+    assert service.ask("/run_code", {**ECHO, "stdin": "x\n"})[0] == 200
+
+
+def test_lone_surrogates_are_text_like_any_other(service: Service) -> None:
+    status, answer, _ = service.ask("/run_code", {**ECHO, "code": "print('\ud800')"})
+    assert (status, answer["status"]) == (200, "Failed")
+
+
+@pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", ""])
+def test_what_a_web_page_could_send_without_asking_is_refused(service: Service, kind: str) -> None:
+    assert service.ask("/run_code", {**ECHO}, headers={"content-type": kind})[0] == 415
+
+
+def test_unknown_paths_and_methods_say_where_to_look(service: Service) -> None:
+    assert service.ask("/nothing", {})[0] == 404
+    assert service.ask("/judge")[0] == 405
+    assert "/openapi.json" in service.ask("/judge")[1]["detail"]
+
+
+@pytest.mark.parametrize("how", ["declared", "chunked"])
+def test_a_body_that_is_too_large_is_not_read_to_its_end(service: Service, how: str) -> None:
+    chunk = b"10000\r\n" + b" " * 0x10000 + b"\r\n"
+    if how == "declared":
+        client = raw(service, HEAD + b"content-length: 99999999999\r\n\r\n{")
+    else:
+        client = raw(service, HEAD + b"transfer-encoding: chunked\r\n\r\n" + 17 * chunk)
+    assert client.recv(65536).startswith(b"HTTP/1.1 413 ")
+    assert is_cut_off(client, chunk)
+    assert service.ask("/v1/ping")[0] == 200
+
+
+def test_who_sends_too_large_a_body_to_its_end_may_go_on_with_another_request(service: Service) -> None:
+    connection = http.client.HTTPConnection("127.0.0.1", service.port, timeout=60)
+    for size, status in ((3 << 20, 413), (3, 200), (2 << 20, 413), (5, 200)):
+        connection.request("POST", "/run_code", json.dumps({**ECHO, "stdin": "x" * size}), JSON)
+        response = connection.getresponse()
+        assert (response.status, bool(response.read())) == (status, True)
+    connection.close()
+
+
+@pytest.mark.parametrize("path", ["/v1/ping", "/nothing"])
+def test_endless_bodies_are_cut_off_also_where_none_is_expected(service: Service, path: str) -> None:
+    client = raw(service, HEAD.replace(b"/run_code", path.encode()) + b"transfer-encoding: chunked\r\n\r\n")
+    assert is_cut_off(client, b"5\r\nabcde\r\n" * 1000)
+
+
+def test_bodies_that_do_not_come_neither_wait_for_ever_nor_keep_others_waiting() -> None:
+    with prepared(body_seconds=1) as service:
+        slow = [raw(service, HEAD + b"content-length: 500\r\n\r\n{") for _ in range(200)]
+        assert stdout(service.ask("/run_code", {**ECHO, "stdin": "in between\n"})[1]) == "in between\n"
+        assert service.measured("curate_queue_depth") == 0
+        for client in slow:
+            assert client.recv(65536).startswith(b"HTTP/1.1 408 ")
+            client.close()
+
+
+def test_heads_that_do_not_come_to_an_end_are_cut_off() -> None:
+    with prepared(head_seconds=1) as service:
+        silent = [
+            raw(service, sent) for sent in (b"", b"POST /run_code HTTP/1.1\r\nHost: x\r\nx-slow: ") for _ in range(50)
+        ]
+        assert service.ask("/v1/ping")[0] == 200
+        assert [received(client) for client in silent] == [b""] * 100
+        second = raw(service, b"GET /v1/ping HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert second.recv(65536).startswith(b"HTTP/1.1 200 ")
+        second.sendall(b"GET /v1/ping HTTP/1.1\r\n")
+        assert received(second) == b""
+
+
+@pytest.mark.parametrize("sent", [b"GET /v1/ping HTTP/1.1\r\nx: ", b"GET /", b"GET /v1/ping HTTP/1.1\r\n"])
+def test_endless_heads_are_cut_off(service: Service, sent: bytes) -> None:
+    client = raw(service, sent)
+    more = b"x: y\r\n" * 10_000 if sent.endswith(b"\n") else b"x" * 60_000
+    assert is_cut_off(client, more)
+    assert service.ask("/v1/ping")[0] == 200
+
+
+def test_garbage_is_no_request(service: Service) -> None:
+    for garbage in (b"\0\1\2\3\r\n\r\n", b"GET / HTTP/9.9\r\n\r\n", b"SSH-2.0-x\r\n"):
+        assert received(raw(service, garbage)).startswith(b"HTTP/1.1 400 ")
+    assert service.ask("/v1/ping")[0] == 200
+
+
+# Who may ask.
+
+
+def test_who_has_no_token_gets_nothing_but_a_ping(tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("s3cret\n")
+    with serving("--host", "0.0.0.0", "--token-file", str(tmp_path / "token")) as service:
+        for headers in (
+            {},
+            {"authorization": "Bearer wrong"},
+            {"authorization": "s3cret"},
+            {"authorization": "Bearer"},
+        ):
+            for path in ("/health", "/metrics", "/openapi.json", "/nothing"):
+                assert service.ask(path, headers=headers)[0] == 401
+            assert service.ask("/run_code", ECHO, headers=headers)[0] == 401
+            assert service.ask("/v1/ping", headers=headers)[0] == 200
+        right = {"authorization": "Bearer s3cret"}
+        assert stdout(service.ask("/run_code", {**ECHO, "stdin": "hi\n"}, headers=right)[1]) == "hi\n"
+        assert "s3cret" not in service.said + service.stderr + str(service.ask("/metrics", headers=right)[1])
+
+
+def test_clients_that_know_no_tokens_send_one_that_is_in_the_url() -> None:
+    import asyncio
+
+    import sandbox_fusion
+
+    with serving("--workers", "1", environment={"CURATE_TOKEN": "s3cret"}) as service:
+        url = service.url.replace("//", "//anyone:s3cret@")
+        request = sandbox_fusion.RunCodeRequest(**ECHO, stdin="hi\n")
+        assert sandbox_fusion.run_code(request, url, max_attempts=1).run_result.stdout == "hi\n"
+        assert asyncio.run(sandbox_fusion.run_code_async(request, url, max_attempts=1)).run_result.stdout == "hi\n"
+        assert verl_scores(f"{url}/run_code", "print(1)", "", "1") is True
+        assert verl_scores(f"{service.url}/run_code", "print(1)", "", "1") == -1
+
+
+def test_the_token_may_come_from_the_environment() -> None:
+    with serving(environment={"CURATE_TOKEN": "fromhere"}) as service:
+        assert service.ask("/health")[0] == 401
+        assert service.ask("/health", headers={"authorization": "bearer fromhere"})[0] == 200
+
+
+def refused(*options: str) -> str:
+    """What `curate serve` says that does not start."""
+    result = subprocess.run([*CURATE, "serve", *options], cwd=ROOT, capture_output=True, text=True, timeout=60)
+    assert result.returncode == 1
+    assert "Traceback" not in result.stderr
+    return result.stderr
+
+
+def test_without_a_token_it_serves_this_machine_only() -> None:
+    assert "--token-file" in refused("--host", "0.0.0.0", "--port", "0")
+    with serving("--host", "::1") as service:
+        assert "[::1]" in service.said
+
+
+def test_it_says_what_keeps_it_from_starting(service: Service, tmp_path: Path) -> None:
+    assert "--port" in refused("--port", str(service.port))
+    assert "--host" in refused("--host", "no.such.host.invalid")
+    (tmp_path / "empty").write_text("\n")
+    assert "openssl" in refused("--token-file", str(tmp_path / "empty"))
+
+
+# What it says of itself.
+
+
+def test_health_says_what_it_is(service: Service) -> None:
+    status, health, _ = service.ask("/health")
+    assert (status, health["service"], health["status"], health["workers"]) == (200, "curate", "serving", 2)
+    assert health["layers"]["network"]
+
+
+def test_metrics_count_what_happened() -> None:
+    with serving("--workers", "1") as service:
+        for record in records():
+            service.ask("/judge", record)
+        service.ask("/run_code", LATE)
+        service.ask("/run_code", {})
+        service.ask("/secret/path", {})
+        assert service.measured("curate_verdicts_total", verdict="accepted") == 2
+        assert service.measured("curate_verdicts_total", verdict="compile_error") == 1
+        assert service.measured("curate_runs_total", outcome="timed_out") == 1
+        assert service.measured("curate_work_seconds_count", kind="judge") == len(records())
+        assert service.measured("curate_work_seconds_sum", kind="run") >= 0.3
+        assert service.measured("curate_queue_seconds_count") == len(records()) + 1
+        assert service.measured("curate_http_responses_total", path="/run_code", code="422") == 1
+        assert service.measured("curate_http_responses_total", path="other", code="404") == 1
+        assert service.measured("curate_workers") == 1
+        assert service.measured("curate_queue_depth") == service.measured("curate_in_flight") == 0
+
+
+def test_openapi_describes_what_is_asked_and_answered(service: Service) -> None:
+    jsonschema = pytest.importorskip("jsonschema")
+    document = service.ask("/openapi.json")[1]
+    assert document["openapi"].startswith("3.1")
+
+    def check(schema: dict[str, Any], content: Any) -> None:
+        jsonschema.Draft202012Validator({**schema, "components": document["components"]}).validate(content)
+
+    def content(part: dict[str, Any]) -> dict[str, Any]:
+        schema: dict[str, Any] = part["content"]["application/json"]["schema"]
+        return schema
+
+    program = {"source": "print(input())", "language": "python"}
+    suite = {"cases": [{"input": "a", "expected": "a"}], "limits": {"wall_seconds": 2}}
+    asked = [
+        ("/judge", RECORD),
+        ("/judge", [RECORD, {}]),
+        ("/judge", {"records": [RECORD]}),
+        ("/run_code", {**ECHO, "files": {"a": None}}),
+        ("/run", {"program": program, "invocation": {"stdin": "YQ==", "files": {"b": "YQ=="}, "fetch": ["b"]}}),
+        ("/judge_suite", {"program": program, "suite": suite}),
+    ]
+    for path, request in asked:
+        operation = document["paths"][path]["post"]
+        if request != [RECORD, {}]:
+            check(content(operation["requestBody"]), request)
+        status, answer, _ = service.ask(path, request)
+        assert status == 200, answer
+        check(content(operation["responses"]["200"]), answer)
+        status, answer, _ = service.ask(path, {"id": "wrong"})
+        check(content(operation["responses"][str(status)]), answer)
+    for path, operations in document["paths"].items():
+        if "get" in operations:
+            assert service.ask(path)[0] == 200
+        for operation in operations.values():
+            for response in operation["responses"].values():
+                for part in response["content"].values():
+                    jsonschema.Draft202012Validator.check_schema(part["schema"])
+
+
+# The end.
+
+
+def test_a_signal_lets_what_was_accepted_finish() -> None:
+    with serving("--workers", "1") as service, ThreadPoolExecutor(6) as clients:
+        asked = [clients.submit(service.ask, "/run_code", {**NAP, "stdin": f"{n}\n"}) for n in range(6)]
+        assert becomes(lambda: service.measured("curate_in_flight") + service.measured("curate_queue_depth") == 6)
+        children = below(service.process.pid)
+        assert children
+        service.process.send_signal(signal.SIGTERM)
+        assert [stdout(each.result()[1]) for each in asked] == [f"{n}\n" for n in range(6)]
+        assert service.process.wait(30) == 0
+        with pytest.raises(ConnectionRefusedError):
+            service.ask("/v1/ping")
+        assert not alive(children)
+
+
+def test_a_second_signal_ends_at_once_and_nobody_gets_a_verdict() -> None:
+    with serving("--workers", "1") as service, ThreadPoolExecutor(5) as clients:
+        asked = [clients.submit(service.ask, "/judge", {**RECORD, "code": SLEEP["code"], "time_limit_s": 60})]
+        asked += [clients.submit(service.ask, "/run_code", SLEEP) for _ in range(4)]
+        assert becomes(lambda: service.measured("curate_in_flight") + service.measured("curate_queue_depth") == 5)
+        children = below(service.process.pid)
+        service.process.send_signal(signal.SIGTERM)
+        assert becomes(lambda: is_closed(service.port))
+        service.process.send_signal(signal.SIGTERM)
+        assert service.process.wait(20) == 1
+        assert [each.result()[0] for each in asked] == [503, 504, 504, 504, 504]
+        assert becomes(lambda: not alive(children))
+        assert "Traceback" not in service.stderr, service.stderr
+
+
+def is_closed(port: int) -> bool:
+    try:
+        socket.create_connection(("127.0.0.1", port)).close()
+    except ConnectionRefusedError:
+        return True
+    return False
+
+
+def test_draining_has_an_end() -> None:
+    with prepared(drain_seconds=0.5) as service, ThreadPoolExecutor(5) as clients:
+        asked = [clients.submit(service.ask, "/run_code", SLEEP) for _ in range(5)]
+        assert becomes(lambda: service.measured("curate_in_flight") + service.measured("curate_queue_depth") == 5)
+        assert service.end() == 1
+        assert {each.result()[0] for each in asked} == {504}
+
+
+def test_nothing_is_left_of_a_service_that_is_killed() -> None:
+    with serving("--workers", "1") as service, ThreadPoolExecutor(1) as clients:
+        asked = clients.submit(service.ask, "/run_code", SLEEP)
+        assert becomes(lambda: len(below(service.process.pid)) >= 3)  # worker, zygote, program
+        children = below(service.process.pid)
+        service.end(signal.SIGKILL)
+        assert asked.exception() is not None
+        assert becomes(lambda: not alive(children))

@@ -1,0 +1,47 @@
+"""The soak in short: benchmarks/soak, as a user starts it. The long form is a benchmark."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+RUNS = 3000
+
+
+@pytest.fixture(scope="module")
+def soaked(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    out = tmp_path_factory.mktemp("soak") / "soak.json"
+    command = [sys.executable, "-m", "benchmarks.soak", str(RUNS), "--out", str(out)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert out.exists(), done.stderr
+    summary: dict[str, Any] = json.loads(out.read_text())
+    assert (done.returncode == 0) == summary["good"]
+    return summary
+
+
+def test_thousands_of_mixed_runs_get_the_verdicts_that_are_due(soaked: dict[str, Any]) -> None:
+    assert soaked["steady"]["mistakes"] == []
+    assert soaked["steady"]["runs"] >= RUNS
+
+
+def test_nothing_that_a_sandbox_holds_grows_with_its_runs(soaked: dict[str, Any]) -> None:
+    held = soaked["steady"]["held"]
+    assert {name: ends for name, ends in held.items() if not ends["flat"]} == {}
+    assert {"processes", "descriptors of the supervisor", "mounts of the supervisor", "temporary inodes"} <= held.keys()
+    assert soaked["steady"]["left"] == []
+
+
+def test_killed_workers_and_zygotes_cost_no_verdict_and_double_none(soaked: dict[str, Any]) -> None:
+    assert soaked["deaths"]["kills"].keys() == {"worker", "zygote"}
+    assert soaked["deaths"]["mistakes"] == []
+    assert soaked["deaths"]["left"] == []
+
+
+def test_a_killed_command_continues_to_the_same_verdicts(soaked: dict[str, Any]) -> None:
+    assert sum(soaked["restarts"]["kills"].values()) > 0
+    assert soaked["restarts"]["mistakes"] == []
+    assert soaked["restarts"]["left"] == []
