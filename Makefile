@@ -1,5 +1,6 @@
 # make demo    build the sample dataset and show it        make setup   everything into .venv
 # make test    run all tests                               make check   linters and types
+# make sandbox-image   build the containers of the docker backend
 # make bench   measure, and write the numbers into the README
 
 PYTHON ?= python3

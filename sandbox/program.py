@@ -1,5 +1,6 @@
 """What enters one execution and what leaves it."""
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
@@ -42,6 +43,10 @@ class Limits:
                 raise ValueError(f"Limits.{name} must be above zero or None, not {value!r}")
 
 
+_WORDS = 60_000
+_FILES = 1000
+
+
 @dataclass(frozen=True, slots=True)
 class Invocation:
     """What a program is started with: standard input, arguments, and files in its working directory, name -> content.
@@ -53,8 +58,13 @@ class Invocation:
     fetch: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        if any("\0" in text for text in self.arguments) or sum(len(text.encode()) for text in self.arguments) > 1 << 16:
-            raise ValueError("arguments must be less than 64 kB in all, without NUL")
+        if any("\0" in text for text in self.arguments) or len(json.dumps([self.arguments, self.fetch])) > _WORDS:
+            raise ValueError(f"arguments and names to fetch must be less than {_WORDS} bytes of JSON, without NUL")
+        if len(self.files) > _FILES:
+            raise ValueError(f"a run may be given {_FILES} files, not {len(self.files)}")
+        folders = {"/".join(name.split("/")[:depth]) for name in self.files for depth in range(1, name.count("/") + 1)}
+        if both := [name for name in folders if name in self.files or name.startswith("solution.")]:
+            raise ValueError(f"{min(both)!r} cannot be a file and a folder")
         for name in (*self.files, *self.fetch):
             parts = name.split("/")
             if "" in parts or "." in parts or ".." in parts or "\0" in name or len(name.encode()) > 200:

@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass
 
-from sandbox.cases import Convention
+from sandbox.cases import Convention, Referee
 from sandbox.errors import RefereeFailed
 from sandbox.program import Limits, Outcome, RunResult
 
@@ -33,10 +33,11 @@ def arguments(convention: Convention) -> tuple[str, ...]:
     return (INPUT, ANSWER, OUTPUT)
 
 
-def ruling(result: RunResult, convention: Convention) -> Ruling:
+def ruling(result: RunResult, judge: Referee) -> Ruling:
     """Raises RefereeFailed if it crashed, was too slow or said nothing that can be understood."""
+    convention = judge.convention
     said = result.stderr.decode("utf-8", "replace").strip()
-    if result.exit_code == 1 and _TRACEBACK in said:  # of Python: 1 is also what it exits with when it crashes
+    if crashed(result, judge):  # with the status of a wrong answer
         raise RefereeFailed(f"it crashed: {said[-_WORDS:]}")
     if result.outcome is not Outcome.EXITED:
         raise RefereeFailed(f"it ended: {result.outcome.value} {said[-_WORDS:]}".strip())
@@ -46,6 +47,19 @@ def ruling(result: RunResult, convention: Convention) -> Ruling:
     if result.exit_code != 0:
         raise RefereeFailed(f"exit status {result.exit_code}: {said[-_WORDS:]}")
     return Ruling(_score(printed, f"it printed {printed[:80]!r}"), said[:_WORDS])
+
+
+def crashed(result: RunResult, judge: Referee) -> bool:
+    """Whether it is a Python program that ended by an exception: the last thing it said is a traceback."""
+    said = result.stderr.decode("utf-8", "replace").rstrip().splitlines()
+    frames = [number for number, line in enumerate(said) if line == _TRACEBACK]
+    return (
+        judge.program.language == "python"
+        and result.exit_code == 1
+        and bool(frames)
+        and said[frames[-1] + 1 : frames[-1] + 2] != []
+        and said[frames[-1] + 1].startswith('  File "')
+    )
 
 
 def _score_of_exit(status: int, said: str) -> float:

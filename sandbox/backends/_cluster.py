@@ -178,7 +178,7 @@ class Dispatcher:
         nodes = [node for node in list(self._nodes.values()) if node.workers]
         names = {name: None for node in nodes for name in node.layers}
         layers = {name: _common([(node.place.name, node.layers.get(name, "none")) for node in nodes]) for name in names}
-        size = f"{len(nodes)} node{'s' * (len(nodes) != 1)}, {sum(node.workers for node in nodes)} workers"
+        size = f"nodes: {len(nodes)}, workers: {sum(node.workers for node in nodes)}"
         left_out = "".join(f"; left out: {reason}" for reason in list(self._refused.values()))
         return layers | {"cluster": size + left_out}
 

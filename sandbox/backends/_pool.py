@@ -124,7 +124,10 @@ class _Slot:
             try:
                 self._check_open()
                 self._worker.send(request)
-                return self._worker.receive()
+                answer = self._worker.receive()
+                if isinstance(answer, ExecutionLost):  # a program may have damaged it
+                    self.end()
+                return answer
             except (EOFError, ConnectionError):
                 words = self._worker.last_words()
                 self.end()

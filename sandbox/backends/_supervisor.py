@@ -23,7 +23,7 @@ from sandbox.backends.local import Backend
 from sandbox.errors import BackendUnavailable
 
 _STAY_SECONDS = 10  # longest stay of a call that has nothing to take home; silent connections are cut somewhere
-_LINGER_SECONDS = 0.02  # that a call waits for more answers while the workers have enough to do
+_LINGER_SECONDS = 0.1  # that a call waits for more answers while the workers have enough to do
 _REPLY_BYTES = 8 << 20  # of answers that travel together; one may be larger
 
 Numbered = tuple[int, Any]  # a request or an answer and the number by which its asker knows it
@@ -93,7 +93,7 @@ class Supervisor:
         self._box = Backend(workers=number, isolation=isolation, seed=seed)
         for _ in range(number):
             threading.Thread(target=self._work, args=(self._box,), daemon=True).start()
-        self._enough = max(1, number // 2)
+        self._enough = max(1, number // 4)
         return number, self._box.layers
 
     def exchange(self, message: bytes, give_back: int = 0) -> bytes:

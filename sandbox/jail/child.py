@@ -3,6 +3,7 @@
 import json
 import os
 import resource
+import signal
 import sys
 import time
 from collections.abc import Callable
@@ -80,6 +81,8 @@ def become(job: Job, program: bytes, kept: int, house: House, ready: mmap) -> No
         if house.namespaces:
             house.mount_proc()
             _give_up_capabilities()
+        else:
+            linux.prctl(linux.PR_SET_PDEATHSIG, signal.SIGKILL)
         linux.prctl(linux.PR_SET_DUMPABLE, 1)  # or its /proc/self would be root's
         _limit(job, house)
         language = house.languages[job.language]

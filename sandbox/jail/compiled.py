@@ -3,6 +3,7 @@ all workers of a Sandbox share.
 """
 
 import contextlib
+import errno
 import fcntl
 import hashlib
 import os
@@ -12,9 +13,10 @@ from pathlib import Path
 
 from sandbox.program import Program, RunResult
 
-_IN_MEMORY = 32  # submissions
+_IN_MEMORY, _IN_MEMORY_BYTES = 32, 256 << 20  # submissions, and all their artifacts
 _IN_DIRECTORY = 256
 _LONG_SECONDS = 0.1
+_MFD_EXEC = 0x10
 _SEALS = fcntl.F_SEAL_WRITE | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_SEAL
 
 
@@ -32,6 +34,7 @@ class Compilations:
     def __init__(self, directory: str) -> None:
         self._directory = Path(directory) if directory else None
         self._kept: OrderedDict[Program, Compiled | RunResult] = OrderedDict()
+        self._bytes = 0
 
     def find(self, program: Program) -> Compiled | RunResult | None:
         """The compiled program, or the result of the compilation that failed; None if it is not known."""
@@ -61,8 +64,10 @@ class Compilations:
 
     def _remember(self, program: Program, compiled: Compiled | RunResult) -> None:
         self._kept[program] = compiled
-        if len(self._kept) > _IN_MEMORY:
+        self._bytes += _size(compiled)
+        while len(self._kept) > _IN_MEMORY or (self._bytes > _IN_MEMORY_BYTES and len(self._kept) > 1):
             _, oldest = self._kept.popitem(last=False)
+            self._bytes -= _size(oldest)
             if isinstance(oldest, Compiled):
                 os.close(oldest.source)
                 os.close(oldest.artifact)
@@ -70,13 +75,28 @@ class Compilations:
 
 def memfd(data: bytes = b"", *, sealed: bool = False) -> int:
     """A file in memory. Sealed, nobody can change it: executables are within the reach of the programs they become."""
-    descriptor = os.memfd_create("run", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    descriptor = _executable_memfd() if sealed else os.memfd_create("run")
     written = 0
     while written < len(data):
         written += os.pwrite(descriptor, data[written:] if written else data, written)
     if sealed:
         fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, _SEALS)
+        os.fchmod(descriptor, 0o555)  # seals protect the content; its times and attributes could carry messages
     return descriptor
+
+
+def _executable_memfd() -> int:
+    flags = os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING
+    try:
+        return os.memfd_create("run", flags | _MFD_EXEC)
+    except OSError as error:
+        if error.errno != errno.EINVAL:  # Linux before 6.3 does not know the flag, nor need it
+            raise
+        return os.memfd_create("run", flags)
+
+
+def _size(compiled: Compiled | RunResult) -> int:
+    return os.fstat(compiled.artifact).st_size if isinstance(compiled, Compiled) else len(compiled.stderr)
 
 
 def _share(directory: Path, name: str, artifact: bytes) -> None:

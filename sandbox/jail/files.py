@@ -1,4 +1,5 @@
-"""Files on their way into and out of a run's directory: a table of names and sizes, then the contents, in one memfd.
+"""Files on their way into and out of a run's directory, in one memfd: a table of names and sizes before the contents
+on the way in, after them on the way out.
 
 The table is ours; contents, and what lies in the directory after the run, are whatever a program has made of them.
 """
@@ -9,6 +10,7 @@ import stat
 from collections.abc import Iterable, Mapping
 
 _SIZE = 8  # bytes that tell the length of the table
+_PIECE = 1 << 20
 
 
 def pack(files: Mapping[str, bytes]) -> bytes:
@@ -16,11 +18,13 @@ def pack(files: Mapping[str, bytes]) -> bytes:
     return b"".join([len(table).to_bytes(_SIZE, "little"), table, *files.values()])
 
 
-def unpack(packed: bytes) -> dict[str, bytes]:
-    table, offset = _table(packed)
-    files = {}
+def unpack(collected: bytes) -> dict[str, bytes]:
+    """What `collect` has written."""
+    end = len(collected) - _SIZE
+    table = json.loads(collected[end - int.from_bytes(collected[end:], "little") : end])
+    files, offset = {}, 0
     for name, size in table:
-        files[name] = packed[offset : offset + size]
+        files[name] = collected[offset : offset + size]
         offset += size
     return files
 
@@ -55,22 +59,29 @@ def write(name: str, source: int, offset: int, size: int, owner: int | None) -> 
 
 
 def collect(names: Iterable[str], at_most: int, sink: int) -> None:
-    """Pack those of the files in the working directory that are plain files, each up to `at_most` bytes.
+    """Write to `sink` those of the files in the working directory that are plain files, up to `at_most` bytes in all:
+    what is over comes cut off, or empty.
 
     After the run: no link is followed and nothing waited for, whatever the program has put there.
     """
-    found = {}
+    table: list[tuple[str, int]] = []
+    left = at_most
     for name in names:
         try:
-            found[name] = _read_beneath(name, at_most)
+            file = _open_beneath(name)
         except OSError:
             continue
-    packed = memoryview(pack(found))
-    while packed:
-        packed = packed[os.write(sink, packed) :]
+        size = 0
+        while size < left and (copied := os.sendfile(sink, file, size, min(left - size, _PIECE))):
+            size += copied
+        os.close(file)
+        table.append((name, size))
+        left -= size
+    encoded = json.dumps(table).encode()
+    os.write(sink, encoded + len(encoded).to_bytes(_SIZE, "little"))
 
 
-def _read_beneath(name: str, at_most: int) -> bytes:
+def _open_beneath(name: str) -> int:
     *folders, last = name.split("/")
     directory = os.open(".", os.O_RDONLY | os.O_DIRECTORY)
     try:
@@ -81,15 +92,10 @@ def _read_beneath(name: str, at_most: int) -> bytes:
         file = os.open(last, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=directory)
     finally:
         os.close(directory)
-    try:
-        if not stat.S_ISREG(os.fstat(file).st_mode):
-            raise OSError("no plain file")
-        content = b""
-        while len(content) < at_most and (part := os.read(file, at_most - len(content))):
-            content += part
-        return content
-    finally:
+    if not stat.S_ISREG(os.fstat(file).st_mode):
         os.close(file)
+        raise OSError("no plain file")
+    return file
 
 
 def _table(packed: bytes) -> tuple[list[tuple[str, int]], int]:

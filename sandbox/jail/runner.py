@@ -13,7 +13,7 @@ from typing import Any
 
 from sandbox import languages
 from sandbox.errors import BackendUnavailable, ExecutionLost
-from sandbox.jail import cgroups, files, leftovers
+from sandbox.jail import cgroups, files, leftovers, linux
 from sandbox.jail.child import COMPILER_BROKEN, Job
 from sandbox.jail.compiled import Compilations, Compiled, memfd
 from sandbox.jail.spawn import Zygote, ZygoteLost
@@ -23,7 +23,9 @@ ATTEMPTS = 3  # at a run that the sandbox lost, before it says so
 _PATIENCE = 6  # times the wall limit until a zygote counts as hung; it gives up itself after 5
 _PATIENCE_SECONDS = 30
 _LOST_ZYGOTE = "the zygote was lost"
-_COMPILE_LIMITS = Limits(wall_seconds=20, memory_mb=1024)
+_COMPILE_LIMITS = Limits(wall_seconds=20, memory_mb=1024, output_kb=64 * 1024, disk_mb=256)
+_COMPILER_WORDS = 1 << 16  # bytes of what a compiler says that are kept
+_SOURCE_BYTES = 16 << 20
 _PLAIN, _NUMPY = "plain", "numpy"  # kinds of zygote; the others are called as the language that they compile
 _HINT = (
     "User namespaces must be allowed (sysctl user.max_user_namespaces above 0, and on Ubuntu"
@@ -71,7 +73,7 @@ class Order:
 
     def with_files(self, contents: dict[str, bytes]) -> "Order":
         """With these files in the run's directory, and room for them."""
-        more_mb = 1 + sum(map(len, contents.values())) // 2**20
+        more_mb = 1 + sum(map(len, contents.values())) // 2**20 + len(contents) // 50  # these need inodes, too
         memory_mb, disk_mb = self.job.memory_mb + 2 * more_mb, self.job.disk_mb + more_mb
         job = replace(self.job, files=True, memory_mb=memory_mb, disk_mb=disk_mb)
         return Order(self.program, job, files.pack(contents))
@@ -135,6 +137,7 @@ class Runner:
                 if self._configuration.full_isolation or not self._namespaces:
                     raise BackendUnavailable(f"cannot isolate programs on this machine: {error}. {_HINT}") from error
                 self._namespaces, self._no_namespaces = False, str(error)
+                linux.prctl(linux.PR_SET_DUMPABLE, 0)  # programs have our uid, and could read what we hold
                 self._work = leftovers.make_directory()
 
     @property
@@ -163,6 +166,8 @@ class Runner:
             raise ValueError(
                 f"functions of {program.language} programs cannot be called; use a suite without entry_point"
             )
+        if len(program.source) > _SOURCE_BYTES:
+            raise ValueError(f"a program must be shorter than {_SOURCE_BYTES >> 20} MB")
         job = Job(
             op=op,
             language=program.language,
@@ -173,7 +178,7 @@ class Runner:
             memory_mb=limits.memory_mb,
             processes=limits.processes,
             output_bytes=limits.output_kb * 1024,
-            disk_mb=limits.disk_mb,
+            disk_mb=limits.disk_mb + (4 * len(program.source) >> 20),
         )
         return Order(program, job)
 
@@ -198,9 +203,11 @@ class Runner:
             raise ExecutionLost(f"the compiler of {program.language} did not start: {result.stderr.decode()}")
         if result.outcome is Outcome.EXITED and result.exit_code == 0 and result.returned:
             return self._compilations.add(program, result, result.returned)
-        words = result.stderr or f"the compiler ended: {result.outcome.value}".encode()
+        words = result.stderr[:_COMPILER_WORDS] or f"the compiler ended: {result.outcome.value}".encode()
         failed = replace(result, outcome=Outcome.NOT_COMPILED, stdout=b"", stderr=words, returned=None)
-        return self._compilations.add_failure(program, failed)
+        if result.outcome is Outcome.EXITED:  # else the machine may have had a part in it
+            self._compilations.add_failure(program, failed)
+        return failed
 
     def _check_language(self, name: str) -> None:
         """See once that a language with a compiler works here: where none of its programs does, it is not their fault.
@@ -255,7 +262,12 @@ class Runner:
                     self._cgroup.begin(job.memory_mb, job.processes)
                 elif self._surroundings is not None:
                     self._surroundings.begin()
-                zygote.begin(order.encoded, [compiled.source, compiled.artifact, *opened])
+                artifact = compiled.artifact
+                if zygote.shares_uid and job.op == "run" and languages.load(job.language).EXECUTABLE:
+                    # Its owner can write messages to the next run into the file's attributes: one for each run.
+                    artifact = memfd(_read(artifact), sealed=True)
+                    opened.append(artifact)
+                zygote.begin(order.encoded, [compiled.source, artifact, *opened[: len(opened) - (artifact in opened)]])
                 if isinstance(stdin, Pipes):  # now, or the other side would never see an end
                     stdout = -1
                     for descriptor in (stdin.stdin, stdin.stdout):
@@ -316,13 +328,19 @@ class Runner:
                 toolchain=languages.load(kind).toolchain() if kind in languages.names() else [],
                 namespaces=self._namespaces,
                 full=self._configuration.full_isolation,
-                work=self._work,
+                work=self._work and self._directory(kind),
                 seed=self._configuration.seed,
                 cgroup=self._cgroup,
             )
             zygote.watch(self._ends)
             self._zygotes[kind] = zygote
         return self._zygotes[kind]
+
+    def _directory(self, kind: str) -> str:
+        """For the runs of one zygote: while another one is at work, it empties its own."""
+        path = os.path.join(self._work, kind)
+        os.makedirs(path, 0o700, exist_ok=True)
+        return path
 
     def close(self) -> None:
         for zygote in self._zygotes.values():
@@ -347,7 +365,7 @@ def _outcome(job: Job, answer: dict[str, Any], exit_code: int, longest_output: i
         return Outcome.OUT_OF_MEMORY
     if exit_code < 0:
         return Outcome.SIGNALLED
-    if exit_code != 0 and _died_of_memory(stderr):
+    if exit_code != 0 and not languages.load(job.language).EXECUTABLE and _died_of_memory(stderr):
         return Outcome.OUT_OF_MEMORY
     return Outcome.EXITED
 

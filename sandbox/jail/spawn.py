@@ -26,6 +26,7 @@ NAMESPACES = {
 _FIRST_UID = 1 << 30  # of the host uids that programs get; far from any that a user or container has
 _STACK = 1 << 30  # bytes; must be set before exec, which lays out the address space around it
 _START_SECONDS = 60
+_OWN_IDS = "user namespace; programs have a uid of their own and no capabilities"
 _ASIDE = 200  # above every descriptor that a worker has open
 _ENVIRONMENT = {
     "PATH": "/usr/bin:/bin",
@@ -72,6 +73,7 @@ class Zygote:
         gate, opener = os.pipe()
         self._ends: dict[int, int] = {}
         self.layers: dict[str, str] = {}
+        self.shares_uid = True  # what the worker makes, programs own
         self.pid = linux.clone(sum(NAMESPACES.values())) if namespaces else linux.fork()
         if self.pid == 0:
             os.close(opener)
@@ -81,6 +83,7 @@ class Zygote:
         try:
             if namespaces:
                 self.layers["user"] = _map_ids(self.pid)
+                self.shares_uid = self.layers["user"] != _OWN_IDS
             if cgroup is not None:
                 cgroup.add(self.pid)
             os.write(opener, b"go")
@@ -113,7 +116,7 @@ class Zygote:
             linux.close_range(len(streams + inherited))
             hard = resource.getrlimit(resource.RLIMIT_STACK)[1]
             stack = _STACK if hard == resource.RLIM_INFINITY else min(_STACK, hard)
-            resource.setrlimit(resource.RLIMIT_STACK, (stack, stack))
+            resource.setrlimit(resource.RLIMIT_STACK, (stack, hard))
             project = str(Path(__file__).parents[2])
             start = (
                 f"import sys; sys.path.insert(0, {project!r}); from sandbox.jail.zygote import main;"
@@ -180,7 +183,7 @@ def _map_ids(pid: int) -> str:
     try:
         Path(f"/proc/{pid}/gid_map").write_text(wide)
         Path(f"/proc/{pid}/uid_map").write_text(wide)
-        return "user namespace; programs have a uid of their own and no capabilities"
+        return _OWN_IDS
     except OSError:
         Path(f"/proc/{pid}/setgroups").write_text("deny")
         Path(f"/proc/{pid}/gid_map").write_text(f"1000 {os.getegid()} 1\n")

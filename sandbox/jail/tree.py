@@ -164,10 +164,11 @@ def reap(keep: int = 0) -> None:
 
 
 def empty(directory: str) -> None:
-    import shutil  # here: where there are namespaces, a zygote can do without it
-
-    for entry in os.scandir(directory):
+    """Remove all that is in a directory, whatever modes its owner, a program of our uid, has given it."""
+    os.chmod(directory, 0o700)
+    for entry in list(os.scandir(directory)):
         if entry.is_dir(follow_symlinks=False):
-            shutil.rmtree(entry.path, ignore_errors=True)
+            empty(entry.path)
+            os.rmdir(entry.path)
         else:
             os.unlink(entry.path)

@@ -69,7 +69,7 @@ class Worker:
         """What the referee says of an output. Raises RefereeFailed."""
         order = self._referee_order(judge, case, {referee.OUTPUT: output})
         compiled = _compiled_referee(judge, self._runner)
-        return referee.ruling(self._runner.execute(order, compiled, b""), judge.convention)
+        return referee.ruling(self._runner.execute(order, compiled, b""), judge)
 
     def _talk(self, order: Order, case: Case, judge: Referee) -> Ran:
         compiled = self._runner.compile(order.program)
@@ -78,7 +78,7 @@ class Worker:
         if self._second is None:
             self._second = Runner(self._configuration, self.ends, "2")
         theirs = self._referee_order(judge, case, {})
-        return talk(order, compiled, self._runner, theirs, _compiled_referee(judge, self._second), self._second)
+        return talk(order, compiled, self._runner, theirs, _compiled_referee(judge, self._second), self._second, judge)
 
     def _referee_order(self, judge: Referee, case: Case, contents: dict[str, bytes]) -> Order:
         contents = {referee.INPUT: _encoded(case.input), referee.ANSWER: _encoded(case.expected), **contents}

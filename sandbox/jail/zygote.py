@@ -36,6 +36,7 @@ NUMPY = "numpy numpy.linalg".split()
 _NOT_READY = bytes(mmap.PAGESIZE)
 _OURS: dict[str, object] = {}  # our own modules, alive but out of sight of programs
 
+_LITTLE = 1 << 20  # bytes of files that a run may leave until later
 _POLL_SECONDS = 0.05  # between looks at the memory of a tree that no cgroup bounds
 _PATIENCE = 5  # a run may take this many times its wall limit if the machine gives it no processor,
 _PATIENCE_SECONDS = 10  # and that long in any case
@@ -121,8 +122,13 @@ def _serve(channel: socket.socket, run: "_Runs") -> None:
             return
         if message != last or job is None:  # the cases of a suite differ in their files only
             last, job = message, Job.from_bytes(message)
-        channel.send(json.dumps(run(job, descriptors)).encode())
-        run.clear()  # while the worker looks at the answer
+        answer = json.dumps(run(job, descriptors)).encode()
+        at_once = run.left_much()  # it would be charged to the next run, whose memory the worker begins to count now
+        if at_once:
+            run.clear()
+        channel.send(answer)
+        if not at_once:
+            run.clear()  # while the worker looks at the answer
         for descriptor in descriptors:
             os.close(descriptor)
 
@@ -175,6 +181,9 @@ class _Runs:
             message = self._ready[BEGAN.size :].split(b"\0")[0].decode("utf-8", "replace")
             answer["lost"] = message or f"the child ended with wait status {status} before the program began"
         return answer
+
+    def left_much(self) -> bool:
+        return self._place.used_bytes() > _LITTLE
 
     def clear(self) -> None:
         """Make ready for the next run, after the end of this one."""

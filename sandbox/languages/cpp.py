@@ -3,7 +3,9 @@ that must find its libraries, and needs none in the file system of programs.
 """
 
 import os
+import resource
 import shutil
+import signal
 from glob import glob
 
 SOURCE_FILE = "solution.cpp"
@@ -13,7 +15,7 @@ CALLABLE = False
 
 _COMPILER = "/usr/bin/g++"
 # TESTSYS: checkers made with testlib.h then tell partial scores from their other exit codes.
-_OPTIONS = "-std=c++17 -O2 -static -pipe -DONLINE_JUDGE -DTESTSYS".split()
+_OPTIONS = "-std=c++17 -O2 -static -pipe -fmax-errors=20 -DONLINE_JUDGE -DTESTSYS".split()
 _TOOLS = "g++ as ld".split()
 _FOLDERS = "/usr/include /usr/local/include /usr/lib/gcc /usr/libexec/gcc /usr/lib/*-linux-gnu* /usr/lib64".split()
 _EXECUTABLE_FILE = "solution"
@@ -48,5 +50,13 @@ def compile_source(source: bytes, path: str) -> bytes:
 
 
 def run(artifact: int, arguments: list[str]) -> int:
-    """Become the program; returns only by raising OSError."""
-    os.execve(artifact, [_EXECUTABLE_FILE, *arguments], os.environ)
+    """Become the program; returns, with what is wrong on stderr, only if that fails."""
+    hard = resource.getrlimit(resource.RLIMIT_STACK)[1]
+    if hard == resource.RLIM_INFINITY:  # or libc gives each thread a stack as huge as the main one's limit
+        resource.setrlimit(resource.RLIMIT_STACK, (hard, hard))
+    signal.signal(signal.SIGXFSZ, signal.SIG_DFL)  # Python ignores it: a flood of output would burn its whole time
+    try:
+        os.execve(artifact, [_EXECUTABLE_FILE, *arguments], os.environ)
+    except OSError as error:
+        os.write(2, f"the executable cannot be started: {error}".encode())
+    return 127

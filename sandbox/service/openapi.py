@@ -60,10 +60,11 @@ _MEASURED = {
     "memory_mb": _NUMBER,
     "score": _NUMBER,
 }
+_IDENTITY = {"description": "as sent"}
 _VERDICT = {
     "type": "object",
     "properties": {
-        "id": {"type": ["string", "integer"]},
+        "id": _IDENTITY,
         "passed": {"type": "boolean"},
         "pass_rate": _NUMBER,
         **_MEASURED,
@@ -75,7 +76,7 @@ _LOST = {
     "required": ["index", "error"],
     "properties": {
         "index": {"type": "integer", "description": "place in the batch, from 0"},
-        "id": {"type": ["string", "integer", "null"]},
+        "id": _IDENTITY,
         "error": _TEXT,
     },
 }

@@ -101,7 +101,7 @@ def test_the_self_check_holds(box: Sandbox) -> None:
 
 def test_it_says_how_large_the_cluster_is_and_what_isolates_on_all_nodes(box: Sandbox) -> None:
     assert box.workers == 2
-    assert box.layers["cluster"] == "2 nodes, 2 workers"
+    assert box.layers["cluster"] == "nodes: 2, workers: 2"
     with Sandbox(workers=1) as local:
         assert {**box.layers, "cluster": ""} == {**local.layers, "cluster": ""}
 

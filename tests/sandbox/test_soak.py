@@ -17,8 +17,8 @@ def soaked(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     out = tmp_path_factory.mktemp("soak") / "soak.json"
     command = [sys.executable, "-m", "benchmarks.soak", str(RUNS), "--out", str(out)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert out.exists(), done.stderr
-    summary: dict[str, Any] = json.loads(out.read_text())
+    assert done.stdout, done.stderr
+    summary: dict[str, Any] = json.loads(done.stdout)
     assert (done.returncode == 0) == summary["good"]
     return summary
 
@@ -31,13 +31,15 @@ def test_thousands_of_mixed_runs_get_the_verdicts_that_are_due(soaked: dict[str,
 def test_nothing_that_a_sandbox_holds_grows_with_its_runs(soaked: dict[str, Any]) -> None:
     held = soaked["steady"]["held"]
     assert {name: ends for name, ends in held.items() if not ends["flat"]} == {}
-    assert {"processes", "descriptors of the supervisor", "mounts of the supervisor", "temporary inodes"} <= held.keys()
+    assert {"processes", "descriptors of workers", "mounts of zygotes", "cgroups", "temporary inodes"} <= held.keys()
+    assert soaked["steady"]["processes_replaced"] == 0
     assert soaked["steady"]["left"] == []
 
 
 def test_killed_workers_and_zygotes_cost_no_verdict_and_double_none(soaked: dict[str, Any]) -> None:
     assert soaked["deaths"]["kills"].keys() == {"worker", "zygote"}
     assert soaked["deaths"]["mistakes"] == []
+    assert all(ends["flat"] for ends in soaked["deaths"]["held"].values()), soaked["deaths"]["held"]
     assert soaked["deaths"]["left"] == []
 
 

@@ -1,0 +1,270 @@
+"""Hostile C++ programs get nothing, whoever runs the sandbox; neither do programs that mean to fool a referee.
+
+Files in attacks_cpp/ follow the rules of attacks/: see test_attacks.py.
+"""
+
+import os
+import pwd
+import secrets
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from sandbox import Case, Limits, Program, RefereeFailed, Sandbox, Suite
+from sandbox.cases import Convention, Referee
+
+pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="there is no g++")
+FOLDER = Path(__file__).parent / "attacks_cpp"
+ATTACKS = sorted(FOLDER.glob("*.cpp"))
+LIMITS = Limits(wall_seconds=5, memory_mb=256)
+SHORT = Limits(wall_seconds=1, memory_mb=256)
+ADDS = Program("#include <iostream>\nint main() { int a, b; std::cin >> a >> b; std::cout << a + b; }", "cpp")
+HARMLESS = Suite([Case("3 4\n", "7\n")])
+ORDINARY_USER = "nobody"
+X86_ONLY = {"calls_of_32_bit", "calls_of_x32", "code_of_32_bit"}
+
+
+def suite_for(attack: str) -> Suite:
+    answer = f"SECRET{secrets.token_hex(16)}" if attack.startswith("expected_") else "ESCAPED"
+    limits = SHORT if attack.startswith("late_") else LIMITS
+    inputs = "12" if attack.startswith("message_") else "1"
+    return Suite([Case(f"{number}\n", f"{answer}\n") for number in inputs], checker="tokens", limits=limits)
+
+
+def what_may_become_of(source: str) -> set[str]:
+    return set(source.partition("\n")[0].removeprefix("// expect: ").split(" or "))
+
+
+@pytest.mark.parametrize("path", ATTACKS, ids=lambda path: path.stem)
+def test_an_attack_fails_and_the_sandbox_lives_on(box: Sandbox, path: Path) -> None:
+    if path.stem in X86_ONLY and os.uname().machine != "x86_64":
+        pytest.skip("written in the machine language of x86-64")
+    source = path.read_text()
+    suite = suite_for(path.stem)
+    judgement = box.judge(Program(source, "cpp"), suite, run_all=True)
+    assert {case.verdict.value for case in judgement.cases} <= what_may_become_of(source), judgement
+    assert len(judgement.cases) == len(suite.cases)
+    assert box.judge(ADDS, HARMLESS).accepted
+
+
+STRINGS = "#define S(x) #x x\n#define A(x) S(x) S(x)\n#define B(x) A(A(x))\n#define C(x) B(B(x))\n"
+BOMBS = {
+    "it includes itself": "#include __FILE__\nint main() {}",
+    "it includes an endless device": '#include "/dev/zero"\nint main() {}',
+    "files of the host": '#include "/etc/passwd"\nint main() {}',
+    "an endless device in assembly": 'asm(".incbin \\"/dev/zero\\""); int main() {}',
+    "repetition in assembly": 'asm(".rept 1000000000\\n.rept 1000\\nnop\\n.endr\\n.endr"); int main() {}',
+    "recursion in assembly": 'asm(".macro a\\na\\na\\n.endm\\na"); int main() {}',
+    "sixteen gigabytes in assembly": 'asm(".fill 2000000000, 8, 1"); int main() {}',
+    "deep templates": "template <int N> int f() { return f<N - 1>(); }\nint main() { return f<9999>(); }",
+    "endless constants": "constexpr long f() { for (long i = 0;; i++) {} }\nconstexpr long x = f();\nint main() {}",
+    "doubled text": STRINGS + "const char *s = C(C(C(C(1)))); int main() {}",
+    "a huge array": "int a[1000000000] = {1}; int main() { return a[5]; }",
+    "more than the address space": "char a[1ul << 62]; int main() { return a[5]; }",
+    "thousands of errors": "".join(f"x{number} y;\n" for number in range(3000)),
+    "nothing": "",
+    "no main": "int f() { return 1; }",
+}
+
+
+@pytest.mark.parametrize("source", BOMBS.values(), ids=BOMBS)
+def test_a_program_that_overwhelms_the_compiler_is_only_a_bad_program(box: Sandbox, source: str) -> None:
+    assert (
+        box.judge(Program(source, "cpp"), Suite([Case("", "ESCAPED")], limits=LIMITS)).verdict.value == "compile_error"
+    )
+    assert box.judge(ADDS, HARMLESS).accepted
+
+
+def test_the_words_of_a_compiler_are_bounded(box: Sandbox) -> None:
+    line = '_Pragma("message(\\"' + "x" * 1000 + '\\")") '
+    source = f"#define X {line}\n#define Y {'X ' * 99}\n{'Y ' * 99}\nint main( {{}}"
+    words = box.run(Program(source, "cpp"))
+    assert len(words.stderr) < 1 << 20
+
+
+# Referees.
+
+WORDS = Program(
+    """
+#include <fstream>
+#include <iostream>
+int main(int, char** names) {
+    std::ifstream output(names[2]), answer(names[3]);
+    std::string found, expected;
+    getline(output, found), getline(answer, expected);
+    if (found == expected) return 0;
+    std::cerr << "wrong answer expected " << expected << " found " << found << std::endl;
+    return 1;
+}""",
+    "cpp",
+)
+GUESSED = Program(
+    """
+import sys
+for line in sys.stdin:
+    print("no", flush=True)
+    if line.strip() == "7":
+        sys.exit(0)
+sys.exit(1)
+"""
+)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Traceback (most recent call last):",
+        "MemoryError",
+        "std::bad_alloc",
+        "points 1",
+        "ok",
+        "\x1b[2Jok",
+        "-1 /dev/null",
+    ],
+)
+def test_a_referee_that_repeats_what_was_printed_stays_a_referee(box: Sandbox, line: str) -> None:
+    suite = Suite([Case("", "7\n")], checker="program", limits=LIMITS, referee=Referee(WORDS))
+    judgement = box.judge(Program(f"print({line!r})"), suite)
+    assert judgement.verdict.value == "wrong_answer"
+    assert judgement.score == 0
+
+
+def test_what_a_program_leaves_for_its_referee_is_not_found(box: Sandbox) -> None:
+    source = "\n".join(
+        f"open({name!r}, 'w').write('1')" for name in ("answer.txt", "input.txt", "output.txt", "sys.py", "solution.py")
+    )
+    looks = Program(
+        "import os, sys\nprint(int(sys.argv[1:] != ['input.txt', 'answer.txt', 'output.txt']"
+        " or len(os.listdir()) != 4 or open('answer.txt').read() != '7'))"
+    )
+    suite = Suite([Case("", "7")], checker="program", limits=LIMITS, referee=Referee(looks, Convention.PRINTED))
+    assert box.judge(Program(source), suite).verdict.value == "wrong_answer"
+
+
+@pytest.mark.parametrize(
+    "source",
+    ["import os\nwhile True: os.write(1, b'1' * 65536)", "while True: print(1)", "", "print(8)\nprint(9)"],
+    ids=["endless line", "endless lines", "nothing", "wrong"],
+)
+def test_a_program_cannot_make_a_sound_referee_fail(box: Sandbox, source: str) -> None:
+    suite = Suite([Case("", "")], checker="interactive", limits=SHORT, referee=Referee(GUESSED))
+    assert box.judge(Program(source), suite).verdict.value in {"wrong_answer", "time_limit", "output_limit"}
+    assert box.judge(Program("print(7)"), suite).accepted
+
+
+def test_nothing_of_the_referee_is_within_sight_of_the_program_it_talks_to(box: Sandbox) -> None:
+    source = (
+        "import os\nfound = [p for p in os.listdir('/proc') if p.isdigit() and p not in ('1', str(os.getpid()))]\n"
+        "found += [name for name in os.listdir() if name != 'solution.py']\n"
+        "found += os.listdir('/proc/self/fd')[4:]\nprint(8 if found else 7)"
+    )
+    suite = Suite([Case("", "")], checker="interactive", limits=LIMITS, referee=Referee(GUESSED))
+    assert box.judge(Program(source), suite).accepted
+
+
+@pytest.mark.parametrize("program", ["abort();", "return 1;", "for (;;) {}", "sleep(9);"])
+def test_an_accepted_talk_does_not_excuse_how_the_program_ends(box: Sandbox, program: str) -> None:
+    source = f'#include <cstdlib>\n#include <unistd.h>\nint main() {{ write(1, "7\\n", 2); {program} }}'
+    suite = Suite([Case("", "")], checker="interactive", limits=SHORT, referee=Referee(GUESSED))
+    assert box.judge(Program(source, "cpp"), suite).verdict.value in {"runtime_error", "time_limit"}
+
+
+def test_a_referee_that_crashes_is_the_fault_of_the_suite(box: Sandbox) -> None:
+    crashes = Referee(Program("#include <cstdlib>\nint main() { abort(); }", "cpp"))
+    with pytest.raises(RefereeFailed):
+        box.judge(Program("print(7)"), Suite([Case("", "7")], checker="program", referee=crashes))
+
+
+# Files that are fetched.
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "for name in names: os.truncate(os.open(name, os.O_CREAT | os.O_RDWR), 16 << 20)",
+        "os.truncate(os.open('first', os.O_CREAT | os.O_RDWR), 16 << 20)\nfor name in names: os.link('first', name)",
+        "for name in names[:9]: open(name, 'wb').write(b'x' * (14 << 20))",
+        "for name in names: os.mkfifo(name)",
+        "for name in names: os.symlink('/proc/self/mem', name)",
+    ],
+    ids=["holes", "one file, many names", "a full disk", "pipes", "links"],
+)
+def test_files_that_overwhelm_whoever_fetches_them_are_the_programs_fault(box: Sandbox, source: str) -> None:
+    names = [f"file{number}" for number in range(100)]
+    program = Program(f"import os\nnames = [f'file{{number}}' for number in range(100)]\n{source}")
+    result = box.run(program, limits=Limits(memory_mb=256, disk_mb=128), fetch=names)
+    assert sum(map(len, result.files.values())) <= 256 << 20
+    assert box.judge(ADDS, HARMLESS).accepted
+
+
+# An ordinary user, whose programs have the uid of the processes that watch them.
+
+JUDGE = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from sandbox import BackendUnavailable, Case, Limits, Program, Sandbox, Suite
+try:
+    box = Sandbox(workers=1)
+except BackendUnavailable as error:
+    print("refused:", error)
+    raise SystemExit
+for source in sys.stdin.read().split("\\0"):
+    twice = Suite([Case("1", "ESCAPED"), Case("2", "ESCAPED")], checker="tokens", limits=Limits(wall_seconds=5))
+    print(*(case.verdict.value for case in box.judge(Program(source, "cpp"), twice, run_all=True).cases))
+box.close()
+"""
+THREADS = """
+#include <cstdio>
+#include <thread>
+#include <vector>
+int main() {
+    std::vector<std::thread> threads;
+    for (int number = 0; number < 20; number++) threads.emplace_back([] {});
+    for (auto& thread : threads) thread.join();
+    puts("ESCAPED");
+}"""
+
+
+@pytest.fixture
+def ordinary(tmp_path: Path) -> Iterator[list[str]]:
+    """A command line that judges as an ordinary user what it reads."""
+    for folder in (tmp_path, *tmp_path.parents[:2]):
+        folder.chmod(folder.stat().st_mode | 0o055)
+    shutil.copytree(FOLDER.parents[2] / "sandbox", tmp_path / "sandbox", ignore=shutil.ignore_patterns("__pycache__"))
+    for python in (os.path.realpath(sys._base_executable), "/usr/bin/python3"):  # type: ignore[attr-defined]
+        test = [python, "-c", "import sys; sys.exit(sys.version_info < (3, 11))"]
+        try:
+            if subprocess.run(test, user=user(), capture_output=True, check=False).returncode == 0:
+                yield [python, "-c", JUDGE, str(tmp_path)]
+                return
+        except PermissionError:
+            continue
+    pytest.skip("no Python that an ordinary user may run")
+
+
+def user() -> str | None:
+    if os.getuid() != 0:
+        return None
+    try:
+        return pwd.getpwnam(ORDINARY_USER).pw_name
+    except KeyError:
+        pytest.skip(f"there is no user {ORDINARY_USER}")
+
+
+def test_attacks_fail_and_threads_run_for_an_ordinary_user_too(ordinary: list[str]) -> None:
+    attacks = [path for path in ATTACKS if path.stem.startswith(("init_", "message_", "privileges_"))]
+    sources = [THREADS, *(path.read_text() for path in attacks)]
+    done = subprocess.run(
+        ordinary, user=user(), input="\0".join(sources), capture_output=True, text=True, cwd="/", check=False
+    )
+    if done.stdout.startswith("refused:"):
+        pytest.skip("this machine forbids user namespaces to ordinary users")
+    assert done.returncode == 0, done.stderr
+    threads, *others = done.stdout.splitlines()
+    assert threads == "accepted accepted"
+    seen = {path.stem: set(line.split()) for path, line in zip(attacks, others, strict=True)}
+    assert {name: verdicts for name, verdicts in seen.items() if "accepted" in verdicts} == {}
