@@ -1,13 +1,14 @@
 # make demo    build the sample dataset and show it        make setup   everything into .venv
 # make test    run all tests                               make check   linters and types
 # make sandbox-image   build the containers of the docker backend
+# make soak    200,000 runs with kills: half an hour
 # make bench   measure, and write the numbers into the README
 
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/ready
 
-.PHONY: setup demo test check bench sandbox-image clean
+.PHONY: setup demo test check bench sandbox-image soak clean
 
 setup: $(READY)
 
@@ -43,6 +44,9 @@ bench: $(READY)
 
 sandbox-image:
 	@PYTHON=$(PYTHON) sandbox/image/build.sh
+
+soak: $(READY)
+	$(BIN)/python -m benchmarks.soak
 
 clean:
 	rm -rf .venv demo build dist .pytest_cache .mypy_cache .ruff_cache

@@ -31,6 +31,22 @@ def sandbox_table(measured: dict[str, Any]) -> str:
     )
 
 
+def soak_line(measured: dict[str, Any]) -> str:
+    steady, deaths, restarts = measured["steady"], measured["deaths"], measured["restarts"]
+    held = steady["held"]
+    resident = held["supervisor RSS, MB"]
+    grown = [name for name, ends in held.items() if not ends["flat"]]
+    kills = sum(deaths["kills"].values()) + sum(restarts["kills"].values())
+    mistakes = sum(len(part["mistakes"]) for part in (steady, deaths, restarts))
+    return (
+        f"{steady['runs']:,} mixed runs (right, wrong, hostile) in one sandbox took {steady['seconds'] / 60:.0f} minutes,"
+        f" and {deaths['submissions'] + restarts['records']:,} submissions more saw {kills} kills of worker, zygote or"
+        f" supervisor: {mistakes} false, lost or doubled verdicts. Supervisor: {resident['first']:.0f} MB resident at the"
+        f" start, {resident['last']:.0f} MB at the end. Grown: {', '.join(grown) or 'nothing'}, of {len(held)} things"
+        f" counted. Measured on {measured['machine']}."
+    )
+
+
 def build_line(measured: dict[str, Any]) -> str:
     return (
         f"`curate build-dataset` on {measured['problems']} real problems of the three sources took"
@@ -42,7 +58,7 @@ def build_line(measured: dict[str, Any]) -> str:
 
 def main() -> None:
     parts = []
-    for name, render in (("sandbox", sandbox_table), ("build", build_line)):
+    for name, render in (("sandbox", sandbox_table), ("soak", soak_line), ("build", build_line)):
         path = HERE / "results" / f"{name}.json"
         if path.exists():
             parts.append(render(json.loads(path.read_text())))

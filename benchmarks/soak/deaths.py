@@ -1,5 +1,6 @@
 """Workers and zygotes are killed at random moments: every submission gets its right verdict all the same, once."""
 
+import contextlib
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -10,6 +11,7 @@ from typing import Any
 import psutil
 from tqdm import tqdm
 
+from benchmarks.soak import flatness, holdings
 from benchmarks.soak.family import Family
 from benchmarks.soak.mixture import mixture
 from benchmarks.soak.tally import Tally
@@ -28,33 +30,39 @@ def deaths(submissions: int, workers: int, seed: int) -> dict[str, Any]:
     kinds = cycle(("worker", "zygote"))
     kills: Counter[str] = Counter()
     hit: set[int] = set()
-    with Sandbox(workers) as box, tqdm(total=submissions, unit=" submissions", mininterval=1) as bar:
-        for _ in tally.judge(box, islice(mixture(seed), submissions)):
+    mixed = mixture(seed)
+    # New workers hold what they have come to need so far; but who starts them may keep nothing of the dead.
+    of_supervisor = {name: measure for name, measure in holdings.MEASURES.items() if "supervisor" in name}
+    with Sandbox(workers) as box, tqdm(total=submissions, unit=" submissions", mininterval=5) as bar:
+        list(tally.judge(box, islice(mixed, 4 * workers)))
+        samples = [holdings.sample(family, of_supervisor)]
+        for _ in tally.judge(box, islice(mixed, submissions)):
             bar.update()
             hit &= tally.waiting.keys()
             if not hit and random.random() < 1 / _SUBMISSIONS_PER_VOLLEY:
                 kills.update(_volley(random, family, kinds))
                 hit = set(tally.waiting)
-    left = family.left()
+        samples.append(holdings.sample(family, of_supervisor))
+    held, left = flatness.judged(samples), family.left()
     return {
-        "good": not tally.mistakes and not left,
+        "good": not tally.mistakes and not left and all(ends["flat"] for ends in held.values()),
         "submissions": tally.submissions,
         "kills": dict(kills),
         "mistakes": tally.mistakes[:_TOLD],
+        "held": held,
         "left": left,
     }
 
 
 def _volley(random: Random, family: Family, kinds: Iterator[str]) -> list[str]:
     """Kill one or two workers, or a zygote in place of its worker. Returns what it was."""
-    workers, zygotes = family.workers_and_zygotes()
-    victims = {worker: [zygote for zygote in zygotes if zygote.ppid() == worker.pid] for worker in workers}
+    workers = family.workers()
     shot = []
-    for worker in random.sample(workers, min(len(workers), random.choice((1, 2)))):
+    for worker in random.sample(list(workers), min(len(workers), random.choice((1, 2)))):
         time.sleep(random.uniform(0, _APART_SECONDS))
-        kind = next(kinds) if victims[worker] else "worker"
-        victim = worker if kind == "worker" else random.choice(victims[worker])
-        if victim.status() != psutil.STATUS_ZOMBIE:  # the last volley's, not missed yet
+        kind = next(kinds) if workers[worker] else "worker"
+        victim = worker if kind == "worker" else random.choice(workers[worker])
+        with contextlib.suppress(psutil.NoSuchProcess):
             victim.kill()
             shot.append(kind)
     return shot

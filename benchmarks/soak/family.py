@@ -1,5 +1,6 @@
 """The processes of a Sandbox, and what bears their names: known once seen, so that what they leave behind is found."""
 
+import os
 import tempfile
 import time
 from collections.abc import Callable, Iterable
@@ -30,18 +31,20 @@ class Family:
         self._seen.update(found)
         return found
 
-    def workers_and_zygotes(self) -> tuple[list[psutil.Process], list[psutil.Process]]:
-        parents = {process: _parent(process) for process in self.members()}
+    def workers(self) -> dict[psutil.Process, list[psutil.Process]]:
+        """worker -> its zygotes. Those that live: one that was killed stays a zombie until it is missed."""
+        parents = {process: _parent(process) for process in self.members() if _is_alive(process)}
         workers = [process for process, parent in parents.items() if parent == self.head.pid]
-        pids = {worker.pid for worker in workers}
-        return workers, [process for process, parent in parents.items() if parent in pids]
+        return {worker: [one for one, parent in parents.items() if parent == worker.pid] for worker in workers}
 
     def directories(self) -> list[Path]:
         """Temporary ones, of members past and present."""
         return self._named(self._place.glob(f"{PREFIX}*"), self._seen)
 
     def cgroups(self) -> list[Path]:
-        return self._named(_CGROUPS.glob(f"**/{PREFIX}*"), self._seen)
+        # Not a glob, which fails at what vanishes while it looks.
+        found = (Path(folder, name) for folder, names, _ in os.walk(_CGROUPS) for name in names)
+        return self._named((path for path in found if path.name.startswith(PREFIX)), self._seen)
 
     def left(self) -> list[str]:
         """What has outlived its owner, and goes on doing so."""

@@ -8,7 +8,7 @@ from benchmarks.soak.holdings import MEASURES
 
 
 def quarters(samples: Sequence[Mapping[str, float]]) -> dict[str, dict[str, float]]:
-    """name -> its median in the first and in the last quarter of the samples."""
+    """name -> its median in the first and in the last quarter of the samples, of what all samples have."""
     size = max(1, len(samples) // 4)
     return {
         name: {
@@ -16,6 +16,7 @@ def quarters(samples: Sequence[Mapping[str, float]]) -> dict[str, dict[str, floa
             "last": round(median(held[name] for held in samples[-size:]), 2),
         }
         for name in samples[0]
+        if all(name in held for held in samples)
     }
 
 

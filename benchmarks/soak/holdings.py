@@ -6,7 +6,7 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -35,16 +35,8 @@ class Idle:
     workers: list[psutil.Process]
     zygotes: list[psutil.Process]
 
-    def directories(self) -> Iterable[Path]:
-        for directory in self.family.directories():
-            yield directory
-            yield from directory.rglob("*")
-
     def below(self) -> list[psutil.Process]:
         return [*self.workers, *self.zygotes]
-
-    def cgroups(self) -> Iterable[Path]:
-        return self.family.cgroups()
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,18 +47,30 @@ class Measure:
     allowed: float = 0
 
 
-def sample(family: Family) -> dict[str, float]:
-    """All measures, once the last run has been cleared away; without those that this user may not take."""
+def sample(family: Family, measures: Mapping[str, Measure] | None = None) -> dict[str, float]:
+    """All measures, or these, once the last run has been cleared away; without those that this user may not take."""
+    measures = measures or MEASURES
     previous: dict[str, float] = {}
     end = time.monotonic() + _SETTLED_SECONDS
     while True:
-        idle = Idle(family, family.head, *family.workers_and_zygotes())
-        held = {name: taken for name, measure in MEASURES.items() if (taken := _taken(measure, idle)) is not None}
-        counts = {name: value for name, value in held.items() if MEASURES[name].allowed == 0}
-        if counts == previous or time.monotonic() > end:
+        late = time.monotonic() > end
+        try:
+            held = _held(family, measures)
+        except (psutil.NoSuchProcess, FileNotFoundError, ProcessLookupError):  # not idle yet
+            if late:
+                raise
+            held = {}
+        counts = {name: value for name, value in held.items() if measures[name].allowed == 0}
+        if late or (held and counts == previous):
             return held
         previous = counts
         time.sleep(0.05)
+
+
+def _held(family: Family, measures: Mapping[str, Measure]) -> dict[str, float]:
+    workers = family.workers()
+    idle = Idle(family, family.head, list(workers), [zygote for zygotes in workers.values() for zygote in zygotes])
+    return {name: taken for name, measure in measures.items() if (taken := _taken(measure, idle)) is not None}
 
 
 def _taken(measure: Measure, idle: Idle) -> float | None:
@@ -105,14 +109,25 @@ def _mounts(processes: Iterable[psutil.Process]) -> int:
     return sum(len(_of(process, "mountinfo").splitlines()) for process in processes)
 
 
+def _mounts_of_supervisor(idle: Idle) -> int:
+    if os.geteuid() != 0:
+        raise PermissionError("an ordinary user shares the supervisor's mounts with others, and can make none")
+    return _mounts([idle.head])
+
+
 def _of(process: psutil.Process, name: str) -> str:
     return Path(f"/proc/{process.pid}/{name}").read_text()
 
 
 def _charged_mb(idle: Idle) -> float:
     """What the kernel holds for the zygotes, and for whatever runs have left behind in it."""
-    files = (group / name for group in idle.cgroups() for name in ("memory.usage_in_bytes", "memory.current"))
+    files = (group / name for group in idle.family.cgroups() for name in ("memory.usage_in_bytes", "memory.current"))
     return sum(int(file.read_text()) for file in files if file.exists()) / _MB / len(idle.workers)
+
+
+def _temporary_inodes(idle: Idle) -> int:
+    walks = (os.walk(directory) for directory in idle.family.directories())
+    return sum(1 + len(files) for walk in walks for _, _, files in walk)
 
 
 def _inodes_of_roots(idle: Idle) -> int:
@@ -140,10 +155,10 @@ MEASURES = {
     "descriptors of zygotes": Measure(lambda idle: len(_descriptors(idle.zygotes))),
     "processes": Measure(lambda idle: len(idle.family.members())),
     "zombies": Measure(lambda idle: sum(one.status() == psutil.STATUS_ZOMBIE for one in idle.family.members())),
-    "mounts of the supervisor": Measure(lambda idle: _mounts([idle.head])),
+    "mounts of the supervisor": Measure(_mounts_of_supervisor),
     "mounts of zygotes": Measure(lambda idle: _mounts(idle.zygotes)),
-    "cgroups": Measure(lambda idle: len(list(idle.cgroups()))),
-    "temporary inodes": Measure(lambda idle: len(list(idle.directories()))),
+    "cgroups": Measure(lambda idle: len(idle.family.cgroups())),
+    "temporary inodes": Measure(_temporary_inodes),
     "inodes in the zygotes' roots": Measure(_inodes_of_roots),
     "SysV objects": Measure(_objects),
 }

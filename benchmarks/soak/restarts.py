@@ -21,6 +21,7 @@ from tqdm import tqdm
 from benchmarks.soak.family import Family, becomes
 from benchmarks.soak.mixture import mixture
 from sandbox.jail import linux
+from sandbox.jail.leftovers import PREFIX
 from sandbox.record import parse
 
 _ROOT = Path(__file__).parents[2]
@@ -44,10 +45,10 @@ def _restarts(command: "_Command", kills: int, random: Random) -> dict[str, Any]
     command.start("undisturbed").wait()
     usual_seconds = time.monotonic() - started
     killed: Counter[str] = Counter()
-    gone_after_seconds, left = [0.0], []
+    gone_after_seconds, left, waiting = [0.0], [], 0
     for turn in tqdm(range(kills), unit=" kills"):
         running = command.start("disturbed")
-        time.sleep(random.uniform(0, usual_seconds / 2))
+        time.sleep(random.uniform(0, 2 * usual_seconds / kills))
         if running.poll() is not None:
             break
         how = _WITH_ALL if turn % 3 == 2 else _ALONE
@@ -57,9 +58,10 @@ def _restarts(command: "_Command", kills: int, random: Random) -> dict[str, Any]
         if not becomes(lambda: not command.holds(cgroups=how == _ALONE)):  # noqa: B023
             left += [f"after kill {turn}: {thing}" for thing in command.holds(cgroups=True)]
         gone_after_seconds.append(time.monotonic() - shot)
+        waiting += how == _ALONE and bool(command.directories())
     else:
         command.start("disturbed").wait()
-    left += command.holds(cgroups=True) + [str(path) for path in command.temporary.iterdir()]
+    left += command.left()
     mistakes = command.differences("undisturbed", "disturbed")
     return {
         "good": not mistakes and not left,
@@ -67,6 +69,7 @@ def _restarts(command: "_Command", kills: int, random: Random) -> dict[str, Any]
         "kills": dict(killed),
         "mistakes": mistakes[:_TOLD],
         "gone_after_seconds": round(max(gone_after_seconds), 2),
+        "directories_left_to_the_next_start": waiting,  # which sweeps them away
         "left": left,
     }
 
@@ -76,45 +79,63 @@ class _Command:
 
     def __init__(self, folder: Path, workers: int, count: int, seed: int) -> None:
         self.count = count
-        self.temporary = folder / "tmp"
-        self.temporary.mkdir()
+        self._temporary = folder / "tmp"
+        self._temporary.mkdir()
         self._folder = folder
         self._workers = workers
-        self._family = Family(psutil.Process(), str(self.temporary))
+        self._ever = self._now = Family(psutil.Process(), str(self._temporary))
         lines = (json.dumps(record) + "\n" for record in islice(_records(seed), count))
         folder.joinpath("records").write_text("".join(lines))
 
     def start(self, out: str) -> subprocess.Popen[bytes]:
-        return subprocess.Popen(
-            [*_JUDGE, str(self._folder / "records"), "--out", str(self._folder / out), "--workers", str(self._workers)],
-            cwd=_ROOT,
-            env={**os.environ, "TMPDIR": str(self.temporary)},
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
+        folder = self._folder
+        self._now = Family(psutil.Process(), str(self._temporary))
+        with folder.joinpath("words").open("w") as words:
+            return subprocess.Popen(
+                [*_JUDGE, str(folder / "records"), "--out", str(folder / out), "--workers", str(self._workers)],
+                cwd=_ROOT,
+                env={**os.environ, "TMPDIR": str(self._temporary)},
+                stdout=subprocess.DEVNULL,
+                stderr=words,
+            )
 
     def kill(self, running: subprocess.Popen[bytes], *, everybody: bool) -> None:
-        for victim in self._family.members() if everybody else []:
+        members = self._members()
+        for victim in members if everybody else []:
             with contextlib.suppress(psutil.NoSuchProcess):
                 victim.kill()
         running.kill()
         running.wait()
 
     def holds(self, *, cgroups: bool) -> list[str]:
-        """Processes, and if asked for cgroups, that a command which has ended still has."""
+        """Processes, and if asked for cgroups, that the last command still has, though it has ended."""
         with contextlib.suppress(ChildProcessError):
             while os.waitpid(-1, os.WNOHANG)[0]:  # orphans that have ended
                 pass
-        held = [f"process {process.pid}" for process in self._family.members()]
-        return held + [str(path) for path in self._family.cgroups() if cgroups]
+        held = [f"process {process.pid}" for process in self._members()]
+        return held + [str(path) for path in self._now.cgroups() if cgroups]
+
+    def left(self) -> list[str]:
+        """What any of the commands still has."""
+        return self.holds(cgroups=True) + [str(path) for path in [*self._ever.cgroups(), *self.directories()]]
+
+    def directories(self) -> list[Path]:
+        return list(self._temporary.glob(f"{PREFIX}*"))
+
+    def _members(self) -> list[psutil.Process]:
+        self._ever.members()
+        return self._now.members()
 
     def differences(self, one: str, other: str) -> list[str]:
-        """What the answers in two files do not share, but for times and memory. And each must be of its record."""
+        """What the answers in two files do not share, but for times and memory. And each must be the verdict on its
+        record."""
+        if not all(self._folder.joinpath(out).exists() for out in (one, other)):
+            return [f"no verdicts: {self._folder.joinpath('words').read_text()[-1000:]}"]
         pairs = zip_longest(range(self.count), self._answers(one), self._answers(other))
         return [
             f"record {number}: {first} became {second}"
             for number, first, second in pairs
-            if first is None or first != second or first[0] != number
+            if first is None or first != second or first[0] != number or first[1] is None
         ]
 
     def _answers(self, out: str) -> Iterator[tuple[Any, ...]]:

@@ -28,7 +28,7 @@ def steady(runs: int, workers: int, seed: int) -> dict[str, Any]:
     family, tally, submissions = Family(psutil.Process()), Tally(), mixture(seed)
     rounds = min(max(runs // _RUNS_PER_ROUND, _FEWEST_ROUNDS), _MOST_ROUNDS)
     samples, machine = [], []
-    with Sandbox(workers) as box, tqdm(total=runs, unit=" runs", mininterval=1) as bar:
+    with Sandbox(workers) as box, tqdm(total=runs, unit=" runs", mininterval=5) as bar:
         warm_up(box, family, tally)
         at_first = set(family.members())
         started = time.perf_counter()
@@ -40,8 +40,9 @@ def steady(runs: int, workers: int, seed: int) -> dict[str, Any]:
         seconds = time.perf_counter() - started
         replaced = len(at_first - set(family.members()))
     held, left = flatness.judged(samples), family.left()
+    flat = replaced == 0 and all(ends["flat"] for ends in held.values())
     return {
-        "good": not tally.mistakes and not left and all(ends["flat"] for ends in held.values()),
+        "good": flat and not tally.mistakes and not left,
         "runs": tally.runs,
         "submissions": tally.submissions,
         "verdicts": dict(tally.verdicts.most_common()),
@@ -51,7 +52,7 @@ def steady(runs: int, workers: int, seed: int) -> dict[str, Any]:
         "samples": len(samples),
         "held": held,
         "machine": flatness.quarters(machine),
-        "processes_replaced": replaced,
+        "processes_replaced": replaced,  # workers and zygotes: no program may end one
         "left": left,
     }
 

@@ -211,12 +211,13 @@ right = a > 0 and b > 0 and a + b == n
 _EXIT = _LOOK.format(output=2) + "sys.exit(0 if right else 1)"
 _PRINT = _LOOK.format(output=3) + "print(1 if right else 0.5 if a + b > 0 else 0)"
 _EXIT_CPP = """
-#include <cstdio>
+#include <fstream>
+#include <iostream>
 int main(int, char **names) {
+    std::ifstream input(names[1]), output(names[2]);
     long n, a = 0, b = 0;
-    FILE *input = fopen(names[1], "r"), *output = fopen(names[2], "r");
-    if (!input || !output || fscanf(input, "%ld", &n) != 1) return 3;
-    if (fscanf(output, "%ld %ld", &a, &b) != 2) return 2;
+    if (!(input >> n)) return 3;
+    if (!(output >> a >> b)) return 2;
     return a > 0 && b > 0 && a + b == n ? 0 : 1;
 }
 """

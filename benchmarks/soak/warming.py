@@ -28,11 +28,10 @@ def warm_up(box: Sandbox, family: Family, tally: Tally) -> None:
     for _ in range(_ATTEMPTS):
         for task in slow:
             list(box.judge_many([_slowly(task, random) for _ in range(box.workers)]))
-        _, zygotes = family.workers_and_zygotes()
-        parents = [zygote.ppid() for zygote in zygotes]
-        if len({parents.count(parent) for parent in parents}) == 1:
+        zygotes = [len(of_one) for of_one in family.workers().values()]
+        if len(set(zygotes)) == 1:
             return
-    raise RuntimeError(f"zygotes of the workers differ after {_ATTEMPTS} rounds: {parents}")
+    raise RuntimeError(f"after {_ATTEMPTS} rounds the workers have these numbers of zygotes: {zygotes}")
 
 
 def _slowly(task: Task, random: Random) -> tuple[Program, Suite]:

@@ -16,6 +16,7 @@ import contextlib
 import itertools
 import logging
 import math
+import os
 import pickle
 import queue
 import threading
@@ -135,6 +136,7 @@ class Dispatcher:
 
     def __init__(self, cluster: Cluster) -> None:
         self.workers = 0  # on all nodes
+        self._owner = os.getpid()
         self._cluster = cluster
         self._events: queue.SimpleQueue[tuple[Callable[..., object], tuple[Any, ...]]] = queue.SimpleQueue()
         self._errands: queue.SimpleQueue[Callable[[], object] | None] = queue.SimpleQueue()  # None: the last
@@ -199,6 +201,8 @@ class Dispatcher:
             self._events.put((bool, ()))  # nothing, to wake it up
 
     def close(self) -> None:
+        if os.getpid() != self._owner:
+            return  # a fork of the owner that ends: the cluster is not its
         self.stop()
         if threading.current_thread() is not self._thread:
             self._thread.join(3 * _GOODBYE_SECONDS)
@@ -308,7 +312,10 @@ class Dispatcher:
         self._losses[node.id] += 1
         if not again or self._losses[node.id] >= _ATTEMPTS:
             self._refused[node.id] = f"{node.place.name}: {why}"
-        log.warning("lost node %s: %s; others do its %d requests", node.place.name, why, len(node.open))
+        if node.workers:
+            log.warning("lost node %s: %s; others do its %d requests", node.place.name, why, len(node.open))
+        elif node.id in self._refused:
+            log.warning("node %s cannot be used: %s", node.place.name, why)
         lost = ExecutionLost(f"{_ATTEMPTS} nodes were lost with the same request, at last {node.place.name}: {why}")
         for request, _ in reversed(node.open.values()):
             self._again(request, node, lost)

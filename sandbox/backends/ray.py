@@ -16,7 +16,7 @@ import weakref
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import sandbox
 from sandbox.backends._cluster import ClusterLost, Dispatcher, Place
@@ -106,8 +106,7 @@ class Backend:
                 future.cancel()
 
     def close(self) -> None:
-        if os.getpid() == self._owner:
-            self._dispatcher.close()
+        self._dispatcher.close()
 
     def _submit(self, request: tuple[Any, ...]) -> "Future[Any]":
         if os.getpid() != self._owner:
@@ -137,6 +136,7 @@ class _Ray:
                 self.name = "the Ray cluster of this process"
 
     def nodes(self) -> dict[str, Place]:
+        _check_connected()
         return {
             node["NodeID"]: Place(node["NodeManagerAddress"], math.ceil(node["Resources"]["CPU"]))
             for node in ray.nodes()  # type: ignore[no-untyped-call]
@@ -144,8 +144,7 @@ class _Ray:
         }
 
     def begin(self, id: str, place: Place) -> "_Actor":
-        if not ray.is_initialized():  # any more: Ray would start a cluster of its own
-            raise ConnectionError("somebody shut down the connection to Ray")
+        _check_connected()
         options: dict[str, Any] = {
             "num_cpus": 0,
             "max_concurrency": _CALLS,
@@ -171,13 +170,22 @@ class _Actor:
         self.ready: Future[tuple[int, dict[str, str]]] = _future(started)
 
     def exchange(self, message: bytes, give_back: int) -> "Future[bytes]":
+        _check_connected()
         return _future(self._actor.exchange.remote(message, give_back))
 
     def close(self) -> "Future[None]":
+        _check_connected()
         return _future(self._actor.close.remote())
 
     def kill(self) -> None:
+        _check_connected()
         ray.kill(self._actor)
+
+
+def _check_connected() -> None:
+    """Else Ray would connect anew by itself, or start a cluster of its own."""
+    if not ray.is_initialized():
+        raise ConnectionError("somebody shut down the connection to Ray")
 
 
 def _future(reference: Any) -> "Future[Any]":
@@ -188,18 +196,21 @@ def _future(reference: Any) -> "Future[Any]":
         error = future.exception()
         if error is None:
             outcome.set_result(future.result())
-        elif isinstance(error, RayTaskError):
-            outcome.set_exception(error.cause)
         else:
-            outcome.set_exception(ConnectionError(_words(error)))
+            outcome.set_exception(_plain(error))
 
     reference.future().add_done_callback(done)
     return outcome
 
 
-def _words(error: BaseException) -> str:
-    """Ray's errors go over many lines; those that begin with a tab are for a log."""
-    return " ".join(line for line in str(error).splitlines() if line and not line.startswith("\t"))[:500]
+def _plain(error: BaseException) -> Exception:
+    if isinstance(error, RayTaskError):
+        return cast(Exception, error.cause)
+    # Of the many lines of Ray's own errors, those that begin with a tab are for a log.
+    words = " ".join(line for line in str(error).splitlines() if line and not line.startswith("\t"))
+    if "failed to import" in words:
+        return BackendUnavailable("it cannot import this sandbox; install the same curate-code everywhere")
+    return ConnectionError(words[:500])
 
 
 def _connect(address: str) -> None:
