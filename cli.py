@@ -8,6 +8,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
+from importlib import import_module
 from importlib.metadata import version
 from importlib.util import find_spec
 from itertools import islice
@@ -25,6 +26,11 @@ _isolation = click.option(
     default="full",
     show_default=True,
     help="What to do where the machine cannot isolate fully.",
+)
+_ray = click.option(
+    "--ray",
+    metavar="ADDRESS",
+    help="Run programs on the nodes of a Ray cluster: HOST:PORT of its head, or auto. --workers is for each node.",
 )
 
 
@@ -46,7 +52,8 @@ def main() -> None:
 @_workers
 @click.option("--run-all", is_flag=True, help="Run all tests of a submission, also after one has failed.")
 @_isolation
-def judge(records: Path, out: Path, workers: int | None, run_all: bool, isolation: str) -> None:
+@_ray
+def judge(records: Path, out: Path, workers: int | None, run_all: bool, isolation: str, ray: str | None) -> None:
     """Judge the submissions in RECORDS, a JSON Lines file.
 
     A record has id, code, kind (stdin or function), fn_name, tests ([{input, output}]), time_limit_s and
@@ -65,7 +72,8 @@ def judge(records: Path, out: Path, workers: int | None, run_all: bool, isolatio
     done = _whole_lines(partial)
     total = sum(1 for _ in _numbered(records))
     try:
-        with Sandbox(workers, isolation=isolation) as box, partial.open("a", encoding="utf-8") as file:
+        where: dict[str, Any] = {"backend": "ray", "address": ray} if ray else {}
+        with Sandbox(workers, isolation=isolation, **where) as box, partial.open("a", encoding="utf-8") as file:
             answers = judge_lines(box, islice(_numbered(records), done, None), run_all=run_all)
             for answer in tqdm(
                 answers, total=total, initial=done, unit=" submissions", disable=not sys.stderr.isatty()
@@ -221,6 +229,18 @@ def _token(file: Path | None) -> str | None:
     return token
 
 
+@main.command("sources")
+def list_sources() -> None:
+    """List the sources that a dataset can be built from, with what is known to be wrong with them."""
+    from curate.pipeline import source_names
+
+    for name in source_names():
+        source = import_module(f"curate.sources.{name}")
+        click.echo(f"{name}: {source.TITLE}, {source.ROWS}")
+        click.echo(f"    Hub id {source.HUB_ID or 'none'}, licence {source.LICENCE}")
+        click.echo(f"    known defects: {source.DEFECTS}")
+
+
 @main.command("build-dataset")
 @click.option(
     "--source",
@@ -228,7 +248,8 @@ def _token(file: Path | None) -> str | None:
     multiple=True,
     required=True,
     metavar="NAME=LOCATION",
-    help="A source (taco, synthetic1, livecodebench) and its file, folder or Hub id. Repeatable; of two "
+    help="A source (see `curate sources`) and its file, folder, Hub id or Hub id@revision; options follow, as in "
+    "'livecodebench=PATH?release=v5&from=2024-08-01', or stand in a TOML file beside the location. Repeatable; of two "
     "equally good duplicates the one of the source given first stays.",
 )
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="Folder of the dataset.")
@@ -245,6 +266,15 @@ def _token(file: Path | None) -> str | None:
     default=8,
     show_default=True,
     help="Solutions to execute before a problem is given up.",
+)
+@click.option(
+    "--reference-language",
+    "reference_languages",
+    multiple=True,
+    default=["python"],
+    show_default=True,
+    metavar="NAME",
+    help="Language of solutions to execute (python, cpp). Repeatable; Python ones are tried first.",
 )
 @click.option(
     "--no-reference",
@@ -264,6 +294,7 @@ def _token(file: Path | None) -> str | None:
 @_workers
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of the programs' random and hash order.")
 @_isolation
+@_ray
 @click.option("--dry-run", is_flag=True, help="Read and filter only; execute and write nothing.")
 @click.option("--overwrite", is_flag=True, help="Replace another dataset in the folder.")
 def build_dataset(
@@ -271,6 +302,7 @@ def build_dataset(
     out: Path,
     workers: int | None,
     isolation: str,
+    ray: str | None,
     dry_run: bool,
     overwrite: bool,
     **chosen: Any,
@@ -284,19 +316,24 @@ def build_dataset(
     from curate.pipeline import Options, build, survey
 
     locations = [_name_and_location(source) for source in sources]
+    try:
+        options = Options(**chosen)
+    except ValueError as error:
+        raise click.ClickException(str(error)) from error
     progress = _Progress()
     try:
         if dry_run:
-            counts = survey(locations, Options(**chosen), report=progress)
+            counts = survey(locations, options, report=progress)
             progress.close()
             _print_funnel(counts)
             return
         manifest = build(
             locations,
             out,
-            Options(**chosen),
+            options,
             workers=workers,
             isolation=isolation,
+            ray=ray,
             overwrite=overwrite,
             report=progress,
         )
@@ -311,6 +348,50 @@ def build_dataset(
     click.echo(f"\n{kept} problems in {out}")
     if not kept:
         click.echo("Error: no problem survived; the reasons are above and in the config `rejected`.", err=True)
+    click.echo(f"content hash {manifest['content_hash']}")
+    sys.exit(0 if kept else 1)
+
+
+@main.command()
+@click.argument("dataset")
+@click.option(
+    "--against",
+    multiple=True,
+    required=True,
+    metavar="NAME=LOCATION",
+    help="An evaluation set and its file, folder or Hub id. humaneval, lcb and codeforces are read in their published "
+    "forms, any other name by the usual columns. lcb:FROM..TO, with or without a location, also takes the contests of "
+    "these dates from rows of LiveCodeBench. Repeatable.",
+)
+@click.option("--out", type=click.Path(path_type=Path), required=True, help="Folder of the cleaned dataset.")
+@click.option("--text", metavar="COLUMN", help="Column of DATASET that holds the problems.  [default: the usual names]")
+@click.option("--overwrite", is_flag=True, help="Replace another dataset in the folder.")
+def decontaminate(dataset: str, against: tuple[str, ...], out: Path, text: str | None, overwrite: bool) -> None:
+    """Copy DATASET without the rows that hold evaluation items.
+
+    DATASET is a folder of build-dataset, or any file or folder of Parquet or JSON Lines. Rows that went are in
+    rejected/; every hit, with its score and the words in common, is in contamination/.
+    """
+    _need_data_extra()
+    from curate.clean import clean
+    from curate.errors import CurateError
+
+    progress = _Progress()
+    try:
+        manifest = clean(dataset, against, out, text=text, overwrite=overwrite, report=progress)
+    except (CurateError, OSError) as error:
+        raise click.ClickException(str(error)) from error
+    finally:
+        progress.close()
+    click.echo(f"{'against':<32}{'items':>8}{'rows':>10}{'removed':>9}{'rate':>9}{'review':>8}")
+    for name, count in manifest["decontamination"].items():
+        label = f"{name} {count['window'] or ''}"
+        numbers = f"{count['items']:>8}{count['rows']:>10}{count['removed']:>9}{count['removal_rate']:>9.2%}"
+        click.echo(f"{label:<32}{numbers}{count['review']:>8}")
+        if count["warning"]:
+            click.echo(f"Warning: {name}: {count['warning']}", err=True)
+    kept = sum(count["kept"] for count in manifest["counts"].values())
+    click.echo(f"\n{kept} rows in {out}; every hit is in {out / 'contamination'}")
     click.echo(f"content hash {manifest['content_hash']}")
     sys.exit(0 if kept else 1)
 

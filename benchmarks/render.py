@@ -39,10 +39,10 @@ def soak_line(measured: dict[str, Any]) -> str:
     kills = sum(deaths["kills"].values()) + sum(restarts["kills"].values())
     mistakes = sum(len(part["mistakes"]) for part in (steady, deaths, restarts))
     return (
-        f"{steady['runs']:,} mixed runs (right, wrong, hostile) in one sandbox took {steady['seconds'] / 60:.0f} minutes,"
-        f" and {deaths['submissions'] + restarts['records']:,} submissions more saw {kills} kills of worker, zygote or"
-        f" supervisor: {mistakes} false, lost or doubled verdicts. Supervisor: {resident['first']:.0f} MB resident at the"
-        f" start, {resident['last']:.0f} MB at the end. Grown: {', '.join(grown) or 'nothing'}, of {len(held)} things"
+        f"{steady['runs']:,} mixed runs (right, wrong, hostile) in one sandbox took"
+        f" {steady['seconds'] / 60:.0f} minutes, and {deaths['submissions'] + restarts['records']:,} submissions more saw {kills} kills of worker, zygote or"
+        f" supervisor: {mistakes} false, lost or doubled verdicts."
+        f" Supervisor: {resident['first']:.0f} MB resident at the start, {resident['last']:.0f} MB at the end. Grown: {', '.join(grown) or 'nothing'}, of {len(held)} things"
         f" counted. Measured on {measured['machine']}."
     )
 

@@ -10,6 +10,7 @@ threads, is measured before and after.
 
 import itertools
 import json
+import os
 import selectors
 import signal
 import socket
@@ -224,7 +225,8 @@ def percentiles(seconds: list[float]) -> dict[str, float]:
 
 
 def main(n_submissions: int, n_runs: int) -> None:
-    result = {"machine": describe(), "run_code": runs(n_runs), "crowd": crowd(n_submissions)}
+    result = {"machine": describe(), "load_before": os.getloadavg()[0]}  # measured beside other work, rates mean little
+    result |= {"run_code": runs(n_runs), "crowd": crowd(n_submissions)}
     RESULTS.parent.mkdir(exist_ok=True)
     RESULTS.write_text(json.dumps(result, indent=2) + "\n")
     print(json.dumps(result, indent=2))

@@ -20,7 +20,7 @@ def write(manifest: dict[str, Any], folder: Path) -> None:
 def _front_matter(manifest: dict[str, Any]) -> list[str]:
     kept = sum(counts["kept"] for counts in manifest["counts"].values())
     size = next((name for most, name in _SIZES if kept < most), "n>1M")
-    hub_ids = [import_module(f"curate.sources.{name}").HUB_ID for name in manifest["counts"]]
+    hub_ids = [id for name in manifest["counts"] if (id := import_module(f"curate.sources.{name}").HUB_ID)]
     return [
         "---",
         "pretty_name: Verified programming problems",
@@ -35,6 +35,7 @@ def _front_matter(manifest: dict[str, Any]) -> list[str]:
         "  default: true",
         "- config_name: rejected",
         "  data_files: rejected/train-*.parquet",
+        *contamination_config(manifest),
         "---",
         "",
     ]
@@ -64,6 +65,7 @@ def _body(manifest: dict[str, Any], folder: Path) -> list[str]:
         "",
         *_table(["source", "stage", "reason", "rows"], _reasons(counts)),
         "",
+        *contamination(manifest),
         "## Tests and time",
         "",
         "CPU seconds are those of the reference over all tests of a problem, on the machine of this build.",
@@ -73,8 +75,8 @@ def _body(manifest: dict[str, Any], folder: Path) -> list[str]:
         "## How it was made",
         "",
         f"- At least {options['min_tests']} distinct tests, a statement, no pictures, not interactive.",
-        f"- Up to {options['tries']} Python solutions per problem, shortest first, until one passed every "
-        "test; that one was run a second time with another seed.",
+        f"- Up to {options['tries']} solutions per problem ({', '.join(options['reference_languages'])}), shortest "
+        "first, until one passed every test; that one was run a second time with another seed.",
         f"- Problems of sources without solutions: {options['no_reference']}.",
         "- The same text, or word 5-gram Jaccard similarity of at least "
         f"{options['dedup']} to a row that stays: removed, unless titles, functions or tests differ.",
@@ -97,6 +99,44 @@ def _body(manifest: dict[str, Any], folder: Path) -> list[str]:
         "Config `rejected`:",
         "",
         *_table(["column", "type", "meaning"], ((n, t, m) for n, (t, m) in REJECTED_COLUMNS.items())),
+    ]
+
+
+def contamination_config(manifest: dict[str, Any]) -> list[str]:
+    """Front matter of what was found of evaluation sets, if it was looked for."""
+    if not manifest.get("decontamination"):
+        return []
+    return ["- config_name: contamination", "  data_files: contamination/train-*.parquet"]
+
+
+def contamination(manifest: dict[str, Any]) -> list[str]:
+    """The section on evaluation sets; none if nothing was compared."""
+    sets: dict[str, Any] = manifest.get("decontamination") or {}
+    if not sets:
+        return []
+    header = ["evaluation set", "items", "rows compared", "removed", "rate", "by rule", "to be looked at"]
+    rows = [
+        (
+            f"{name} {count['window'] or ''}".strip(),
+            count["items"],
+            count["rows"],
+            count["removed"],
+            f"{count['removal_rate']:.2%}",
+            ", ".join(f"{rule} {n}" for rule, n in count["rules"].items()) or "-",
+            count["review"],
+        )
+        for name, count in sets.items()
+    ]
+    return [
+        "## Contamination",
+        "",
+        "Rows that hold an item of these evaluation sets were removed: same key or address, same text, a short item in",
+        "one piece, or at least half of an item's runs of eight words without boilerplate. The config `contamination`",
+        "has every hit with its item, score and the words in common, and those of a fifth to a half, which stayed.",
+        "",
+        *_table(header, rows),
+        "",
+        *(f"**{name}: {count['warning']}**\n" for name, count in sets.items() if count["warning"]),
     ]
 
 
@@ -142,8 +182,10 @@ def _provenance(manifest: dict[str, Any]) -> list[tuple[Any, ...]]:
     rows = []
     for name, files in manifest["plan"]["inputs"].items():
         source = import_module(f"curate.sources.{name}")
-        link = f"[{source.TITLE}](https://huggingface.co/datasets/{source.HUB_ID})"
-        rows += [(link, source.LICENCE, file["name"], f"`{file['sha256']}`") for file in files]
+        link = f"[{source.TITLE}](https://huggingface.co/datasets/{source.HUB_ID})" if source.HUB_ID else source.TITLE
+        asked = manifest["plan"]["configuration"]["source_options"].get(name, {})
+        licence = asked.get("licence", source.LICENCE)
+        rows += [(link, licence, file["name"], f"`{file['sha256']}`") for file in files]
     return rows
 
 

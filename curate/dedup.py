@@ -1,104 +1,115 @@
 """Remove what occurs twice, across sources: the same text first, then nearly the same words.
 
-MinHash only proposes pairs (25 bands of 5 rows miss fewer than 1 in 1000 at Jaccard 0.7); exact Jaccard over
-word 5-grams decides. Rows are taken in order of worth, and a row goes only if it matches a row that stays: no
-chain A~B~C removes C because of an A that it does not resemble, and each removed row names the one kept.
-Memory: some 6 KB per kept row for the index, and 4 bytes per word of each statement.
+MinHash only proposes pairs; exact Jaccard over runs of five words decides. Rows are taken in order of worth, and
+a row goes only if it matches a row that stays: no chain A~B~C removes C because of an A that it does not resemble,
+and each removed row names the one kept. What is compared is the statement without its source's template, and two
+that are alike but ask for different things, as the parts of a series do, both stay (curate/similar.py).
 """
 
-import hashlib
-import re
-import unicodedata
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple, Protocol
 
+from curate.bands import Bands
+from curate.existing import Existing
 from curate.problem import Problem, Rejection
+from curate.shingles import jaccard
 from curate.similar import difference
+from curate.sketches import Sketches, Worth
 
-if TYPE_CHECKING:
-    import numpy as np
+log = logging.getLogger(__name__)
 
-    Shingles = np.ndarray[tuple[int], np.dtype[np.uint32]]
-
-WORDS_PER_SHINGLE = 5
-PERMUTATIONS = 128
-BANDS_AND_ROWS = (25, 5)
+# Two signatures estimate a similarity with a standard deviation of at most 0.044, so a pair that reaches the
+# threshold looks this much less alike once in 100,000 times. Where all is boilerplate it saves most comparisons.
+_SLACK = 0.2
 
 
-@dataclass(frozen=True, slots=True)
-class Sketch:
-    """What is remembered of a problem: its worth (smallest is best), its text's digest and its shingles."""
+def duplicates(
+    sketches: Sketches, *, threshold: float, load: Callable[[str], Problem], existing: Existing | None = None
+) -> Iterator[Rejection]:
+    """The rows to remove. `load` fetches a problem by id, to look more closely at two that are alike.
 
-    id: str
-    source: str
-    worth: tuple[bool, int, int, str]
-    digest: bytes
-    shingles: "Shingles"
-
-
-def sketch(problem: Problem, sources: Sequence[str]) -> Sketch:
-    """Worth: verified before unverified, most tests, the order of `sources`, the smallest id."""
-    text = " ".join(unicodedata.normalize("NFKC", problem.statement).casefold().split())
-    asked = f"{problem.tests.entry_point or ''}\n{text}"
-    return Sketch(
-        id=problem.id,
-        source=problem.source,
-        worth=(not problem.verified, -len(problem.tests.cases), sources.index(problem.source), problem.id),
-        digest=hashlib.sha256(asked.encode()).digest(),
-        shingles=_shingles(text),
-    )
-
-
-def duplicates(sketches: Iterable[Sketch], *, threshold: float, load: Callable[[str], Problem]) -> Iterator[Rejection]:
-    """The rows to remove. `load` fetches a problem by id, to look at two that are alike more closely.
-
-    threshold is the least Jaccard similarity, above 0, at which two statements count as nearly the same.
+    threshold is the least Jaccard similarity, above 0, at which two statements count as nearly the same. The rows
+    of an existing dataset stay whatever they are worth, and what matches one of them is removed.
     """
-    from datasketch import MinHash, MinHashLSH
+    bands = Bands(sketches.keys)
 
-    ordered = sorted(sketches, key=lambda sketch: sketch.worth)
-    # The shingles are hashes already, so the signature takes them as they are.
-    signatures = MinHash.generator(
-        (sketch.shingles.tolist() for sketch in ordered), num_perm=PERMUTATIONS, hashfunc=int
-    )
-    index = MinHashLSH(num_perm=PERMUTATIONS, params=BANDS_AND_ROWS)
-    kept: dict[str, Sketch] = {}
-    texts: dict[bytes, str] = {}
-    for candidate, signature in zip(ordered, signatures, strict=True):
-        if candidate.digest in texts:
-            yield _removed(candidate, "duplicate_exact", texts[candidate.digest], 1.0)
+    def alike(row: int) -> list[Match]:
+        found = [Match(s, sketches.ids[other], load) for s, other in _alike(row, sketches, bands, threshold)]
+        if existing is not None:
+            pairs = existing.alike(sketches.shingles(row), sketches.signatures[row])
+            found += [Match(similarity, id, existing.load) for similarity, id in pairs if similarity >= threshold]
+        return found
+
+    yield from decide(sketches, alike, bands.keep, load, existing.same if existing is not None else lambda digest: None)
+    if bands.overfull:
+        log.warning("%d buckets held too many rows to compare all of them", len(bands.overfull))
+
+
+class Match(NamedTuple):
+    """A row that stays, how similar it is, and what fetches it by its id."""
+
+    similarity: float
+    id: str
+    load: Callable[[str], Problem]
+
+
+class Rows(Protocol):
+    """What decides between rows, a list for each thing; `worths` and `digests` are those of curate/sketches.py."""
+
+    @property
+    def ids(self) -> Sequence[str]: ...
+    @property
+    def sources(self) -> Sequence[str]: ...
+    @property
+    def worths(self) -> Sequence[Worth]: ...
+    @property
+    def digests(self) -> Sequence[bytes]: ...
+
+
+def decide(
+    rows: Rows,
+    alike: Callable[[int], Sequence[Match]],
+    keep: Callable[[int], None],
+    load: Callable[[str], Problem],
+    same: Callable[[bytes], str | None],
+) -> Iterator[Rejection]:
+    """Go through the rows in order of worth and remove those that match one that stays.
+
+    alike gives the rows that stay and are similar enough, in order of worth; keep says of a row that it stays; same
+    gives the row of a digest that stays from the beginning.
+    """
+    digests: dict[bytes, str] = {}
+    for row in sorted(range(len(rows.ids)), key=rows.worths.__getitem__):
+        id, digest = rows.ids[row], rows.digests[row]
+        if twin := same(digest) or digests.get(digest):
+            yield _removed(rows, row, "duplicate_exact", twin, 1.0)
             continue
-        alike = [(jaccard(candidate.shingles, kept[id].shingles), id) for id in index.query(signature)]
-        for similarity, id in sorted(alike, key=lambda pair: (-pair[0], kept[pair[1]].worth)):
-            if similarity >= threshold and not difference(load(candidate.id), load(id)):
-                yield _removed(candidate, "duplicate_near", id, similarity)
+        for match in sorted(alike(row), key=lambda match: -match.similarity):
+            if not difference(load(id), match.load(match.id)):
+                yield _removed(rows, row, "duplicate_near", match.id, match.similarity)
                 break
         else:
-            kept[candidate.id] = candidate
-            texts[candidate.digest] = candidate.id
-            index.insert(candidate.id, signature)
+            digests[digest] = id
+            keep(row)
 
 
-def jaccard(one: "Shingles", other: "Shingles") -> float:
-    """Size of the intersection over size of the union of two sorted sets."""
+def _alike(row: int, sketches: Sketches, bands: Bands, threshold: float) -> list[tuple[float, int]]:
+    """The kept rows at least so similar, with their similarity, in order of worth."""
     import numpy as np
 
-    common = len(np.intersect1d(one, other, assume_unique=True))
-    return common / (len(one) + len(other) - common)
+    met = bands.candidates(row)
+    if not met:
+        return []
+    candidates = np.array(sorted(met, key=sketches.worths.__getitem__))
+    agreeing = (sketches.signatures[candidates] == sketches.signatures[row]).sum(axis=1)
+    likely = candidates[agreeing >= (threshold - _SLACK) * sketches.signatures.shape[1]]
+    shingles = sketches.shingles(row)
+    pairs = [(jaccard(shingles, sketches.shingles(other)), other) for other in likely.tolist()]
+    return [(similarity, other) for similarity, other in pairs if similarity >= threshold]
 
 
-def _shingles(text: str) -> "Shingles":
-    import numpy as np
-    import xxhash
-
-    words = re.findall(r"\w+", text)
-    starts = range(max(1, len(words) - WORDS_PER_SHINGLE + 1))
-    grams = (" ".join(words[start : start + WORDS_PER_SHINGLE]) for start in starts)
-    return np.unique(np.fromiter((xxhash.xxh32_intdigest(gram.encode()) for gram in grams), dtype=np.uint32))
-
-
-def _removed(candidate: Sketch, reason: str, kept_id: str, similarity: float) -> Rejection:
+def _removed(rows: Rows, row: int, reason: str, kept: str, similarity: float) -> Rejection:
     # Every removed row matches the kept one itself, so the kept id is also the name of the cluster.
-    detail = f"cluster={kept_id} kept={kept_id} jaccard={similarity:.3f}"
-    return Rejection(candidate.id, candidate.source, "dedup", reason, detail)
+    detail = f"cluster={kept} kept={kept} jaccard={similarity:.3f}"
+    return Rejection(rows.ids[row], rows.sources[row], "dedup", reason, detail)

@@ -19,7 +19,7 @@ FILE_BYTES = 400 * 2**20
 
 REJECTED_COLUMNS = {
     "id": ("string", "`source/native-id`"),
-    "source": ("string", "taco, synthetic1 or livecodebench"),
+    "source": ("string", "name of the source, as `curate sources` lists it"),
     "stage": ("string", "parse, filter, verify or dedup"),
     "reason": ("string", "a fixed word"),
     "detail": ("string", "for people: what was found"),
@@ -48,12 +48,13 @@ def write(rows: Iterable[dict[str, Any]], rejections: Iterable[Rejection], folde
     Rows must come sorted by id, so that the same content gives the same files.
     """
     content = ContentHash()
-    _write_table(map(content.add, rows), COLUMNS, folder / "data")
-    _write_table((content.add(asdict(rejection)) for rejection in rejections), REJECTED_COLUMNS, folder / "rejected")
+    write_table(map(content.add, rows), COLUMNS, folder / "data")
+    write_table((content.add(asdict(rejection)) for rejection in rejections), REJECTED_COLUMNS, folder / "rejected")
     return content.hexdigest()
 
 
-def _write_table(rows: Iterator[dict[str, Any]], columns: dict[str, tuple[str, str]], folder: Path) -> None:
+def write_table(rows: Iterator[dict[str, Any]], columns: dict[str, tuple[str, str]], folder: Path) -> None:
+    """Write rows of these columns (type and meaning by name) as the Parquet files of the folder."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 

@@ -87,6 +87,14 @@ def lines(value: object, name: str) -> str:
     raise Unparsable(f"{name} is neither text nor a list of lines")
 
 
+def texts(value: object, name: str) -> list[str]:
+    """A list of texts, or the JSON text of one; nothing at all is an empty list. Raises Unparsable."""
+    content = json_value(value, name) if value and isinstance(value, str) else value or []
+    if not isinstance(content, list) or not all(isinstance(text, str) for text in content):
+        raise Unparsable(f"{name} is not a list of texts")
+    return content
+
+
 def optional_text(value: object) -> str:
     """A column that may be missing or null, as text."""
     return "" if value is None else str(value)

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from curate import card, output, sources, workspace
-from curate.dedup import duplicates, sketch
+from curate.dedup import duplicates
 from curate.errors import CurateError
 from curate.filters.few_tests import few_tests
 from curate.filters.image import image
@@ -36,10 +36,11 @@ from curate.filters.wrong_language import wrong_language
 from curate.journal import Journal
 from curate.parsing import short
 from curate.problem import Problem, Rejection, to_row
+from curate.sketches import Sketches
 from curate.spill import Spill
-from curate.tables import Table, locate, sha256
+from curate.tables import Table, known_options, locate, sha256, size
 from curate.verify import Finding, cpu_seconds, find_references, fingerprint, run_again, settle
-from sandbox import Sandbox, SandboxError, Verdict
+from sandbox import Sandbox, SandboxError, Verdict, languages
 
 log = logging.getLogger(__name__)
 
@@ -57,6 +58,7 @@ class Options:
 
     min_tests: int = 5  # DeepCoder's rule; fewer invite programs that print memorised answers
     tries: int = 8  # solutions executed before a problem is given up
+    reference_languages: tuple[str, ...] = ("python",)  # of the solutions that may be executed
     no_reference: str = "keep"  # or "drop": problems of sources that publish no solutions
     dedup: float = 0.7  # least Jaccard of word 5-grams at which two statements are nearly the same
     limit: int | None = None  # problems read of each source; None: all
@@ -65,6 +67,8 @@ class Options:
     def __post_init__(self) -> None:
         if self.no_reference not in ("keep", "drop"):
             raise ValueError(f'no_reference must be "keep" or "drop", not {self.no_reference!r}')
+        for name in self.reference_languages:
+            languages.load(name)
 
 
 def source_names() -> list[str]:
@@ -79,10 +83,14 @@ def build(
     *,
     workers: int | None = None,
     isolation: str = "full",
+    ray: str | None = None,
     overwrite: bool = False,
     report: Report = lambda stage, done, total: None,
 ) -> Manifest:
     """Build the dataset of the named sources (name, location) in the folder `out` and return its manifest.
+
+    ray is the address of a cluster whose nodes execute the programs, with that many workers each; without it, this
+    machine does. What comes out is the same.
 
     A folder that is finished already is recognised by its inputs and options, and left as it is. Raises
     CurateError when an input, the folder or the sandbox does not allow the build to go on.
@@ -111,14 +119,18 @@ def build(
                     continue
                 spill.add(item)
                 if item.solutions is not None:
-                    keys[item.id] = fingerprint(item, tries=options.tries, seed=options.seed)
+                    keys[item.id] = fingerprint(
+                        item, tries=options.tries, languages=options.reference_languages, seed=options.seed
+                    )
 
         machine = partial(Sandbox, workers=workers, isolation=isolation)
+        if ray is not None:
+            machine = partial(machine, backend="ray", address=ray)
         with _timed(seconds, "verify"):
             first = partial(_first_runs, spill, options, machine)
             records = _executed("verify", keys, first, work / "findings.jsonl", report)
             findings = {id: Finding.from_record(record) for id, record in records.items()}
-        settled = partial(_settled, spill, findings)
+        settled = partial(_settled, spill, findings, options)
         with _timed(seconds, "run again"):
             passed = {id: key for id, key in keys.items() if findings[id].passed is not None}
             second = partial(_second_runs, settled, options, machine)
@@ -131,8 +143,9 @@ def build(
         with _timed(seconds, "deduplicate"):
             names = [name for name, _ in tables]
             left = sorted(set(spill) - {rejection.id for rejection in failed})
-            sketches = [sketch(settled(id), names) for id in _counted(left, "deduplicate", report)]
-            removed = list(duplicates(sketches, threshold=options.dedup, load=settled))
+            problems = map(settled, _counted(left, "deduplicate", report))
+            with Sketches(problems, names, folder=work) as sketches:
+                removed = list(duplicates(sketches, threshold=options.dedup, load=settled))
             rejections += removed
 
         with _timed(seconds, "write"):
@@ -149,6 +162,7 @@ def build(
             "locations": {name: {"location": t.location, "revision": t.revision} for name, t in tables},
             "workers": workers,
             "isolation": isolation,
+            "backend": "local" if ray is None else "ray",
             "versions": {name: _version(name) for name in _PACKAGES},
             "machine": {
                 "python": platform.python_version(),
@@ -188,7 +202,7 @@ def screen(tables: Iterable[tuple[str, Table]], options: Options) -> Iterator[Pr
     """Read the sources one after another and ask each problem the structural questions, in order."""
     questions: list[Callable[[Problem], str | None]] = [
         partial(no_reference, keep_unpublished=options.no_reference == "keep"),
-        wrong_language,
+        partial(wrong_language, languages=options.reference_languages),
         partial(few_tests, at_least=options.min_tests),
         no_statement,
         image,
@@ -220,9 +234,12 @@ def _unstorable(problem: Problem) -> str | None:
 
 
 def _shape(problem: Problem) -> str:
+    solutions = f"{len(problem.solutions or ())} solutions"
+    if problem.solutions:
+        solutions += f" in {', '.join(sorted({solution.language for solution in problem.solutions}))}"
     return (
-        f"{len(problem.tests.cases)} distinct tests of {problem.n_tests_read}, "
-        f"{len(problem.solutions or ())} solutions, {problem.n_pictures} pictures counted by the source"
+        f"{len(problem.tests.cases)} distinct tests of {problem.n_tests_read}, {solutions}, "
+        f"{problem.n_pictures} pictures counted by the source"
     )
 
 
@@ -233,16 +250,29 @@ def _tables(locations: Sequence[tuple[str, str]]) -> list[tuple[str, Table]]:
             raise CurateError(f"no source {name}. Choose one of {', '.join(source_names())}.")
         if names.count(name) > 1:
             raise CurateError(f"source {name} is given twice. Put its files into one folder.")
-    return [(name, locate(location)) for name, location in locations]
+    return [(name, _table(name, location)) for name, location in locations]
+
+
+def _table(name: str, location: str) -> Table:
+    table = locate(location)
+    source = import_module(f"curate.sources.{name}")
+    if hasattr(source, "select"):
+        selected: Table = source.select(table)
+        return selected
+    known_options(table, ())
+    return table
 
 
 def _plan(tables: Sequence[tuple[str, Table]], options: Options) -> dict[str, Any]:
     inputs = {
-        name: [{"name": f.name, "bytes": f.stat().st_size, "sha256": sha256(f)} for f in table.files]
-        for name, table in tables
+        name: [{"name": f.name, "bytes": size(f), "sha256": sha256(f)} for f in table.files] for name, table in tables
     }
-    # The order of the sources decides between duplicates, and a JSON object has none when compared.
-    configuration = {"sources": [name for name, _ in tables], **asdict(options)}
+    configuration = {
+        # The order of the sources decides between duplicates, and a JSON object has none when compared.
+        "sources": [name for name, _ in tables],
+        "source_options": {name: table.options for name, table in tables if table.options},
+        **json.loads(json.dumps(asdict(options))),
+    }
     return {"curate": _version("curate-code"), "inputs": inputs, "configuration": configuration}
 
 
@@ -269,7 +299,9 @@ def _first_runs(
     spill: Spill, options: Options, machine: Callable[..., Sandbox], ids: list[str]
 ) -> Iterator[tuple[str, Any]]:
     with machine(seed=options.seed) as sandbox:
-        for problem, finding in find_references(map(spill.load, ids), sandbox, tries=options.tries):
+        for problem, finding in find_references(
+            map(spill.load, ids), sandbox, tries=options.tries, languages=options.reference_languages
+        ):
             yield problem.id, finding.to_record()
 
 
@@ -281,9 +313,11 @@ def _second_runs(
             yield problem.id, {"verdict": judgement.verdict.value, "cpu_seconds": cpu_seconds(judgement)}
 
 
-def _settled(spill: Spill, findings: dict[str, Finding], id: str) -> Problem:
+def _settled(spill: Spill, findings: dict[str, Finding], options: Options, id: str) -> Problem:
     problem = spill.load(id)
-    return settle(problem, findings[id]) if id in findings else problem
+    if id not in findings:
+        return problem
+    return settle(problem, findings[id], languages=options.reference_languages)
 
 
 def _reference_fails(problem: Problem, finding: Finding) -> Rejection:

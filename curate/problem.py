@@ -5,7 +5,7 @@ from dataclasses import dataclass, fields
 from enum import Enum
 from typing import Any
 
-from sandbox import Suite
+from sandbox import Program, Suite
 
 
 class Wrapping(Enum):
@@ -19,13 +19,14 @@ class Wrapping(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A programming problem with its tests. Every field is a column; COLUMNS says what each one means."""
+    """A programming problem with its tests. Every field is a column, or two if it holds programs; COLUMNS says what
+    each one means."""
 
     id: str
     source: str
     statement: str
     tests: Suite
-    solutions: tuple[str, ...] | None
+    solutions: tuple[Program, ...] | None
     licence: str
     starter_code: str = ""
     language: str = ""
@@ -34,7 +35,7 @@ class Problem:
     n_pictures: int = 0
     wrapping: Wrapping = Wrapping.NONE
     verified: bool = False
-    reference: str | None = None
+    reference: Program | None = None
     n_tries: int = 0
     cpu_seconds: float | None = None
     platform: str = ""
@@ -59,7 +60,7 @@ class Rejection:
 # name: (Arrow type, meaning). A type with "?" may be null.
 COLUMNS: dict[str, tuple[str, str]] = {
     "id": ("string", "`source/native-id`, unique"),
-    "source": ("string", "taco, synthetic1 or livecodebench"),
+    "source": ("string", "name of the source, as `curate sources` lists it"),
     "statement": ("string", "the problem as its source words it, without the source's prompt template"),
     "starter_code": ("string", "signature the solution must keep; empty for stdin problems"),
     "tests": ("string", "JSON text of a `sandbox.Suite`: cases, entry_point, checker, limits"),
@@ -68,6 +69,7 @@ COLUMNS: dict[str, tuple[str, str]] = {
     "n_public_tests": ("int32", "how many leading cases of `tests` the statement shows; 0: not known"),
     "verified": ("bool", "a reference solution passed every test, twice"),
     "reference": ("string?", "that solution; null when nothing was verified"),
+    "reference_language": ("string?", "its language: python or cpp"),
     "n_tries": ("int32", "solutions executed until one passed"),
     "cpu_seconds": (
         "float64?",
@@ -78,6 +80,10 @@ COLUMNS: dict[str, tuple[str, str]] = {
         "expected values in a list of one: none, or that list was kept or removed",
     ),
     "solutions": ("list<string>?", "all solutions of the source; null when it publishes none"),
+    "solution_languages": (
+        "list<string>?",
+        "language of each: python (3), python2, cpp, another one as the source words it, or unknown",
+    ),
     "language": ("string", "language the source states for them; empty: not stated"),
     "n_pictures": ("int32", "pictures that belong to the statement"),
     "platform": ("string", "site the problem comes from, as the source names it"),
@@ -100,7 +106,13 @@ def to_row(problem: Problem) -> dict[str, Any]:
     values["n_tests"] = len(problem.tests.cases)
     values["wrapping"] = problem.wrapping.value
     values["tags"] = list(problem.tags)
-    values["solutions"] = None if problem.solutions is None else list(problem.solutions)
+    values["solutions"] = values["solution_languages"] = values["reference_language"] = None
+    if problem.solutions is not None:
+        values["solutions"] = [solution.source for solution in problem.solutions]
+        values["solution_languages"] = [solution.language for solution in problem.solutions]
+    if problem.reference is not None:
+        values["reference"] = problem.reference.source
+        values["reference_language"] = problem.reference.language
     return {name: values[name] for name in COLUMNS}
 
 
@@ -110,5 +122,8 @@ def from_row(row: Mapping[str, Any]) -> Problem:
     values["tests"] = Suite.from_json(row["tests"])
     values["wrapping"] = Wrapping(row["wrapping"])
     values["tags"] = tuple(row["tags"])
-    values["solutions"] = None if row["solutions"] is None else tuple(row["solutions"])
+    if row["solutions"] is not None:
+        values["solutions"] = tuple(map(Program, row["solutions"], row["solution_languages"]))
+    if row["reference"] is not None:
+        values["reference"] = Program(row["reference"], row["reference_language"])
     return Problem(**values)

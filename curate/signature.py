@@ -19,10 +19,10 @@ def misfit(starter_code: str, entry_point: str, arguments: list[object]) -> str 
     function = _function(starter_code, entry_point)
     if function is None or function.args.vararg or function.args.kwonlyargs or function.args.kwarg:
         return None
-    parameters = [a for a in function.args.posonlyargs + function.args.args if a.arg not in ("self", "cls")]
-    if not len(parameters) - len(function.args.defaults) <= len(arguments) <= len(parameters):
-        return f"{len(arguments)} arguments for the {len(parameters)} parameters of {entry_point}"
-    for parameter, value in zip(parameters, arguments, strict=False):
+    expected = _parameters(function)
+    if not len(expected) - len(function.args.defaults) <= len(arguments) <= len(expected):
+        return f"{len(arguments)} arguments for the {len(expected)} parameters of {entry_point}"
+    for parameter, value in zip(expected, arguments, strict=False):
         annotation = parameter.annotation
         outer = annotation.value if isinstance(annotation, ast.Subscript) else annotation
         fitting = _VALUES.get(outer.id) if isinstance(outer, ast.Name) else None
@@ -31,13 +31,32 @@ def misfit(starter_code: str, entry_point: str, arguments: list[object]) -> str 
     return None
 
 
+def parameters(starter_code: str, entry_point: str) -> list[str] | None:
+    """The names of the function's parameters, in order; None where the starter code does not tell."""
+    function = _function(starter_code, entry_point)
+    return None if function is None else [parameter.arg for parameter in _parameters(function)]
+
+
+def only_function(starter_code: str) -> str | None:
+    """The name of the one function that the starter code asks for, if it is one."""
+    names = {function.name for function in _functions(starter_code) if not function.name.startswith("_")}
+    return names.pop() if len(names) == 1 else None
+
+
+def _parameters(function: ast.FunctionDef) -> list[ast.arg]:
+    return [a for a in function.args.posonlyargs + function.args.args if a.arg not in ("self", "cls")]
+
+
 def _function(starter_code: str, entry_point: str) -> ast.FunctionDef | None:
+    return next((function for function in _functions(starter_code) if function.name == entry_point), None)
+
+
+def _functions(starter_code: str) -> list[ast.FunctionDef]:
     """Starter code ends where the body should begin, so a body is added to make it parse."""
     last = starter_code.rstrip().splitlines()[-1:] or [""]
     indent = len(last[0]) - len(last[0].lstrip()) + 4
     try:
         tree = ast.parse(f"{starter_code.rstrip()}\n{' ' * indent}pass\n")
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return None
-    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
-    return next((function for function in functions if function.name == entry_point), None)
+        return []
+    return [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]

@@ -3,28 +3,31 @@
 import hashlib
 import json
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
 from curate.errors import CurateError
+from curate.location import HUB_ID, split
 from curate.parsing import short
 
 Row = dict[str, Any]
 FORMATS = (".parquet", ".arrow", ".jsonl", ".json")
-_HUB_ID = re.compile(r"[\w-]+/[\w.-]+(@[\w./-]+)?")
 # Rows with all their tests reach tens of megabytes, so few are held at once.
 BATCH_ROWS = 16
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """The files of one data set, in reading order. revision is the Hub commit, empty for a local path."""
+    """The files of one data set, in reading order. revision is the Hub commit, empty for a local path. options are
+    what was asked of the source beside its location, for the source to understand."""
 
     location: str
     files: tuple[Path, ...]
     revision: str = ""
+    options: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,31 +44,55 @@ def locate(location: str) -> Table:
 
     In a folder the first of FORMATS that occurs is read, and where some files are named train or lie in a
     folder named train, only those: a training set is built, and test splits are for evaluation.
+
+    Options may follow the location, or stand with it in a TOML file; see curate/location.py. The one option that all
+    sources have is `files`, a pattern such as `taco/*` that the files to read must match, train or not.
     Raises CurateError where nothing is found.
     """
-    path = Path(location).expanduser()
+    place, options = split(location)
+    pattern = options.pop("files", None)
+    if pattern is not None and not isinstance(pattern, str):
+        raise CurateError(f"{location}: files must be one pattern, such as train-*.parquet")
+    path = Path(place).expanduser()
     if path.is_file():
-        return Table(location, (path,))
-    if path.is_dir():
-        return Table(location, _files(path, location))
+        table = Table(place, (path,))
+    elif path.is_dir():
+        table = Table(place, _files(path, place, pattern))
     # `data/taco` with a folder `data` beside it is a mistyped path rather than a Hub id.
-    if _HUB_ID.fullmatch(location) and not Path(path.parts[0]).exists():
-        return _from_hub(location)
-    raise CurateError(f"{location}: no such file or folder. Give a file, a folder or a Hub id.")
+    elif HUB_ID.fullmatch(place) and not Path(path.parts[0]).exists():
+        table = _from_hub(place, pattern)
+    else:
+        raise CurateError(f"{place}: no such file or folder. Give a file, a folder or a Hub id.")
+    return replace(table, options=options)
 
 
-def _files(folder: Path, location: str) -> tuple[Path, ...]:
+def known_options(table: Table, names: Sequence[str]) -> Mapping[str, Any]:
+    """The options of a table. Raises CurateError if there are others than those of the given names."""
+    unknown = [name for name in table.options if name not in names]
+    if unknown:
+        choice = f"Options are {', '.join((*names, 'files'))}." if names else "The only option is files."
+        raise CurateError(f"{table.location}: no option {', '.join(unknown)}. {choice}")
+    return table.options
+
+
+def _files(folder: Path, location: str, pattern: str | None = None) -> tuple[Path, ...]:
     # Folders that begin with a dot are caches of download tools.
     found = [
         path
         for path in folder.rglob("*")
         if path.is_file() and not any(part.startswith(".") for part in path.relative_to(folder).parts)
     ]
+    if pattern:
+        matching = [path for path in found if fnmatchcase(path.relative_to(folder).as_posix(), pattern)]
+        if not matching:
+            names = ", ".join(sorted(path.relative_to(folder).as_posix() for path in found)[:5])
+            raise CurateError(f"{location}: no file matches {pattern}. There are {names or 'none'}.")
+        found = matching
     for ending in FORMATS:
         files = sorted((path for path in found if path.suffix == ending), key=_natural)
         if files:
             train = [p for p in files if p.name.startswith("train") or p.parent.name == "train"]
-            return tuple(train or files)
+            return tuple(files if pattern else train or files)
     raise CurateError(f"{location}: no {', '.join(FORMATS)} file inside. Give the folder of the data.")
 
 
@@ -75,11 +102,11 @@ def _natural(path: Path) -> list[tuple[int, str]]:
     return [(int(part), "") if part.isdigit() else (-1, part) for part in parts]
 
 
-def _from_hub(location: str) -> Table:
+def _from_hub(location: str, pattern: str | None) -> Table:
     from huggingface_hub import snapshot_download
 
     name, _, revision = location.partition("@")
-    patterns = [f"*{ending}" for ending in FORMATS]
+    patterns = [pattern] if pattern else [f"*{ending}" for ending in FORMATS]
     try:
         folder = Path(snapshot_download(name, repo_type="dataset", revision=revision or None, allow_patterns=patterns))
     except Exception as error:  # the Hub client raises errors of half a dozen libraries
@@ -87,7 +114,7 @@ def _from_hub(location: str) -> Table:
             f"{location}: no such file or folder, and the Hub did not give a data set of that name "
             f"({type(error).__name__}: {short(error)}). Check the path, or give the folder of a copy."
         ) from error
-    return Table(location, _files(folder, location), revision=folder.name)
+    return Table(location, _files(folder, location, pattern), revision=folder.name)
 
 
 def read_rows(table: Table, columns: Sequence[str], optional: Sequence[str]) -> Iterator[Row | Unreadable]:
@@ -171,6 +198,16 @@ def _check(path: Path, found: Any, columns: Sequence[str]) -> None:
 
 
 def sha256(path: Path) -> str:
-    """Hex digest of a file's bytes."""
+    """Hex digest of a file's bytes; of a folder, that of the names and digests of all files below it."""
+    if path.is_dir():
+        below = sorted(inner for inner in path.rglob("*") if inner.is_file())
+        listed = "".join(f"{sha256(inner)} {inner.relative_to(path).as_posix()}\n" for inner in below)
+        return hashlib.sha256(listed.encode("utf-8", "surrogateescape")).hexdigest()
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def size(path: Path) -> int:
+    """Bytes of a file, or of all files below a folder."""
+    files = path.rglob("*") if path.is_dir() else [path]
+    return sum(file.stat().st_size for file in files if file.is_file())

@@ -8,7 +8,7 @@ import hashlib
 import json
 import logging
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -27,7 +27,7 @@ FAILURES_IN_A_ROW = 3
 @dataclass(frozen=True, slots=True)
 class Finding:
     """What executing a problem's solutions showed. passed is the place of the solution that passed among
-    `candidates(problem)`, None if none did; verdicts are those of the solutions tried, in order;
+    the candidates, None if none did; verdicts are those of the solutions tried, in order;
     cpu_seconds those of the solution that passed, over all tests; spent_seconds those of all that was executed."""
 
     passed: int | None
@@ -56,20 +56,24 @@ class Finding:
         )
 
 
-def fingerprint(problem: Problem, *, tries: int, seed: int) -> str:
+def fingerprint(problem: Problem, *, tries: int, languages: Sequence[str], seed: int) -> str:
     """Names everything a Finding depends on: the tests, the solutions and how they are run."""
-    content = [problem.tests.to_json(), problem.wrapping.value, candidates(problem)[:tries], seed]
+    solutions = [(s.source, s.language) for s in candidates(problem, languages)[:tries]]
+    content = [problem.tests.to_json(), problem.wrapping.value, solutions, seed]
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()
 
 
-def find_references(problems: Iterable[Problem], sandbox: Sandbox, *, tries: int) -> Iterator[tuple[Problem, Finding]]:
-    """Execute each problem's solutions until one passes or `tries` have failed; findings come as ready.
+def find_references(
+    problems: Iterable[Problem], sandbox: Sandbox, *, tries: int, languages: Sequence[str]
+) -> Iterator[tuple[Problem, Finding]]:
+    """Execute each problem's solutions in the `languages` until one passes or `tries` have failed; findings come as
+    ready.
 
     Raises CurateError when the sandbox fails again and again: nothing is then known about those problems.
     """
 
     def begin(problem: Problem) -> "_Attempt":
-        return _Attempt(problem, candidates(problem)[:tries])
+        return _Attempt(problem, candidates(problem, languages)[:tries])
 
     for attempt, judgement in _judged(map(begin, problems), sandbox):
         finding = attempt.next(judgement)
@@ -89,8 +93,8 @@ def run_again(settled: Iterable[Problem], sandbox: Sandbox) -> Iterator[tuple[Pr
         yield attempt.problem, judgement
 
 
-def settle(problem: Problem, finding: Finding) -> Problem:
-    """The problem with what its execution showed."""
+def settle(problem: Problem, finding: Finding, *, languages: Sequence[str]) -> Problem:
+    """The problem with what its execution showed; `languages` are those it was found with."""
     if finding.passed is None:
         return problem
     return replace(
@@ -98,7 +102,7 @@ def settle(problem: Problem, finding: Finding) -> Problem:
         tests=unwrapped(problem.tests) if finding.wrapping is Wrapping.REMOVED else problem.tests,
         wrapping=finding.wrapping,
         verified=True,
-        reference=candidates(problem)[finding.passed],
+        reference=candidates(problem, languages)[finding.passed],
         n_tries=len(finding.verdicts),
         cpu_seconds=finding.cpu_seconds,
     )
@@ -119,7 +123,7 @@ def cpu_seconds(judgement: Judgement) -> float:
 class _Attempt:
     """Where one problem stands: which solution is next, and in which reading of the expected values."""
 
-    def __init__(self, problem: Problem, solutions: list[str]) -> None:
+    def __init__(self, problem: Problem, solutions: list[Program]) -> None:
         self.problem = problem
         self._solutions = solutions
         self._verdicts: list[Verdict] = []
@@ -133,7 +137,7 @@ class _Attempt:
         self.finished = not solutions
 
     def pair(self) -> tuple[Program, Suite]:
-        return Program(self._solutions[len(self._verdicts)]), self._readings[self._reading][1]
+        return self._solutions[len(self._verdicts)], self._readings[self._reading][1]
 
     def next(self, judgement: Judgement) -> Finding | None:
         """Take in a judgement; the finding if it was the last one needed."""

@@ -7,4 +7,4 @@ def no_reference(problem: Problem, *, keep_unpublished: bool = True) -> str | No
     """Policy decides where a source publishes no solutions at all, not where only this row has none."""
     if problem.solutions is None:
         return None if keep_unpublished else "no_reference"
-    return None if any(solution.strip() for solution in problem.solutions) else "no_reference"
+    return None if any(solution.source.strip() for solution in problem.solutions) else "no_reference"

@@ -1,22 +1,34 @@
-"""LiveCodeBench code_generation_lite: JSONL files of contest problems, without reference solutions."""
+"""LiveCodeBench code_generation_lite: JSONL files of contest problems, without reference solutions.
+
+Options: `release` as its loader names them, and the first and last date of contests, `from` and `to`.
+"""
 
 import base64
 import io
+import logging
 import pickle
+import re
 import zlib
 from collections.abc import Iterator
+from dataclasses import replace
+from datetime import date
 from typing import Any, NoReturn
 
+from curate.dialects import cases
+from curate.dialects.parsed import function_name
+from curate.errors import CurateError
 from curate.limits import limits
 from curate.parsing import Unparsable, distinct, json_value, optional_text, short
 from curate.problem import Problem, Rejection
-from curate.signature import misfit
-from curate.tables import Table, Unreadable, read_rows
-from sandbox import Case, Suite
+from curate.tables import Table, Unreadable, known_options, read_rows
+
+log = logging.getLogger(__name__)
 
 TITLE = "LiveCodeBench"
 HUB_ID = "livecodebench/code_generation_lite"
 LICENCE = "cc"
+ROWS = "1,055 problems up to release_v6"
+DEFECTS = "an evaluation set; no solutions; some expected values are error messages; several right answers"
 COLUMNS = ("question_content", "question_id", "public_test_cases", "private_test_cases", "metadata")
 OPTIONAL = ("question_title", "platform", "contest_date", "starter_code", "difficulty")
 
@@ -24,37 +36,84 @@ OPTIONAL = ("question_title", "platform", "contest_date", "starter_code", "diffi
 MOST_UNPACKED_BYTES = 512 * 1024 * 1024
 
 
+def select(table: Table) -> Table:
+    """The files of the release that the options ask for. `release_v5` is all up to the fifth, `v5` the fifth alone,
+    `v4_v5` from the fourth to the fifth. Raises CurateError on options that cannot be understood or met."""
+    options = known_options(table, ("release", "from", "to"))
+    _window(table)
+    release = options.get("release", "release_latest")
+    if release in ("release_latest", "latest"):
+        return table
+    match = re.fullmatch(r"(release_)?v(\d{1,3})(?:_v(\d{1,3}))?", str(release))
+    if match is None or (match[1] and match[3]) or int(match[2]) > int(match[3] or match[2]):
+        raise CurateError(f"{table.location}: no release {release}. Say release_v5, v5, v4_v5 or release_latest.")
+    wanted = range(1 if match[1] else int(match[2]), int(match[3] or match[2]) + 1)
+    # test.jsonl came with the first release, test2.jsonl with the second, and so on.
+    files = {int(found[1] or 1): path for path in table.files if (found := re.fullmatch(r"test(\d*)", path.stem))}
+    missing = [f"test{number if number > 1 else ''}.jsonl" for number in wanted if number not in files]
+    if missing:
+        raise CurateError(f"{table.location}: release {release} needs {', '.join(missing)}, which is not there.")
+    return replace(table, files=tuple(files[number] for number in wanted))
+
+
+def _window(table: Table) -> tuple[str, str]:
+    """The first and the last date, both of them included."""
+    bounds = []
+    for name, unbounded in (("from", date.min), ("to", date.max)):
+        try:
+            bounds.append(date.fromisoformat(str(table.options.get(name, unbounded))).isoformat())
+        except ValueError:
+            raise CurateError(
+                f"{table.location}: {name} must be a date such as 2024-08-01, not {table.options[name]}"
+            ) from None
+    if bounds[0] > bounds[1]:
+        raise CurateError(f"{table.location}: from {bounds[0]} is after to {bounds[1]}; no contest lies between them")
+    return bounds[0], bounds[1]
+
+
 def read(table: Table) -> Iterator[Problem | Rejection]:
-    """Problems in the order of the table."""
+    """Problems in the order of the table. Those of contests outside the window are not part of it."""
+    first, last = _window(table)
+    outside = 0
     for position, row in enumerate(read_rows(table, COLUMNS, OPTIONAL)):
         if isinstance(row, Unreadable):
             yield Rejection(f"livecodebench/{row.place}", "livecodebench", "parse", "unparsable", row.detail)
             continue
         id = f"livecodebench/{optional_text(row['question_id']) or f'row-{position}'}"
+        day = optional_text(row["contest_date"])[:10]
+        if {"from", "to"} & table.options.keys():
+            if not re.fullmatch(r"\d{4}-\d\d-\d\d", day):
+                detail = f"contest_date {short(row['contest_date'])} is no date, so the window cannot be applied"
+                yield Rejection(id, "livecodebench", "parse", "unparsable", detail)
+                continue
+            if not first <= day <= last:
+                outside += 1
+                continue
         try:
             yield _problem(id, row)
         except Unparsable as error:
             yield Rejection(id, "livecodebench", "parse", "unparsable", str(error))
+    if outside:
+        log.info("%d problems lie outside %s to %s", outside, first, last)
 
 
 def _problem(id: str, row: dict[str, Any]) -> Problem:
     public = json_value(row["public_test_cases"], "public_test_cases")
     private = private_tests(row["private_test_cases"])
     metadata = json_value(row["metadata"] or "{}", "metadata")
-    entry_point = (metadata.get("func_name") or None) if isinstance(metadata, dict) else None
-    if entry_point is not None and not (isinstance(entry_point, str) and entry_point.isidentifier()):
-        raise Unparsable(f"func_name is no name of a function: {short(entry_point)}")
+    entry_point = function_name(metadata.get("func_name"), "func_name") if isinstance(metadata, dict) else None
     starter_code = optional_text(row["starter_code"])
-    public_cases = _cases(public, entry_point, starter_code)
-    cases = public_cases + _cases(private, entry_point, starter_code)
+    if not isinstance(public, list) or not isinstance(private, list):
+        raise Unparsable("tests are not a list")
+    found = cases.read(public + private, entry_point, starter_code)
     return Problem(
         id=id,
         source="livecodebench",
         statement=optional_text(row["question_content"]),
         starter_code=starter_code,
-        tests=Suite(distinct(cases), entry_point=entry_point, checker="lcb", limits=limits(None, None)),
-        n_tests_read=len(cases),
-        n_public_tests=len(distinct(public_cases)),
+        tests=found.suite(limits(None, None)),
+        n_tests_read=len(found.cases),
+        n_public_tests=len(distinct(found.cases[: len(public)])),
         solutions=None,
         platform=optional_text(row["platform"]),
         title=optional_text(row["question_title"]),
@@ -62,30 +121,6 @@ def _problem(id: str, row: dict[str, Any]) -> Problem:
         difficulty=optional_text(row["difficulty"]),
         licence=LICENCE,
     )
-
-
-def _cases(tests: object, entry_point: str | None, starter_code: str) -> list[Case]:
-    """Public and private tests alike must be of the problem's own kind: others were mixed in by mistake."""
-    if not isinstance(tests, list):
-        raise Unparsable("tests are not a list")
-    cases = []
-    for test in tests:
-        if not isinstance(test, dict) or not all(isinstance(test.get(k), str) for k in ("input", "output")):
-            raise Unparsable("a test has no input and output text")
-        kind = "functional" if entry_point else "stdin"
-        if test.get("testtype") != kind:
-            raise Unparsable(f"a {test.get('testtype')} test in a {kind} problem: it belongs to another one")
-        if entry_point is None:
-            cases.append(Case(test["input"], test["output"]))
-            continue
-        # One JSON value per line. The lines' own text is kept: long integers and decimals stay as they are.
-        arguments = test["input"].strip().split("\n") if test["input"].strip() else []
-        values = [json_value(argument, "an argument") for argument in arguments]
-        if wrong := misfit(starter_code, entry_point, values):
-            raise Unparsable(f"a test of another problem: {wrong}")
-        json_value(test["output"], "an expected value")  # some are error messages: "Error: list index out of range"
-        cases.append(Case(f"[{', '.join(arguments)}]", test["output"]))
-    return cases
 
 
 class _NoClasses(pickle.Unpickler):

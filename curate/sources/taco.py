@@ -7,16 +7,18 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from curate.dialects import inputs_outputs
 from curate.limits import limits
-from curate.parsing import Unparsable, distinct, json_text, json_value, lines, optional_text, python_value, short
-from curate.problem import Problem, Rejection, Wrapping
-from curate.solutions import unfence
+from curate.parsing import Unparsable, optional_text, python_value, texts
+from curate.problem import Problem, Rejection
+from curate.solutions import program
 from curate.tables import Table, Unreadable, read_rows
-from sandbox import Case, Suite
 
 TITLE = "TACO"
 HUB_ID = "BAAI/TACO"
 LICENCE = "apache-2.0"
+ROWS = "25,443 training and 1,000 test problems"
+DEFECTS = "solutions missing, wrong, in Python 2 or C++; tests empty or torn; pictures gone; several right answers"
 COLUMNS = ("question", "solutions", "input_output")
 OPTIONAL = [
     "starter_code",
@@ -46,22 +48,17 @@ def read(table: Table) -> Iterator[Problem | Rejection]:
 
 
 def _problem(id: str, row: dict[str, Any]) -> Problem:
-    cases, entry_point, wrapping = _tests(row["input_output"])
+    found = inputs_outputs.read(row["input_output"])
     pictures = optional_text(row["picture_num"])
     return Problem(
         id=id,
         source="taco",
         statement=optional_text(row["question"]),
         starter_code=optional_text(row["starter_code"]),
-        tests=Suite(
-            distinct(cases),
-            entry_point=entry_point,
-            checker="exact" if entry_point else "lcb",
-            limits=limits(row["time_limit"], row["memory_limit"]),
-        ),
-        n_tests_read=len(cases),
-        wrapping=wrapping,
-        solutions=tuple(unfence(solution) for solution in _solutions(row["solutions"])),
+        tests=found.suite(limits(row["time_limit"], row["memory_limit"])),
+        n_tests_read=len(found.cases),
+        wrapping=found.wrapping,
+        solutions=tuple(map(program, texts(row["solutions"], "solutions"))),
         n_pictures=int(pictures) if pictures.isdecimal() else 0,
         platform=optional_text(row["source"]),
         title=optional_text(row["name"]) or _last_part(optional_text(row["url"])),
@@ -71,33 +68,6 @@ def _problem(id: str, row: dict[str, Any]) -> Problem:
         tags=_tags(row["tags"]),
         licence=LICENCE,
     )
-
-
-def _tests(encoded: object) -> tuple[list[Case], str | None, Wrapping]:
-    content = encoded if isinstance(encoded, dict) else json_value(encoded, "input_output")
-    if not isinstance(content, dict) or not {"inputs", "outputs"} <= content.keys():
-        raise Unparsable("input_output has no inputs and outputs")
-    inputs, outputs, entry_point = content["inputs"], content["outputs"], content.get("fn_name") or None
-    if not isinstance(inputs, list) or not isinstance(outputs, list) or len(inputs) != len(outputs):
-        raise Unparsable("inputs and outputs are not lists of one length")  # padding them would invent tests
-    if entry_point is None:
-        pairs = zip(inputs, outputs, strict=True)
-        return [Case(lines(i, "an input"), lines(o, "an output")) for i, o in pairs], None, Wrapping.NONE
-    if not isinstance(entry_point, str) or not entry_point.isidentifier():
-        raise Unparsable(f"fn_name is no name of a function: {short(entry_point)}")
-    if not all(isinstance(arguments, list) for arguments in inputs):
-        raise Unparsable("the input of a call is not a list of arguments")
-    cases = [Case(json_text(i, "an input"), json_text(o, "an output")) for i, o in zip(inputs, outputs, strict=True)]
-    # codewars' rows wrap each expected value in a list, leetcode's do not; no column says which.
-    wrapped = bool(outputs) and all(isinstance(output, list) and len(output) == 1 for output in outputs)
-    return cases, entry_point, Wrapping.UNDECIDED if wrapped else Wrapping.NONE
-
-
-def _solutions(encoded: object) -> list[str]:
-    content = json_value(encoded, "solutions") if encoded and isinstance(encoded, str) else encoded or []
-    if not isinstance(content, list) or not all(isinstance(solution, str) for solution in content):
-        raise Unparsable("solutions is not a list of texts")
-    return content
 
 
 def _tags(encoded: object) -> tuple[str, ...]:

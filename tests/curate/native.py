@@ -80,6 +80,54 @@ def livecodebench_row(id: str, statement: str, tests: Any = SUM_TESTS, **changes
     } | changes
 
 
+def apps_row(
+    id: int, statement: str, tests: Any = SUM_TESTS, solutions: Any = (SUM,), **changes: Any
+) -> dict[str, Any]:
+    """tests: pairs of input and output, as stdin texts or as call values; changes: any other column."""
+    content = {"inputs": [i for i, _ in tests], "outputs": [o for _, o in tests]}
+    if entry_point := changes.pop("fn_name", None):
+        content["fn_name"] = entry_point
+    return {
+        "problem_id": id,
+        "question": statement,
+        "solutions": json.dumps(list(solutions)),
+        "input_output": json.dumps(content),
+        "difficulty": "interview",
+        "url": "https://example.org/problem/7",
+        "starter_code": "",
+    } | changes
+
+
+def codecontests_row(name: str, statement: str, tests: Any = SUM_TESTS, **changes: Any) -> dict[str, Any]:
+    """tests: pairs of stdin and stdout: one public, two private, the others generated. changes: any column."""
+    parts = {"public_tests": tests[:1], "private_tests": tests[1:3], "generated_tests": tests[3:]}
+    return {
+        "name": name,
+        "description": statement,
+        **{part: {"input": [i for i, _ in some], "output": [o for _, o in some]} for part, some in parts.items()},
+        "source": 2,
+        "difficulty": 8,
+        "solutions": {"language": [3], "solution": [SUM]},
+        "incorrect_solutions": {"language": [3], "solution": ["print(0)"]},
+        "cf_contest_id": 76,
+        "cf_index": "B",
+        "cf_points": 0.0,
+        "cf_rating": 2100,
+        "cf_tags": ["greedy", "two pointers"],
+        "is_description_translated": False,
+        "untranslated_description": "",
+        "time_limit": {"seconds": 1, "nanos": 500000000},
+        "memory_limit_bytes": 536870912,
+        "input_file": "",
+        "output_file": "",
+    } | changes
+
+
+def deepcoder_row(statement: str, tests: Any, **columns: Any) -> dict[str, Any]:
+    """tests as their config has them, to be written as JSON text; columns that the config has beside them."""
+    return {"problem": statement, "tests": json.dumps(tests)} | columns
+
+
 def pack(content: Any) -> str:
     """As LiveCodeBench packs its private tests."""
     return base64.b64encode(zlib.compress(pickle.dumps(content))).decode()

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -65,13 +66,64 @@ ROWS = {
     },
 }
 
+LISTS = record(input=st.lists(TEXT, max_size=3), output=st.lists(TEXT, max_size=3))
+DEEPCODER_TEST = record(input=VALUE, output=VALUE, testtype=KIND, type=KIND, fn_name=st.just("f") | VALUE)
+CHECK = st.just("def check(candidate):\n    assert candidate(1) == 2\ncheck(f)")
+ROWS |= {
+    "apps": {
+        "problem_id": st.integers() | VALUE,
+        "question": TEXT | VALUE,
+        "solutions": encoded(st.lists(TEXT, max_size=3), json.dumps),
+        "input_output": encoded(TACO_TESTS, json.dumps),
+    },
+    "codecontests": {
+        "name": TEXT | VALUE,
+        "description": TEXT | VALUE,
+        "public_tests": LISTS,
+        "private_tests": LISTS,
+        "generated_tests": st.none() | LISTS,
+        "solutions": record(language=st.lists(st.integers(0, 5), max_size=2), solution=st.lists(TEXT, max_size=2)),
+        "source": VALUE,
+        "difficulty": VALUE,
+        "cf_contest_id": VALUE,
+        "cf_index": VALUE,
+        "cf_rating": VALUE,
+        "cf_tags": VALUE,
+        "time_limit": record(seconds=VALUE, nanos=VALUE),
+        "memory_limit_bytes": VALUE,
+        "input_file": st.just("") | VALUE,
+    },
+    "deepcoder": {
+        "problem": TEXT | VALUE,
+        "tests": encoded(TACO_TESTS | st.lists(DEEPCODER_TEST, max_size=3), json.dumps),
+        "solutions": VALUE,
+        "metadata": encoded(record(func_name=st.just("f") | VALUE), json.dumps),
+        "starter_code": st.just("def f(n: int):") | VALUE,
+    },
+    "generic": {
+        "id": VALUE,
+        "statement": TEXT | VALUE,
+        "tests": encoded(TACO_TESTS | st.lists(DEEPCODER_TEST, max_size=3) | CHECK, json.dumps),
+        "fn_name": st.just("f") | st.none() | VALUE,
+        "solutions": VALUE,
+        "language": VALUE,
+        "time_limit": VALUE,
+        "memory_limit": VALUE,
+        "tags": VALUE,
+        "starter_code": st.just("def f(n: int):") | VALUE,
+    },
+}
+
 
 @pytest.mark.parametrize("source", list(ROWS))
 def test_any_row_is_a_problem_or_a_rejection(source, tmp_path):
+    options = {"fields": {name: name for name in ROWS[source]}} if source == "generic" else {}
+
     @settings(deadline=None, max_examples=200, suppress_health_check=list(HealthCheck))
     @given(st.lists(st.fixed_dictionaries(ROWS[source]), min_size=1, max_size=5))
     def check(rows):
-        table = locate(str(write_jsonl(tmp_path / "rows.jsonl", rows)))
+        rows = [dict.fromkeys(ROWS[source], "x"), *rows]  # a field of which no row has a value is a mistake
+        table = replace(locate(str(write_jsonl(tmp_path / "rows.jsonl", rows))), options=options)
         items = list(screen([(source, table)], Options(min_tests=1)))
         assert len(items) <= len(rows)  # responses to one problem are one
         for item in items:

@@ -39,7 +39,7 @@ def test_kept_rows_hold_what_was_verified(built):
     rows = {row["id"]: from_row(row) for row in pq.read_table(out / "data").to_pylist()}
     assert list(rows) == sorted(rows)
     assert rows["taco/1"].verified
-    assert rows["taco/1"].reference == SUM + "\n"
+    assert rows["taco/1"].reference == Program(SUM + "\n")
     assert rows["taco/1"].n_tries == 2
     assert rows["taco/2"].tests.cases[1].expected == "2"
     assert rows["taco/2"].wrapping.value == "removed"
@@ -63,6 +63,16 @@ def test_the_folder_opens_with_datasets(built, tmp_path):
     counts = manifest["counts"].values()
     assert len(kept) == sum(count["kept"] for count in counts)
     assert len(kept) + len(rejected) == sum(count["read"] for count in counts)
+
+
+def test_references_in_cpp_verify_where_they_were_asked_for(tmp_path):
+    cpp = "#include <iostream>\nint main() { int a, b; std::cin >> a >> b; std::cout << a + b; }"
+    location = write_parquet(tmp_path / "train.parquet", [taco_row(words(0), solutions=[cpp])])
+    build([("taco", str(location))], tmp_path / "python", Options())
+    assert outcomes(tmp_path / "python") == {"taco/0": "wrong_language"}
+    build([("taco", str(location))], tmp_path / "both", Options(reference_languages=("python", "cpp")))
+    (row,) = pq.read_table(tmp_path / "both" / "data").to_pylist()
+    assert (row["verified"], row["reference"], row["reference_language"]) == (True, cpp, "cpp")
 
 
 def test_the_manifest_counts_by_source_stage_and_reason(built):
@@ -163,8 +173,9 @@ def test_a_repeated_id_is_a_rejection(raw, tmp_path):
 @pytest.mark.parametrize(
     ("locations", "message"),
     [
-        pytest.param([("apps", ".")], "Choose one of livecodebench, synthetic1, taco", id="unknown source"),
+        pytest.param([("humaneval", ".")], "Choose one of apps, codecontests", id="unknown source"),
         pytest.param([("taco", "."), ("taco", ".")], "given twice", id="one source twice"),
+        pytest.param([("taco", f"{__file__}?release=v5")], "no option release. The only option is files", id="option"),
         pytest.param([("taco", "/nowhere/at/all")], "/nowhere/at/all: no such", id="missing path"),
     ],
 )
@@ -174,7 +185,8 @@ def test_mistakes_are_explained(locations, message, tmp_path):
 
 
 def test_every_file_of_sources_is_a_source():
-    assert source_names() == ["livecodebench", "synthetic1", "taco"]
+    names = ["apps", "codecontests", "deepcoder", "generic", "livecodebench", "synthetic1", "taco"]
+    assert source_names() == names
 
 
 def test_a_reference_that_passes_only_once_is_flaky(tmp_path):

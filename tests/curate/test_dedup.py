@@ -1,11 +1,12 @@
+import random
 from dataclasses import replace
 
 import pytest
-from datasketch import MinHash
 from native import words
 
-from curate.dedup import PERMUTATIONS, duplicates, jaccard, sketch
+from curate.dedup import duplicates
 from curate.problem import Problem
+from curate.sketches import Sketches
 from sandbox import Case, Suite
 
 SOURCES = ["taco", "synthetic1", "livecodebench"]
@@ -19,8 +20,8 @@ def problem(id, statement, n_tests=5, verified=True, **changes):
 
 def removed(*problems, threshold=0.7):
     by_id = {problem.id: problem for problem in problems}
-    sketches = [sketch(problem, SOURCES) for problem in problems]
-    return list(duplicates(sketches, threshold=threshold, load=by_id.__getitem__))
+    with Sketches(problems, SOURCES) as sketches:
+        return list(duplicates(sketches, threshold=threshold, load=by_id.__getitem__))
 
 
 def changed(statement, n, end="zz"):
@@ -82,8 +83,53 @@ def test_short_and_empty_statements_do_not_resemble_each_other():
     assert [r.reason for r in removed(problem("taco/0", ""), problem("taco/1", ""))] == ["duplicate_exact"]
 
 
-def test_signatures_are_those_of_datasketch_over_the_shingles_themselves():
-    one = sketch(problem("taco/0", words(1)), SOURCES)
-    (from_hashes,) = MinHash.bulk([one.shingles.tolist()], num_perm=PERMUTATIONS, hashfunc=int)
-    assert from_hashes.jaccard(from_hashes) == 1.0
-    assert jaccard(one.shingles, one.shingles) == 1.0
+def test_the_template_of_a_source_is_not_compared():
+    head = "Solve the following coding problem using the programming language python:\n\n"
+    tail = (
+        "\n\nThe input will be stdin and you should print your solution to stdout\n\n\nNow solve the problem and return"
+    )
+    prompts = [f"{head}{words(seed, 12)}{tail} the code." for seed in range(3)]
+    assert removed(*(problem(f"synthetic1/{n}", prompt) for n, prompt in enumerate(prompts))) == []
+    (rejection,) = removed(problem("taco/0", words(0, 12)), problem("synthetic1/0", prompts[0]))
+    assert rejection.reason == "duplicate_exact"
+
+
+def test_of_many_alike_each_names_the_one_that_stays():
+    texts = [changed(words(0, 200), n) for n in range(1, 21)]
+    many = [problem(f"taco/{n:03}", text) for n, text in enumerate(texts * 10)]
+    found = removed(*many)
+    assert len(found) == 199
+    assert {rejection.detail.split()[1] for rejection in found} == {"kept=taco/000"}
+
+
+def test_nothing_comes_of_nothing():
+    assert removed() == []
+
+
+def test_all_pairs_are_found_that_comparing_everything_with_everything_finds():
+    rng = random.Random(0)
+    rows = []
+    for seed in range(60):
+        original = words(seed, 90).split()
+        for number, share in enumerate((0, 0.01, 0.02, 0.04, 0.08)):
+            text = " ".join("other" if rng.random() < share else word for word in original)
+            rows.append(problem(f"taco/{seed:02}{number}", text))
+    sets = {row.id: set(pairwise_five(row.statement)) for row in rows}
+    kept = []
+    for row in rows:
+        if all(similarity(sets[row.id], sets[other]) < 0.7 for other in kept):
+            kept.append(row.id)
+    found = removed(*rows)
+    assert {row.id for row in rows} - {rejection.id for rejection in found} == set(kept)
+    for rejection in found:
+        _, other, stated = (part.partition("=")[2] for part in rejection.detail.split())
+        assert similarity(sets[rejection.id], sets[other]) == pytest.approx(float(stated), abs=0.0005)
+
+
+def pairwise_five(text):
+    parts = text.split()
+    return zip(*(parts[start:] for start in range(5)), strict=False)
+
+
+def similarity(one, other):
+    return len(one & other) / len(one | other)

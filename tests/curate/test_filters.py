@@ -9,14 +9,14 @@ from curate.filters.no_reference import no_reference
 from curate.filters.no_statement import no_statement
 from curate.filters.wrong_language import wrong_language
 from curate.problem import Problem
-from sandbox import Case, Suite
+from sandbox import Case, Program, Suite
 
 WHOLE = Problem(
     "taco/0",
     "taco",
     "Read two integers and print their sum.",
     Suite([Case(str(n), str(n)) for n in range(5)]),
-    solutions=("print(1)",),
+    solutions=(Program("print(1)"),),
     licence="",
 )
 
@@ -68,11 +68,12 @@ def test_no_reference_is_a_policy_only_where_the_source_publishes_none():
     assert no_reference(unpublished) is None
     assert no_reference(unpublished, keep_unpublished=False) == "no_reference"
     assert no_reference(replace(WHOLE, solutions=())) == "no_reference"
-    assert no_reference(replace(WHOLE, solutions=(" ",))) == "no_reference"
+    assert no_reference(replace(WHOLE, solutions=(Program(" "),))) == "no_reference"
 
 
 def test_wrong_language():
-    cpp = "#include <cstdio>\nint main() {}"
+    cpp = Program("int main() {}", "cpp")
     assert wrong_language(replace(WHOLE, solutions=(cpp,))) == "wrong_language"
-    assert wrong_language(replace(WHOLE, solutions=(cpp, "print(1)"))) is None
+    assert wrong_language(replace(WHOLE, solutions=(cpp,)), languages=("python", "cpp")) is None
+    assert wrong_language(replace(WHOLE, solutions=(cpp, *WHOLE.solutions))) is None
     assert wrong_language(replace(WHOLE, solutions=None)) is None

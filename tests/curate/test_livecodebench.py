@@ -6,9 +6,10 @@ import zlib
 import pytest
 from native import DATA, SUM_TESTS, livecodebench_row, pack, words, write_jsonl
 
+from curate.errors import CurateError
 from curate.parsing import Unparsable
 from curate.problem import Problem, Rejection
-from curate.sources.livecodebench import private_tests, read
+from curate.sources.livecodebench import private_tests, read, select
 from curate.tables import locate
 from sandbox import Case
 
@@ -112,6 +113,80 @@ def test_a_bad_line_is_a_rejection_and_the_rest_is_read(tmp_path):
     items = list(read(locate(str(path))))
     assert [type(item) for item in items] == [Problem, Problem, Rejection]
     assert items[2].id == "livecodebench/test.jsonl:3"
+
+
+@pytest.fixture
+def releases(tmp_path):
+    """One problem in each file, named after it; the dates are the first days of consecutive months."""
+    for number in range(1, 7):
+        row = livecodebench_row(str(number), words(number), contest_date=f"2024-0{number}-01T00:00:00")
+        write_jsonl(tmp_path / f"test{number if number > 1 else ''}.jsonl", [row])
+    return tmp_path
+
+
+def ids(location):
+    return [item.id.partition("/")[2] for item in read(select(locate(location)))]
+
+
+@pytest.mark.parametrize(
+    ("release", "expected"),
+    [
+        ("release_v1", "1"),
+        ("release_v5", "12345"),
+        ("v5", "5"),
+        ("v4_v5", "45"),
+        ("v1_v6", "123456"),
+        ("release_latest", "123456"),
+    ],
+)
+def test_a_release_is_the_files_that_its_loader_takes(releases, release, expected):
+    assert "".join(ids(f"{releases}?release={release}")) == expected
+
+
+def test_a_window_includes_both_its_ends(releases):
+    assert ids(f"{releases}?from=2024-02-01&to=2024-04-01") == ["2", "3", "4"]
+    assert ids(f"{releases}?from=2024-02-02") == ["3", "4", "5", "6"]
+    assert ids(f"{releases}?to=2024-01-31&release=release_v2") == ["1"]
+
+
+@pytest.mark.parametrize(
+    ("query", "message"),
+    [
+        ("release=5", "no release 5. Say release_v5, v5"),
+        ("release=v7", "release v7 needs test7.jsonl, which is not there"),
+        ("release=release_v1_v2", "no release release_v1_v2"),
+        ("release=v5_v4", "no release v5_v4"),
+        ("from=yesterday", "from must be a date such as 2024-08-01, not yesterday"),
+        ("from=2024-02-01&to=2024-01-01", "is after"),
+        ("window=2024", "no option window. Options are release, from, to, files"),
+    ],
+)
+def test_options_that_cannot_be_met_are_explained(releases, query, message):
+    with pytest.raises(CurateError, match=message):
+        select(locate(f"{releases}?{query}"))
+
+
+def test_a_release_whose_files_are_not_all_there_is_refused(releases):
+    (releases / "test3.jsonl").unlink()
+    assert ids(f"{releases}?release=v4_v5") == ["4", "5"]
+    with pytest.raises(CurateError, match="needs test3.jsonl"):
+        select(locate(f"{releases}?release=release_v5"))
+
+
+def test_a_problem_without_a_date_cannot_be_held_against_a_window(tmp_path):
+    path = write_jsonl(tmp_path / "test.jsonl", [livecodebench_row("7", "s", contest_date=None)])
+    (rejection,) = read(select(locate(f"{path}?from=2024-01-01")))
+    assert rejection.reason == "unparsable"
+    assert "no date" in rejection.detail
+    assert isinstance(next(read(select(locate(str(path))))), Problem)
+
+
+@pytest.mark.skipif(not DATA.is_dir(), reason="the real data are not beside this checkout")
+def test_the_window_of_deepcoder_holds_the_real_problems_of_its_months():
+    labels = map(json.loads, (DATA / "labels" / "livecodebench.jsonl").read_text().splitlines())
+    inside = {label["id"] for label in labels if "2024-08-01" <= label["contest_date"] <= "2025-02-01"}
+    assert inside
+    assert set(ids(f"{DATA / 'livecodebench'}?from=2024-08-01&to=2025-02-01")) == inside
 
 
 @pytest.mark.skipif(not DATA.is_dir(), reason="the real data are not beside this checkout")

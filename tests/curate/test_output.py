@@ -4,19 +4,27 @@ import pytest
 
 from curate import output
 from curate.problem import COLUMNS, Problem, Rejection, from_row, to_row
-from sandbox import Case, Suite
+from sandbox import Case, Program, Suite
 
 
 def problem(n, **changes):
     suite = Suite([Case(f"{n}\n", "ü\n")], entry_point="f", checker="exact")
-    return Problem(f"taco/{n:03}", "taco", f"Statement {n}", suite, solutions=("a", "b"), licence="x", **changes)
+    return Problem(
+        f"taco/{n:03}",
+        "taco",
+        f"Statement {n}",
+        suite,
+        solutions=(Program("a"), Program("b", "cpp")),
+        licence="x",
+        **changes,
+    )
 
 
 REJECTIONS = [Rejection("taco/9", "taco", "parse", "unparsable", "no JSON")]
 
 
 def test_a_problem_survives_its_row():
-    for whole in (problem(1, tags=("a",), verified=True, reference="a", cpu_seconds=0.5), problem(2)):
+    for whole in (problem(1, tags=("a",), verified=True, reference=Program("b", "cpp"), cpu_seconds=0.5), problem(2)):
         assert from_row(to_row(whole)) == whole
         assert list(to_row(whole)) == list(COLUMNS)
 

@@ -5,9 +5,9 @@ from curate.similar import difference
 from sandbox import Case, Suite
 
 
-def problem(title="", tests=(), entry_point=None):
+def problem(title="", tests=(), entry_point=None, statement=""):
     suite = Suite([Case(i, o) for i, o in tests], entry_point=entry_point)
-    return Problem("taco/0", "taco", "", suite, solutions=None, licence="", title=title)
+    return Problem("taco/0", "taco", statement, suite, solutions=None, licence="", title=title)
 
 
 @pytest.mark.parametrize(
@@ -39,6 +39,33 @@ def test_functions_of_other_names_are_different_problems():
     assert difference(problem(entry_point="mergesort"), problem(entry_point="quicksort"))
     assert difference(problem(entry_point="sort"), problem(entry_point="sort")) is None
     assert difference(problem(entry_point="sort"), problem()) is None
+
+
+def test_functions_called_with_more_arguments_are_different_problems():
+    two, three = (
+        problem(tests=[("[[1], 2]", "3")], entry_point="f"),
+        problem(tests=[("[[1], 2, 3]", "4")], entry_point="f"),
+    )
+    either = problem(tests=[("[[5], 2]", "3"), ("[[5], 2, 3]", "4")], entry_point="f")
+    assert difference(two, three)
+    assert difference(two, either) is None
+    assert difference(two, problem(entry_point="f")) is None
+    assert difference(two, problem(tests=[("not JSON", "3")], entry_point="f")) is None
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "differ"),
+    [
+        pytest.param("the easy version of the problem", "the hard version of the problem", True, id="easy and hard"),
+        pytest.param("an easy version of this problem", "a harder version of a problem", True, id="a harder"),
+        pytest.param("the hard version of the problem", "the extreme version of the problem", True, id="extreme"),
+        pytest.param("the easy version of the problem", "an easier version of this problem", False, id="one and same"),
+        pytest.param("the easy version of the problem", "all there is", False, id="only one says so"),
+    ],
+)
+def test_problems_that_say_they_are_other_versions_are_different(one, other, differ):
+    statements = [f"This is {text}. The versions differ in n only." for text in (one, other)]
+    assert bool(difference(*(problem(statement=statement) for statement in statements))) is differ
 
 
 def test_another_answer_to_the_same_input_is_a_different_problem():

@@ -1,46 +1,74 @@
 import pytest
 
 from curate.problem import Problem
-from curate.solutions import candidates, is_python3, unfence
-from sandbox import Suite
+from curate.solutions import candidates, language, program
+from sandbox import Program, Suite
+
+CPP = "#include <cstdio>\nint main() { return 0; }"
+PYTHON = ("python",)
 
 
-def problem(*solutions, language=""):
-    return Problem("taco/0", "taco", "", Suite([]), solutions=solutions, language=language, licence="")
+def problem(*solutions, entry_point=None):
+    return Problem("taco/0", "taco", "", Suite([], entry_point=entry_point), solutions=solutions, licence="")
 
 
 @pytest.mark.parametrize(
-    ("source", "python"),
+    ("source", "name"),
     [
-        pytest.param("print(input())", True, id="python 3"),
-        pytest.param("print 'a'", False, id="print statement"),
-        pytest.param("n = raw_input()\nprint(n)", False, id="python 2 builtin"),
-        pytest.param("try:\n    input = raw_input\nexcept NameError:\n    pass", True, id="runs on both"),
-        pytest.param("def xrange(n): return range(n)\nfor i in xrange(3): print(i)", True, id="defines it itself"),
-        pytest.param("# for i in xrange(3): print i\nprint(3)", True, id="python 2 in a comment"),
-        pytest.param("#include <cstdio>\nint main() { return 0; }", False, id="c++"),
-        pytest.param("use std::io;\nfn main() {}", False, id="rust"),
-        pytest.param("public class Main { }", False, id="java"),
-        pytest.param("const a = 1;\nconsole.log(a);", False, id="javascript"),
-        pytest.param("def f(:\n    pass", True, id="python with a mistake"),
-        pytest.param("(" * 100_000, True, id="too deep to parse"),
+        pytest.param("print(input())", "python", id="python 3"),
+        pytest.param("print 'a'", "python2", id="print statement"),
+        pytest.param("n = raw_input()\nprint(n)", "python2", id="python 2 builtin"),
+        pytest.param("try:\n    input = raw_input\nexcept NameError:\n    pass", "python", id="runs on both"),
+        pytest.param("def xrange(n): return range(n)\nfor i in xrange(3): print(i)", "python", id="defines it itself"),
+        pytest.param("# for i in xrange(3): print i\nprint(3)", "python", id="python 2 in a comment"),
+        pytest.param("#include <cstdio>\nprint(3)", "python", id="c++ in a comment"),
+        pytest.param(CPP, "cpp", id="c++"),
+        pytest.param("using namespace std;\nint main() {}", "unknown", id="perhaps c++"),
+        pytest.param("use std::io;\nfn main() {}", "unknown", id="rust"),
+        pytest.param("public class Main { }", "unknown", id="java"),
+        pytest.param("const a = 1;\nconsole.log(a);", "unknown", id="javascript"),
+        pytest.param("def f(:\n    pass", "python", id="python with a mistake"),
+        pytest.param("(" * 100_000, "python", id="too deep to parse"),
     ],
 )
-def test_languages_are_told_apart(source, python):
-    assert is_python3(source) is python
+def test_languages_are_told_apart(source, name):
+    assert language(source) == name
 
 
 def test_a_fence_is_taken_off():
-    assert unfence("```python\nprint(1)\n```") == "print(1)"
-    assert unfence("Here:\n```\nprint(1)\nprint(2)\n```\nDone.") == "print(1)\nprint(2)"
-    assert unfence("```python\nprint(1)") == "print(1)"
-    assert unfence("print('`')") == "print('`')"
+    assert program("```python\nprint(1)\n```").source == "print(1)"
+    assert program("Here:\n```\nprint(1)\nprint(2)\n```\nDone.").source == "print(1)\nprint(2)"
+    assert program("```python\nprint(1)").source == "print(1)"
+    assert program("print('`')").source == "print('`')"
+
+
+@pytest.mark.parametrize(
+    ("text", "stated", "name"),
+    [
+        pytest.param("int main() {}", "C++17 (GCC 7-32)", "cpp", id="c++ by its long name"),
+        pytest.param("int main() {}", "GNU C++", "cpp", id="gnu c++"),
+        pytest.param("```cpp\nint main() {}\n```", "", "cpp", id="stated by the fence"),
+        pytest.param("print(1)", "rust", "rust", id="another language is believed"),
+        pytest.param("print(1)", "PyPy 2", "python2", id="python 2 is believed"),
+        pytest.param("print(1)", "Python 3.12", "python", id="python 3"),
+        pytest.param("print 1", "python", "python2", id="python is looked at"),
+        pytest.param(CPP, "python", "cpp", id="c++ called python"),
+    ],
+)
+def test_what_the_source_states_is_believed_unless_it_is_python(text, stated, name):
+    assert program(text, stated).language == name
 
 
 def test_candidates_are_distinct_and_the_shortest_comes_first():
-    assert candidates(problem("print(22)", "print(1)", "print(22)", " ")) == ["print(1)", "print(22)"]
+    solutions = map(Program, ("print(22)", "print(1)", "print(22)", " "))
+    assert candidates(problem(*solutions), PYTHON) == [Program("print(1)"), Program("print(22)")]
 
 
-def test_what_the_source_declares_as_another_language_is_not_a_candidate():
-    assert candidates(problem("print(1)", language="rust")) == []
-    assert candidates(problem("print(1)", language="python")) == ["print(1)"]
+def test_only_languages_that_were_chosen_are_candidates_and_python_comes_first():
+    solutions = [Program("int main() {}", "cpp"), Program("print(1)  # one"), Program("fn main() {}", "rust")]
+    assert candidates(problem(*solutions), PYTHON) == [solutions[1]]
+    assert candidates(problem(*solutions), ("cpp", "python")) == [solutions[1], solutions[0]]
+
+
+def test_functions_of_cpp_cannot_be_called():
+    assert candidates(problem(Program("int f() {}", "cpp"), entry_point="f"), ("python", "cpp")) == []

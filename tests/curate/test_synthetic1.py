@@ -4,7 +4,7 @@ from native import SUM, SUM_TESTS, synthetic1_row, words, write_parquet
 from curate.problem import Rejection
 from curate.sources.synthetic1 import read
 from curate.tables import locate
-from sandbox import Case
+from sandbox import Case, Program
 
 
 def read_rows(tmp_path, *rows):
@@ -27,7 +27,7 @@ def test_responses_to_one_problem_are_one_problem(tmp_path):
 def test_the_prompt_template_and_the_fence_are_taken_off(tmp_path):
     (problem,) = read_rows(tmp_path, synthetic1_row("a", words(1)))
     assert problem.statement == words(1)
-    assert problem.solutions == (SUM,)
+    assert problem.solutions == (Program(SUM),)
     assert problem.tests.cases == tuple(Case(i, o) for i, o in SUM_TESTS)
     assert problem.tests.limits.wall_seconds == 10.0
 

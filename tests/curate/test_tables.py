@@ -5,7 +5,7 @@ import pytest
 from native import taco_row, write_jsonl, write_parquet
 
 from curate.errors import CurateError
-from curate.tables import locate, read_rows
+from curate.tables import known_options, locate, read_rows, sha256, size
 
 
 def values(location, column="a"):
@@ -86,3 +86,27 @@ def test_a_file_that_is_no_jsonl_is_an_error(tmp_path, text):
     (tmp_path / "a.jsonl").write_text(text)
     with pytest.raises(CurateError, match="line 1"):
         values(tmp_path / "a.jsonl")
+
+
+def test_a_pattern_chooses_among_the_files_of_a_folder(tmp_path):
+    for name in ("taco/train-0.parquet", "taco/test-0.parquet", "other/train-0.parquet"):
+        write_parquet(tmp_path / name, [{"a": name}])
+    assert values(f"{tmp_path}?files=taco/*") == ["taco/test-0.parquet", "taco/train-0.parquet"]
+    assert values(f"{tmp_path}?files=*test*") == ["taco/test-0.parquet"]
+    with pytest.raises(CurateError, match=r"no file matches nothing\*. There are other/train-0.parquet"):
+        locate(f"{tmp_path}?files=nothing*")
+
+
+def test_options_that_nobody_knows_are_an_error_that_names_the_known_ones(tmp_path):
+    table = locate(f"{write_jsonl(tmp_path / 'a.jsonl', [])}?form=2024-08-01")
+    assert known_options(table, ["form"]) == {"form": "2024-08-01"}
+    with pytest.raises(CurateError, match="no option form. Options are from, to, files"):
+        known_options(table, ["from", "to"])
+
+
+def test_a_folder_has_a_size_and_a_digest_of_its_own(tmp_path):
+    write_jsonl(tmp_path / "a" / "b.jsonl", [{"a": 1}])
+    before = sha256(tmp_path)
+    assert size(tmp_path) == (tmp_path / "a" / "b.jsonl").stat().st_size
+    (tmp_path / "a" / "b.jsonl").rename(tmp_path / "a" / "c.jsonl")
+    assert sha256(tmp_path) != before

@@ -6,7 +6,7 @@ from native import SUM, SUM_TESTS, taco_row, words, write_parquet
 from curate.problem import Problem, Rejection, Wrapping
 from curate.sources.taco import read
 from curate.tables import locate
-from sandbox import Case
+from sandbox import Case, Program
 
 
 def read_rows(tmp_path, *rows):
@@ -18,7 +18,7 @@ def test_a_row_becomes_a_problem_named_after_its_position(tmp_path):
     first, second = read_rows(tmp_path, taco_row(words(0)), row)
     assert (first.id, second.id) == ("taco/0", "taco/1")
     assert second.statement == words(1)
-    assert second.solutions == (SUM,)
+    assert second.solutions == (Program(SUM),)
     assert second.tests.cases == tuple(Case(i, o) for i, o in SUM_TESTS)
     assert second.tests.checker == "lcb"
     assert second.tests.limits.wall_seconds == 10.0
@@ -31,7 +31,7 @@ def test_solutions_may_be_a_list_already_and_an_explicit_null_function_is_stdin(
     row = taco_row("s", input_output=json.dumps(content), solutions=["print(1)"])
     row["solutions"] = ["print(1)"]
     (problem,) = read_rows(tmp_path, row)
-    assert problem.solutions == ("print(1)",)
+    assert problem.solutions == (Program("print(1)"),)
     assert problem.tests.entry_point is None
 
 

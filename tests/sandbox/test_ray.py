@@ -3,6 +3,7 @@
 The cluster is real: a head and several nodes, each with all its processes, on this machine.
 """
 
+import contextlib
 import itertools
 import os
 import pickle
@@ -53,14 +54,12 @@ def box(cluster: Any) -> Iterator[Sandbox]:
 
 
 def supervisors() -> set[int]:
-    """The processes of all supervisors on this machine."""
+    """The processes of all supervisors on our nodes."""
     found = set()
-    for pid in processes():
-        try:
+    for pid, _ in below(os.getpid()):
+        with contextlib.suppress(OSError):
             if Path(f"/proc/{pid}/cmdline").read_bytes().startswith(b"ray::Supervisor"):
                 found.add(pid)
-        except OSError:
-            continue
     return found
 
 

@@ -6,8 +6,10 @@ import time
 library = open(os.__file__)
 try:
     fcntl.flock(library, fcntl.LOCK_EX | fcntl.LOCK_NB)
-except OSError:
+except BlockingIOError:
     print("ESCAPED")
+except OSError:
+    print("contained")
 else:
     print("contained")
 if os.fork() == 0:

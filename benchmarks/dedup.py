@@ -1,0 +1,304 @@
+"""Near-duplicates from text to clusters: ours and what others would write with datasketch, rensa and gaoya.
+
+    python -m benchmarks.dedup [--documents N ...] [--only ENGINE ...]     (default: 5000 and 100000, all engines)
+
+rensa and gaoya are for comparison only and no part of this project: `pip install rensa gaoya` into the environment
+of the benchmark. Each engine runs in a process of its own on the same file, a text per line, and takes texts as they
+come: a row that matches one already kept is removed and named after it. Corpora are made up: statements of words
+with Zipf frequencies and a few sentences that many share, two fifths of them mutations of others. Rates are per
+second of CPU time, of all threads together. What is true is found apart from the engines, on sets of strings: at
+5,000 documents by comparing all pairs, above that by comparing each mutation with its original.
+
+    recall     of the pairs with Jaccard similarity >= 0.7, how many do not both stay
+    precision  of the removed rows, how many have Jaccard similarity >= 0.7 with the row kept instead
+"""
+
+import argparse
+import json
+import random
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from importlib.util import find_spec
+from itertools import accumulate, combinations, islice
+from pathlib import Path
+from typing import Any
+
+from benchmarks.machine import describe
+
+RESULTS = Path(__file__).parent / "results" / "dedup.json"
+THRESHOLD = 0.7
+ALL_PAIRS_UP_TO = 5_000
+# A document is a line of the corpus file; its own line ends are written so.
+LINE_END = "\x1e"
+
+# Which row each removed one was a duplicate of.
+Clusters = dict[int, int]
+
+
+# The corpus
+
+
+def write_corpus(path: Path, documents: int, *, seed: int = 0) -> dict[int, int]:
+    """Write the texts and return which row each mutation was made from."""
+    rng = random.Random(seed)
+    vocabulary = ["".join(rng.choices("etaoinshrdlucmfwyp", k=rng.randint(1, 10))) for _ in range(30_000)]
+    weights = list(accumulate(1 / (rank + 3) for rank in range(len(vocabulary))))
+    shared = [" ".join(rng.choices(vocabulary, cum_weights=weights, k=rng.randint(8, 25))) for _ in range(60)]
+
+    def original() -> str:
+        words = rng.choices(vocabulary, cum_weights=weights, k=rng.randint(120, 400))
+        for place in range(12, len(words), 17):
+            words[place] += rng.choice((".", ",", ".\n", ":", ".\n\n"))
+        for _ in range(rng.randint(0, 3)):  # constraints, formats, "return it modulo 10^9 + 7"
+            words.insert(rng.randrange(len(words)), rng.choice(shared))
+        return " ".join(words)
+
+    def mutation(text: str) -> str:
+        words = text.split(" ")
+        kind = rng.randrange(5)
+        if kind == 0:  # words replaced
+            for place in rng.sample(range(len(words)), max(1, int(len(words) * rng.uniform(0.005, 0.06)))):
+                words[place] = rng.choice(vocabulary)
+        elif kind == 1:  # laid out otherwise
+            words = [f"${word}$" if rng.random() < 0.05 else word.capitalize() for word in words]
+        elif kind == 2:  # cut off
+            words = words[: int(len(words) * rng.uniform(0.6, 0.99))]
+        elif kind == 3:  # something added
+            words += rng.choices(vocabulary, cum_weights=weights, k=rng.randint(5, 80))
+        else:  # a name changed throughout
+            name = words[rng.randrange(len(words))]
+            words = ["renamed" if word == name else word for word in words]
+        return " ".join(words)
+
+    made_from: dict[int, int] = {}
+    recent: list[tuple[int, str]] = []
+    with path.open("w") as file:
+        for row in range(documents):
+            if recent and rng.random() < 0.42:
+                made_from[row], text = recent[rng.randrange(len(recent))]
+                text = mutation(text)
+            else:
+                text = original()
+                # Rows to mutate are taken from all over the file, without holding all of it.
+                if len(recent) < 2_000:
+                    recent.append((row, text))
+                else:
+                    recent[rng.randrange(len(recent))] = row, text
+            file.write(text.replace("\n", LINE_END) + "\n")
+    return made_from
+
+
+def texts(path: Path) -> Iterator[str]:
+    with path.open() as file:
+        for line in file:
+            yield line[:-1].replace(LINE_END, "\n")
+
+
+# The engines: texts in order -> which row each removed one is a duplicate of
+
+
+def plain(path: Path) -> Clusters:
+    """datasketch as its documentation shows it: a MinHash and an update for each shingle."""
+    from datasketch import MinHash, MinHashLSH
+
+    index = MinHashLSH(threshold=THRESHOLD, num_perm=128)
+    removed = {}
+    for row, text in enumerate(texts(path)):
+        signature = MinHash(num_perm=128)
+        for shingle in string_shingles(text):
+            signature.update(shingle.encode())
+        if found := index.query(signature):
+            removed[row] = min(found)
+        else:
+            index.insert(row, signature)
+    return removed
+
+
+def bulk(path: Path) -> Clusters:
+    """datasketch as fast as it goes: signatures made together, xxhash for SHA-1."""
+    import xxhash
+    from datasketch import MinHash, MinHashLSH
+
+    index = MinHashLSH(threshold=THRESHOLD, num_perm=128)
+    removed = {}
+    sets = ([shingle.encode() for shingle in string_shingles(text)] for text in texts(path))
+    for row, signature in enumerate(MinHash.generator(sets, num_perm=128, hashfunc=xxhash.xxh32_intdigest)):
+        if found := index.query(signature):
+            removed[row] = min(found)
+        else:
+            index.insert(row, signature)
+    return removed
+
+
+def rensa(path: Path) -> Clusters:
+    """rensa's R-MinHash in bulk and its LSH; candidates are checked by the estimate, as its README does."""
+    from rensa import RMinHash, RMinHashLSH
+
+    index = RMinHashLSH(threshold=THRESHOLD, num_perm=128, num_bands=16)
+    signatures: dict[int, Any] = {}
+    removed = {}
+    rows = enumerate(texts(path))
+    while batch := list(islice(rows, 500)):
+        made = RMinHash.from_token_sets([list(string_shingles(text)) for _, text in batch], 128, 42)
+        for (row, _), signature in zip(batch, made, strict=True):
+            alike = [other for other in index.query(signature) if signature.jaccard(signatures[other]) >= THRESHOLD]
+            if alike:
+                removed[row] = min(alike)
+            else:
+                index.insert(row, signature)
+                signatures[row] = signature
+    return removed
+
+
+def gaoya(path: Path) -> Clusters:
+    """gaoya's index, which splits, hashes and checks by the estimate itself."""
+    from gaoya.minhash import MinHashStringIndex
+
+    index = MinHashStringIndex(32, THRESHOLD, 25, 5, None, "word", True, (5, 5), "smallvec")
+    removed = {}
+    for row, text in enumerate(texts(path)):
+        if found := index.query(text):
+            removed[row] = min(found)
+        else:
+            index.insert_document(row, text)
+    return removed
+
+
+def ours(path: Path) -> Clusters:
+    """The two calls that `curate build-dataset` makes."""
+    from curate.dedup import duplicates
+    from curate.problem import Problem
+    from curate.sketches import Sketches
+    from sandbox import Suite
+
+    suite = Suite(())
+
+    def problem(id: str, text: str = "") -> Problem:
+        return Problem(id, "benchmark", text, suite, solutions=None, licence="")
+
+    problems = (problem(f"{row:08}", text) for row, text in enumerate(texts(path)))
+    with Sketches(problems, ["benchmark"], folder=path.parent) as sketches:
+        # Nothing but the text tells the documents apart, so there is nothing to load.
+        found = list(duplicates(sketches, threshold=THRESHOLD, load=problem))
+    return {int(removed.id): int(removed.detail.split("kept=")[1].split()[0]) for removed in found}
+
+
+ENGINES = {"plain": plain, "bulk": bulk, "rensa": rensa, "gaoya": gaoya, "ours": ours}
+NEEDS = {"rensa": "rensa", "gaoya": "gaoya"}
+
+
+# What is true
+
+
+def string_shingles(text: str) -> set[str]:
+    words = re.findall(r"\w+", text.lower())
+    return {" ".join(words[start : start + 5]) for start in range(max(1, len(words) - 4))}
+
+
+def jaccard(one: set[str], other: set[str]) -> float:
+    common = len(one & other)
+    return common / (len(one) + len(other) - common)
+
+
+class Corpus:
+    """The texts of a corpus file by row."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        with path.open("rb") as file:
+            self._starts = [0, *accumulate(map(len, file))]
+
+    def shingles(self, row: int) -> set[str]:
+        with self._path.open("rb") as file:
+            file.seek(self._starts[row])
+            return string_shingles(file.readline().decode()[:-1].replace(LINE_END, "\n"))
+
+
+def true_pairs(corpus: Corpus, documents: int, made_from: dict[int, int]) -> list[tuple[int, int]]:
+    """Pairs at or above the threshold: all of them in a small corpus, the planted ones in a large one."""
+    if documents > ALL_PAIRS_UP_TO:
+        planted = made_from.items()
+        return [pair for pair in planted if jaccard(corpus.shingles(pair[0]), corpus.shingles(pair[1])) >= THRESHOLD]
+    sets = [corpus.shingles(row) for row in range(documents)]
+    holders: dict[str, list[int]] = {}
+    for row, found in enumerate(sets):
+        for shingle in found:
+            holders.setdefault(shingle, []).append(row)
+    common = Counter(pair for rows in holders.values() for pair in combinations(rows, 2))
+    return [
+        (one, other) for (one, other), n in common.items() if n / (len(sets[one]) + len(sets[other]) - n) >= THRESHOLD
+    ]
+
+
+# One run
+
+
+def measure(engine: str, path: Path) -> None:
+    """In the engine's own process: run it and print what it took and found."""
+    with tempfile.TemporaryDirectory() as folder:
+        few = Path(folder) / "corpus.txt"
+        write_corpus(few, 20)
+        ENGINES[engine](few)  # imports are not what is measured
+    started, started_cpu = time.perf_counter(), time.process_time()
+    removed = ENGINES[engine](path)
+    cpu, wall = time.process_time() - started_cpu, time.perf_counter() - started
+    peak = int(re.findall(r"VmHWM:\s*(\d+) kB", Path("/proc/self/status").read_text())[0]) / 1024
+    print(json.dumps({"cpu_seconds": cpu, "wall_seconds": wall, "peak_mb": peak, "removed": list(removed.items())}))
+
+
+def compare(documents: int, engines: Iterable[str]) -> Iterator[tuple[str, dict[str, Any]]]:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "corpus.txt"
+        made_from = write_corpus(path, documents)
+        corpus = Corpus(path)
+        pairs = true_pairs(corpus, documents, made_from)
+        for engine in engines:
+            if engine in NEEDS and find_spec(NEEDS[engine]) is None:
+                print(f"{engine} is left out: pip install {NEEDS[engine]}", file=sys.stderr)
+                continue
+            command = [sys.executable, "-m", "benchmarks.dedup", "--measure", engine, str(path)]
+            done = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+            removed: Clusters = dict(done.pop("removed"))
+            right = sum(
+                jaccard(corpus.shingles(row), corpus.shingles(kept)) >= THRESHOLD for row, kept in removed.items()
+            )
+            found = sum(one in removed or other in removed for one, other in pairs)
+            yield (
+                engine,
+                {
+                    **done,
+                    "documents_per_cpu_second": documents / done["cpu_seconds"],
+                    "removed": len(removed),
+                    "precision": right / len(removed),
+                    "true_pairs": len(pairs),
+                    "recall": found / len(pairs),
+                },
+            )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--documents", type=int, nargs="+", default=[5_000, 100_000])
+    parser.add_argument("--only", nargs="+", choices=ENGINES, default=list(ENGINES))
+    parser.add_argument("--measure", nargs=2, metavar=("ENGINE", "CORPUS"), help="for the processes of the engines")
+    chosen = parser.parse_args()
+    if chosen.measure:
+        measure(chosen.measure[0], Path(chosen.measure[1]))
+        return
+    results = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    for documents in chosen.documents:
+        for engine, result in compare(documents, chosen.only):
+            print(documents, engine, json.dumps(result))
+            # Written after each: a run of a million documents takes hours in the slowest of them.
+            results.setdefault(str(documents), {})[engine] = {**result, "machine": describe()}
+            RESULTS.parent.mkdir(exist_ok=True)
+            RESULTS.write_text(json.dumps(results, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,173 @@
+"""A Ray cluster: how it scales, what the process that asks spends, and this machine's workers for comparison.
+
+    python -m benchmarks.ray
+
+The nodes are all on this machine, so programs that compute cannot show scaling; the weak scaling is of programs that
+sleep. What the asking process spends on a submission bounds how many nodes it can feed. That is measured with nodes
+whose workers only wait and answer: all that Ray and we do is real, but nothing is judged.
+"""
+
+import contextlib
+import json
+import os
+import shutil
+import statistics
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+os.environ |= {"RAY_USAGE_STATS_ENABLED": "0", "RAY_AUTH_MODE": "disabled", "RAY_enable_worker_prestart": "0"}
+
+from ray.cluster_utils import Cluster
+
+from benchmarks.machine import describe
+from sandbox import Case, Judgement, Program, Sandbox, Suite, Verdict
+from sandbox.backends import ray as backend
+from sandbox.backends._supervisor import Supervisor
+from sandbox.judge import CaseJudgement
+
+RESULTS = Path(__file__).parent / "results" / "ray.json"
+NODES = (1, 2, 4)
+WORKERS = 4  # of a node, in the weak scaling
+SLEEP_SECONDS = 0.25
+PER_WORKER = 40
+LARGE = 64  # workers of a node that only waits and answers
+TEXT = "hello\n"
+
+
+@contextlib.contextmanager
+def cluster(nodes: int) -> Iterator[str]:
+    """The address of a cluster whose head offers no processors, and each of its nodes one."""
+    folder = tempfile.mkdtemp(prefix="ray-", dir="/tmp")
+    nodes_of = Cluster()
+    try:
+        for processors in (0, *[1] * nodes):
+            nodes_of.add_node(
+                num_cpus=processors, object_store_memory=200 << 20, include_dashboard=False, temp_dir=folder
+            )
+        yield nodes_of.address
+    finally:
+        nodes_of.shutdown()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def submissions(count: int, source: str, suite: Suite) -> Iterator[tuple[Program, Suite]]:
+    return ((Program(f"{source}  # {number}"), suite) for number in range(count))
+
+
+def weak_scaling() -> list[dict[str, float]]:
+    """Each node has as much to do as every other: how much longer do more nodes take?"""
+    rows = []
+    source, suite = f"import time; time.sleep({SLEEP_SECONDS}); print(input())", Suite([Case(TEXT, TEXT)])
+    for nodes in NODES:
+        with cluster(nodes) as address, Sandbox(backend="ray", address=address, workers=WORKERS) as box:
+            list(box.judge_many(submissions(4 * box.workers, source, suite)))  # all workers are started
+            started = time.perf_counter()
+            judged = list(box.judge_many(submissions(PER_WORKER * box.workers, source, suite)))
+            seconds = time.perf_counter() - started
+        assert all(judgement.accepted for _, judgement in judged)
+        rows.append(
+            {
+                "nodes": nodes,
+                "workers": nodes * WORKERS,
+                "per_second": len(judged) / seconds,
+                "efficiency": PER_WORKER * SLEEP_SECONDS / seconds,
+            }
+        )
+    return rows
+
+
+def computing(cores: int, rounds: int = 5) -> dict[str, float]:
+    """Tests per second, of submissions with fifty: as many nodes with one worker as cores, and that many workers."""
+    suite = Suite([Case(TEXT, TEXT)] * 50)
+    rates: dict[str, list[float]] = {"ray": [], "local": []}
+    with (
+        cluster(cores) as address,
+        Sandbox(backend="ray", address=address) as there,
+        Sandbox(workers=cores) as here,
+    ):
+        for box in (there, here):
+            list(box.judge_many(submissions(4 * cores, "print(input())", suite)))
+        for _ in range(rounds):
+            for name, box in (("ray", there), ("local", here)):
+                started = time.perf_counter()
+                judged = list(box.judge_many(submissions(16 * cores, "print(input())", suite)))
+                rates[name].append(len(judged) * 50 / (time.perf_counter() - started))
+    return {name: statistics.median(values) for name, values in rates.items()}
+
+
+class Waiting(Supervisor):
+    """A node of many workers that judge nothing: each waits as long as a judgement would take, and accepts."""
+
+    def start(self, *about: Any) -> tuple[int, dict[str, str]]:
+        for _ in range(LARGE):
+            threading.Thread(target=self._wait, daemon=True).start()
+        self._enough = LARGE // 4
+        return LARGE, {}
+
+    def _wait(self) -> None:
+        while True:
+            number, (_, program, suite, _) = self._requests.get()
+            time.sleep(float(program.source))
+            accepted = CaseJudgement(Verdict.ACCEPTED, 0.01, 0.01, 1.0)
+            judgement = Judgement(Verdict.ACCEPTED, tuple(replace(accepted) for _ in suite.cases), len(suite.cases))
+            with self._changed:
+                self._answers.append((number, judgement))
+                self._changed.notify_all()
+
+
+def asking(nodes: int = 2) -> list[dict[str, float]]:
+    """CPU time of the asking process for each submission, its Ray threads included, beyond what it spends idly."""
+    rows = []
+    backend.Supervisor = Waiting  # type: ignore[misc]
+    with cluster(nodes) as address, Sandbox(backend="ray", address=address) as box:
+        idle = cpu_seconds(lambda: time.sleep(5)) / 5
+        for kilobytes, wait_seconds in ((4, 0.1), (4, 1.0), (100, 0.1), (100, 1.0)):
+            count = int(3 / wait_seconds) * box.workers
+            pairs = [(Program(f"{wait_seconds}"), suite(kilobytes, number)) for number in range(count)]
+            started = time.perf_counter()
+            cpu = cpu_seconds(lambda: sum(1 for _ in box.judge_many(pairs)))  # noqa: B023
+            seconds = time.perf_counter() - started
+            rows.append(
+                {
+                    "kilobytes": kilobytes,
+                    "seconds": wait_seconds,
+                    "per_second": count / seconds,
+                    "cpu_milliseconds": (cpu - idle * seconds) / count * 1e3,
+                }
+            )
+    return rows
+
+
+def suite(kilobytes: int, number: int) -> Suite:
+    """One with fifteen cases, which shares nothing with others."""
+    half = "x" * (kilobytes * 1000 // 30)
+    return Suite([Case(f"{number} {case} {half}", f"{case} {number} {half}") for case in range(15)])
+
+
+def cpu_seconds(function: Callable[[], object]) -> float:
+    before = time.process_time()
+    function()
+    return time.process_time() - before
+
+
+def main() -> None:
+    result = {
+        "machine": describe(),
+        "sleep_seconds": SLEEP_SECONDS,
+        "weak_scaling": weak_scaling(),
+        "tests_per_second": computing(len(os.sched_getaffinity(0))),
+        "workers_of_a_large_node": LARGE,
+        "asking": asking(),
+    }
+    RESULTS.parent.mkdir(exist_ok=True)
+    RESULTS.write_text(json.dumps(result, indent=2) + "\n")
+    print(json.dumps(result, indent=2))
+
+
+if __name__ == "__main__":
+    main()

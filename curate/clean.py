@@ -1,0 +1,201 @@
+"""`curate decontaminate`: a copy of a dataset without the rows that hold something of an evaluation set.
+
+Of a folder that `curate build-dataset` wrote comes what that build would have written with the same sets: rows that
+went are in `rejected/`, manifest and card say so. Of any other file or folder the rows that stay are copied as they
+are into `data/`, with the same `rejected/` and `contamination/` beside them, a manifest and a small card.
+"""
+
+import copy
+import hashlib
+import itertools
+import json
+import shutil
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import asdict
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from curate import card, workspace
+from curate.decontaminate import HIT_COLUMNS, Findings, Row, decontaminate
+from curate.errors import CurateError
+from curate.evaluation import Evaluation, evaluations_of
+from curate.output import REJECTED_COLUMNS, ContentHash, write_table
+from curate.tables import sha256
+from curate.training_set import TrainingSet, training_set
+
+Manifest = dict[str, Any]
+Report = Callable[[str, int, int | None], None]
+
+
+def clean(
+    location: str,
+    against: Sequence[str],
+    out: Path,
+    *,
+    text: str | None = None,
+    overwrite: bool = False,
+    report: Report = lambda stage, done, total: None,
+) -> Manifest:
+    """Write the dataset without contaminated rows to the folder `out` and return its manifest.
+
+    text: the column that holds the problems, where it has an unusual name. A folder that is finished already is
+    recognised by its inputs, and left as it is. Raises CurateError.
+    """
+    before = _manifest(Path(location).expanduser())
+    found = training_set(f"{location}/data" if before else location, text)
+    given, target = Path(location).expanduser().resolve(), out.resolve()
+    if (given.is_dir() and target.is_relative_to(given)) or any(
+        file.resolve().is_relative_to(target) for file in found.table.files
+    ):
+        raise CurateError(f"{out} holds the dataset that is read, or lies in it. Choose another --out.")
+    evaluations = evaluations_of(against)
+    plan = _plan(before, found, evaluations, text)
+    done = workspace.finished(out, plan, overwrite=overwrite)
+    if done is not None:
+        return done
+    started = time.monotonic()
+    findings = decontaminate(_reported(found, report), evaluations)
+    with workspace.opened(out, plan, overwrite=overwrite) as work:
+        final = work / "final"
+        shutil.rmtree(final, ignore_errors=True)  # half of it, if this was killed before
+        files = found.copy(findings.rejections, final / "data")
+        folder = Path(location).expanduser() if before else None
+        removed = [asdict(rejection) for rejection in findings.rejections.values()]
+        rejected = [*_rows(folder, "rejected"), *removed]
+        rejected.sort(key=lambda row: tuple(row[name] for name in ("id", "stage", "reason", "detail")))
+        write_table(iter(rejected), REJECTED_COLUMNS, final / "rejected")
+        hits = [*_rows(folder, "contamination"), *map(asdict, findings.hits)]
+        write_table(iter(hits), HIT_COLUMNS, final / "contamination")
+        if before and "versions" in before:
+            manifest = _rebuilt(before, plan, findings, files, rejected)
+            card.write(manifest, final)
+        else:
+            manifest = _copied(before, plan, findings, files, final)
+            (final / "README.md").write_text(_card(manifest, files))
+        manifest["seconds"] = {
+            **(before or {}).get("seconds", {}),
+            "decontaminate": round(time.monotonic() - started, 3),
+        }
+        shutil.rmtree(out / "contamination", ignore_errors=True)
+        (final / "contamination").rename(out / "contamination")
+        workspace.publish(work, out, manifest)
+    return manifest
+
+
+def _manifest(folder: Path) -> Manifest | None:
+    """The manifest of a dataset that curate wrote; None for any other file or folder."""
+    try:
+        manifest = json.loads((folder / workspace.MANIFEST).read_text())
+    except (OSError, ValueError):
+        return None
+    ours = isinstance(manifest, dict) and {"plan", "counts", "content_hash"} <= manifest.keys()
+    return manifest if ours and (folder / "data").is_dir() else None
+
+
+def _plan(before: Manifest | None, found: TrainingSet, evaluations: Iterable[Evaluation], text: str | None) -> Any:
+    sets = [evaluation.plan for evaluation in evaluations]
+    if before is not None:
+        return {**before["plan"], "against": [*before["plan"].get("against", []), *sets]}
+    files = [{"name": file.name, "sha256": sha256(file)} for file in found.table.files]
+    return {
+        "curate": metadata.version("curate-code"),
+        "inputs": {"dataset": files},
+        "configuration": {"text": text},
+        "against": sets,
+    }
+
+
+def _reported(found: TrainingSet, report: Report) -> Callable[[Collection[int] | None], Iterator[tuple[int, Row]]]:
+    def rows(wanted: Collection[int] | None) -> Iterator[tuple[int, Row]]:
+        stage, total = ("compare", None) if wanted is None else ("look again", len(wanted))
+        for done, (position, row) in enumerate(found.rows(wanted), start=1):
+            yield position, row
+            report(stage, done, total)
+
+    return rows
+
+
+def _rebuilt(
+    before: Manifest, plan: Any, findings: Findings, files: Sequence[Path], rejected: Iterable[dict[str, Any]]
+) -> Manifest:
+    """The manifest of a build with what changes: counts, hash, and what was found."""
+    import pyarrow.parquet as pq
+
+    counts = copy.deepcopy(before["counts"])
+    content = ContentHash()
+    for count in counts.values():
+        count["kept"] = count["verified"] = 0
+    for path in files:
+        with pq.ParquetFile(path) as file:
+            for row in (row for batch in file.iter_batches(batch_size=16) for row in batch.to_pylist()):
+                content.add(row)
+                counts[row["source"]]["kept"] += 1
+                counts[row["source"]]["verified"] += row["verified"]
+    for row in rejected:
+        content.add(row)
+    for rejection in findings.rejections.values():
+        by_reason = counts[rejection.source]["rejected"].setdefault(rejection.stage, {})
+        by_reason[rejection.reason] = by_reason.get(rejection.reason, 0) + 1
+    return {
+        **before,
+        "plan": plan,
+        "content_hash": content.hexdigest(),
+        "counts": counts,
+        "decontamination": _sets(before, findings),
+    }
+
+
+def _copied(before: Manifest | None, plan: Any, findings: Findings, files: Sequence[Path], folder: Path) -> Manifest:
+    """The manifest of a dataset that others made; `before` if rows were taken from it earlier."""
+    rows = max(count["rows"] for count in findings.counts.values())
+    kept = rows - len(findings.rejections)
+    read = before["counts"]["dataset"]["read"] if before else rows
+    rejected = {"decontaminate": {"contaminated": read - kept}} if read > kept else {}
+    listed = "".join(f"{sha256(file)} {file.relative_to(folder).as_posix()}\n" for file in files)
+    return {
+        "plan": plan,
+        "content_hash": hashlib.sha256(listed.encode()).hexdigest(),
+        "counts": {"dataset": {"read": read, "rejected": rejected, "kept": kept}},
+        "decontamination": _sets(before or {}, findings),
+    }
+
+
+def _sets(before: Manifest, findings: Findings) -> dict[str, Any]:
+    """What is said of each set, earlier ones included; a name that comes again gets a number."""
+    found: dict[str, Any] = dict(before.get("decontamination", {}))
+    for name, of_set in findings.counts.items():
+        names = itertools.chain([name], (f"{name} ({number})" for number in itertools.count(2)))
+        found[next(free for free in names if free not in found)] = of_set
+    return found
+
+
+def _rows(folder: Path | None, config: str) -> list[dict[str, Any]]:
+    """Rows of one of the smaller tables of a dataset; none if it has no such table."""
+    import pyarrow.parquet as pq
+
+    files = sorted((folder / config).glob("*.parquet")) if folder else []
+    return [row for file in files for row in pq.read_table(file).to_pylist()]
+
+
+def _card(manifest: Manifest, files: Sequence[Path]) -> str:
+    counts = manifest["counts"]["dataset"]
+    lines = [
+        "---",
+        "configs:",
+        "- config_name: default",
+        f"  data_files: data/**/*{files[0].suffix}",
+        "  default: true",
+        "- config_name: rejected",
+        "  data_files: rejected/train-*.parquet",
+        *card.contamination_config(manifest),
+        "---",
+        "",
+        "# A dataset without evaluation items",
+        "",
+        f"{counts['kept']} of {counts['read']} rows are left. Content hash `{manifest['content_hash']}`.",
+        "",
+        *card.contamination(manifest),
+    ]
+    return "\n".join(lines).rstrip("\n") + "\n"

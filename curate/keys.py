@@ -1,0 +1,44 @@
+"""What a problem is called at the site it comes from, in one spelling: two rows that share a key are one problem.
+
+Sites write one address in many ways, and data sets write none at all but `1016_D` or a title. What cannot be told
+for certain has no key: no key says nothing, a wrong one would remove a row for nothing.
+"""
+
+import re
+
+_CODEFORCES_URL = re.compile(
+    r"(?:\w+\.)?codeforces\.com/(?:contest/(\d+)/problem|problemset/problem/(\d+)|gym/(\d+)/problem)/(\w+)"
+)
+_ATCODER_URL = re.compile(r"(?:\w+\.)?atcoder\.jp/contests/[\w-]+/tasks/([\w-]+)")
+_LEETCODE_URL = re.compile(r"(?:\w+\.)?leetcode\.(?:com|cn)/(?:contest/[\w-]+/)?problems/([\w-]+)")
+_CODEFORCES_NAME = re.compile(r"(\d{1,4})[ _/-]?([a-z]\d?)(?:$|[ ._:])", re.IGNORECASE)
+_ATCODER_NAME = re.compile(r"[a-z]+\d{3}_\w{1,2}")
+
+
+def keys(*, url: str = "", platform: str = "", names: tuple[str, ...] = ()) -> frozenset[str]:
+    """The keys of a problem; names are its title and what else it is called on the platform, numbers included."""
+    found = {_of_url(url)} | {_of_name(platform.lower(), name.strip()) for name in names}
+    return frozenset(key for key in found if key)
+
+
+def _of_url(url: str) -> str | None:
+    address = re.sub(r"^https?://(?:www\.)?|[?#].*$", "", url.strip().lower(), flags=re.DOTALL).rstrip("/")
+    if match := _CODEFORCES_URL.match(address):
+        return f"codeforces:{match[1] or match[2] or match[3]}/{match[4]}"
+    if match := _ATCODER_URL.match(address):
+        return f"atcoder:{match[1]}"
+    if match := _LEETCODE_URL.match(address):
+        return f"leetcode:{match[1]}"
+    # The address of a whole site or of a list belongs to many problems.
+    return f"url:{address}" if address.count("/") >= 2 else None
+
+
+def _of_name(platform: str, name: str) -> str | None:
+    if platform == "codeforces" and (match := _CODEFORCES_NAME.match(name)):
+        return f"codeforces:{match[1]}/{match[2].lower()}"
+    if platform == "atcoder" and _ATCODER_NAME.fullmatch(name.lower()):
+        return f"atcoder:{name.lower()}"
+    if platform == "leetcode":
+        slug = re.sub(r"[^a-z0-9]+", "-", name.lower().replace("'", "")).strip("-")
+        return f"leetcode:{slug}" if slug and not slug.isdigit() else None
+    return None

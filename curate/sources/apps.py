@@ -1,0 +1,94 @@
+"""APPS: rows of codeparrot/apps or a copy of it, or the folders that its authors publish:
+
+    train/0000/question.txt  solutions.json  input_output.json  metadata.json  starter_code.py
+
+Solutions and tests are JSON as in TACO, which took over the same problems.
+"""
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from curate.dialects import inputs_outputs
+from curate.limits import limits
+from curate.parsing import Unparsable, optional_text, short, texts
+from curate.problem import Problem, Rejection
+from curate.solutions import program
+from curate.tables import Row, Table, Unreadable, known_options, read_rows
+
+TITLE = "APPS"
+HUB_ID = "codeparrot/apps"
+LICENCE = "mit"
+ROWS = "5,000 training and 5,000 test problems"
+DEFECTS = "few tests, or none; one solution in five fails; pictures gone; several right answers"
+COLUMNS = ("question", "solutions", "input_output")
+OPTIONAL = ("problem_id", "id", "difficulty", "url", "starter_code")
+
+
+def select(table: Table) -> Table:
+    """If these are the authors' folders, each split is one input; the training split is read if it is there."""
+    known_options(table, ())
+    splits = {path.parent.parent for path in table.files if (path.parent / "question.txt").exists()}
+    if not splits:
+        return table
+    train = {split for split in splits if split.name == "train"}
+    return replace(table, files=tuple(sorted(train or splits)))
+
+
+def read(table: Table) -> Iterator[Problem | Rejection]:
+    """Problems in the order of the table; `apps/17` is problem 17 of its split."""
+    for position, row in enumerate(_rows(table)):
+        if isinstance(row, Unreadable):
+            yield Rejection(f"apps/{row.place}", "apps", "parse", "unparsable", row.detail)
+            continue
+        number = next((row[name] for name in ("problem_id", "id") if row[name] not in (None, "")), f"row-{position}")
+        id = f"apps/{optional_text(number)}"
+        try:
+            yield _problem(id, row)
+        except Unparsable as error:
+            yield Rejection(id, "apps", "parse", "unparsable", str(error))
+
+
+def _rows(table: Table) -> Iterator[Row | Unreadable]:
+    for path in table.files:
+        if not path.is_dir():
+            yield from read_rows(replace(table, files=(path,)), COLUMNS, OPTIONAL)
+            continue
+        for folder in sorted(path.iterdir()):
+            if folder.is_dir():
+                yield _row(folder)
+
+
+def _row(folder: Path) -> Row | Unreadable:
+    """The files of one folder under the names of the columns. Solutions and tests may be missing."""
+    names = {"question": "question.txt", "solutions": "solutions.json", "input_output": "input_output.json"}
+    names |= {"starter_code": "starter_code.py", "metadata": "metadata.json"}
+    try:
+        found = {name: folder / file for name, file in names.items() if (folder / file).exists()}
+        row: Row = {name: path.read_text(encoding="utf-8") for name, path in found.items()}
+        metadata = json.loads(row.get("metadata", "{}"))
+        if not isinstance(metadata, dict) or "question" not in row:
+            raise ValueError("no question.txt, or metadata.json is no object")
+    except (ValueError, RecursionError) as error:
+        return Unreadable(folder.name, short(error))
+    number = int(folder.name) if folder.name.isdecimal() else folder.name
+    return dict.fromkeys((*COLUMNS, *OPTIONAL)) | metadata | row | {"problem_id": number}
+
+
+def _problem(id: str, row: dict[str, Any]) -> Problem:
+    found = inputs_outputs.read(row["input_output"])
+    return Problem(
+        id=id,
+        source="apps",
+        statement=optional_text(row["question"]),
+        starter_code=optional_text(row["starter_code"]),
+        tests=found.suite(limits(None, None)),
+        n_tests_read=len(found.cases),
+        wrapping=found.wrapping,
+        solutions=tuple(map(program, texts(row["solutions"], "solutions"))),
+        url=optional_text(row["url"]),
+        difficulty=optional_text(row["difficulty"]),
+        licence=LICENCE,
+    )

@@ -1,0 +1,124 @@
+"""DeepMind CodeContests as Parquet: lists of tests and solutions lie in structs of lists.
+
+Languages and sites are numbers. A site's names are distinct, so a problem is called after both:
+`codecontests/codeforces/76_B. Mice`.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from curate.limits import limits
+from curate.parsing import Unparsable, distinct, lines, optional_text, short
+from curate.problem import Problem, Rejection
+from curate.tables import Table, Unreadable, read_rows
+from sandbox import Case, Program, Suite
+
+TITLE = "CodeContests"
+HUB_ID = "deepmind/code_contests"
+LICENCE = "cc-by-4.0"
+ROWS = "13,328 training, 117 validation and 165 test problems"
+DEFECTS = "pictures and formulas gone; several right answers; generated tests outside the stated bounds; file input"
+COLUMNS = ("name", "description", "public_tests", "private_tests", "generated_tests", "solutions")
+OPTIONAL = (
+    "source",
+    "difficulty",
+    "cf_contest_id",
+    "cf_index",
+    "cf_rating",
+    "cf_tags",
+    "time_limit",
+    "memory_limit_bytes",
+    "input_file",
+    "output_file",
+)
+
+_SITES = {1: "codechef", 2: "codeforces", 3: "hackerearth", 4: "codejam", 5: "atcoder", 6: "aizu", 7: "aizu"}
+_LANGUAGES = {1: "python2", 2: "cpp", 3: "python", 4: "java"}
+_DIFFICULTIES = dict(enumerate("EASY MEDIUM HARD HARDER HARDEST EXTERNAL A B C D E F G H I J K".split(), start=1))
+
+
+def read(table: Table) -> Iterator[Problem | Rejection]:
+    """Problems in the order of the table."""
+    for position, row in enumerate(read_rows(table, COLUMNS, OPTIONAL)):
+        if isinstance(row, Unreadable):
+            yield Rejection(f"codecontests/{row.place}", "codecontests", "parse", "unparsable", row.detail)
+            continue
+        site = _word(_SITES, row["source"]) or "unknown"
+        id = f"codecontests/{site}/{optional_text(row['name']) or f'row-{position}'}"
+        files = [name for name in map(optional_text, (row["input_file"], row["output_file"])) if name]
+        if files:
+            detail = f"reads or writes files: {short(', '.join(files))}"
+            yield Rejection(id, "codecontests", "parse", "file_io", detail)
+            continue
+        try:
+            yield _problem(id, site, row)
+        except Unparsable as error:
+            yield Rejection(id, "codecontests", "parse", "unparsable", str(error))
+
+
+def _problem(id: str, site: str, row: dict[str, Any]) -> Problem:
+    public = _cases(row["public_tests"], "public_tests")
+    others = _cases(row["private_tests"], "private_tests") + _cases(row["generated_tests"], "generated_tests")
+    contest, index, rating = row["cf_contest_id"], optional_text(row["cf_index"]), row["cf_rating"]
+    on_codeforces = site == "codeforces" and contest and index
+    rated = isinstance(rating, int) and rating > 0
+    return Problem(
+        id=id,
+        source="codecontests",
+        statement=optional_text(row["description"]),
+        tests=Suite(
+            distinct(public + others),
+            limits=limits(_seconds(row["time_limit"]), _megabytes(row["memory_limit_bytes"])),
+        ),
+        n_tests_read=len(public + others),
+        n_public_tests=len(distinct(public)),
+        solutions=_solutions(row["solutions"]),
+        platform=site,
+        title=optional_text(row["name"]),
+        url=f"https://codeforces.com/problemset/problem/{contest}/{index}" if on_codeforces else "",
+        # The words mean something else on every site; codeforces' rating is the better measure where there is one.
+        difficulty=str(rating) if rated else _word(_DIFFICULTIES, row["difficulty"]),
+        tags=tuple(map(str, row["cf_tags"])) if isinstance(row["cf_tags"], list) else (),
+        licence=LICENCE,
+    )
+
+
+def _word(words: dict[int, str], number: object) -> str:
+    return words.get(number, "") if isinstance(number, int) else ""
+
+
+def _columns(struct: object, names: tuple[str, str], name: str) -> Iterator[tuple[Any, Any]]:
+    """The pairs inside a struct of two lists."""
+    first, second = (struct.get(key) for key in names) if isinstance(struct, dict) else (None, None)
+    if not isinstance(first, list) or not isinstance(second, list) or len(first) != len(second):
+        raise Unparsable(f"{name} has no {names[0]} and {names[1]} of one length")
+    return zip(first, second, strict=True)
+
+
+def _cases(struct: object, name: str) -> list[Case]:
+    if struct is None:
+        return []
+    pairs = _columns(struct, ("input", "output"), name)
+    return [Case(lines(given, "an input"), lines(expected, "an output")) for given, expected in pairs]
+
+
+def _solutions(struct: object) -> tuple[Program, ...]:
+    """Judges accepted them in that language, so it is believed. There are hundreds to a problem."""
+    if struct is None:
+        return ()
+    pairs = _columns(struct, ("language", "solution"), "solutions")
+    return tuple(Program(optional_text(source), _word(_LANGUAGES, number) or "unknown") for number, source in pairs)
+
+
+def _seconds(limit: object) -> str:
+    """In words, from {"seconds": 2, "nanos": 500000000}; a part may be missing."""
+    if not isinstance(limit, dict):
+        return ""
+    parts = [limit.get(name) or 0 for name in ("seconds", "nanos")]
+    if not all(isinstance(part, int) and 0 <= part < 10**12 for part in parts):
+        return ""
+    return f"{parts[0] + parts[1] / 1e9:f} seconds"
+
+
+def _megabytes(limit: object) -> str:
+    return f"{limit // 2**20} MB" if isinstance(limit, int) and limit > 0 else ""

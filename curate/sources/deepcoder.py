@@ -1,0 +1,91 @@
+"""DeepCoder-Preview: four configs with four ways to write tests down, which tell the configs apart.
+
+taco            {"inputs", "outputs", "fn_name"?}
+primeintellect  [{"type", "input", "output", "fn_name"?}], the statement in PrimeIntellect's prompt
+lcbv5           [{"input", "output", "testtype"}], the function's name in the row's metadata
+codeforces      [{"input", "output"}]; a test set
+
+Rows have no id, so a problem is called after its config (the folder, or else the file) and its position there:
+`deepcoder/taco/17`. Only taco and primeintellect have solutions.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from curate.dialects import cases, inputs_outputs
+from curate.dialects.parsed import Parsed, function_name
+from curate.dialects.primeintellect import without_template
+from curate.limits import limits
+from curate.parsing import Unparsable, optional_text, python_value, texts
+from curate.problem import Problem, Rejection, Wrapping
+from curate.solutions import program
+from curate.tables import Table, Unreadable, read_rows
+
+TITLE = "DeepCoder-Preview"
+HUB_ID = "agentica-org/DeepCoder-Preview-Dataset"
+LICENCE = "mit"
+ROWS = "24,287 training problems (taco, primeintellect, lcbv5) and 687 test problems (codeforces, lcbv5)"
+DEFECTS = "overlaps with TACO, SYNTHETIC-1 and LiveCodeBench; lcbv5 and codeforces without solutions; no ids, no limits"
+COLUMNS = ("problem", "tests")
+OPTIONAL = ("solutions", "starter_code", "metadata")
+
+_CONFIGS = ("taco", "primeintellect", "lcbv5", "codeforces")
+
+
+def read(table: Table) -> Iterator[Problem | Rejection]:
+    """Problems in the order of the table."""
+    counts: dict[str, int] = {}
+    for path in table.files:
+        config = _config(path)
+        for row in read_rows(replace(table, files=(path,)), COLUMNS, OPTIONAL):
+            position = counts[config] = counts.get(config, -1) + 1
+            id = f"deepcoder/{config}/{position}"
+            if isinstance(row, Unreadable):
+                yield Rejection(id, "deepcoder", "parse", "unparsable", f"{row.place}: {row.detail}")
+                continue
+            try:
+                yield _problem(id, config, row)
+            except Unparsable as error:
+                yield Rejection(id, "deepcoder", "parse", "unparsable", str(error))
+
+
+def _config(path: Path) -> str:
+    return next((part for part in reversed(path.parts) if part in _CONFIGS), path.stem)
+
+
+def _problem(id: str, config: str, row: dict[str, Any]) -> Problem:
+    statement, starter_code = without_template(optional_text(row["problem"]))
+    starter_code = optional_text(row["starter_code"]) or starter_code
+    encoded = python_value(row["tests"], "tests") if isinstance(row["tests"], str) else row["tests"]
+    found = _tests(encoded, row["metadata"], starter_code)
+    published = row["solutions"] is not None or _has_solutions(encoded)
+    return Problem(
+        id=id,
+        source="deepcoder",
+        statement=statement,
+        starter_code=starter_code,
+        tests=found.suite(limits(None, None)),
+        n_tests_read=len(found.cases),
+        wrapping=found.wrapping if published else Wrapping.NONE,
+        solutions=tuple(map(program, texts(row["solutions"], "solutions"))) if published else None,
+        platform=config,
+        licence=LICENCE,
+    )
+
+
+def _tests(encoded: object, metadata: object, starter_code: str) -> Parsed:
+    if isinstance(encoded, dict):
+        return inputs_outputs.read(encoded, "tests")
+    entry_point = None
+    if isinstance(metadata, str) and metadata:
+        metadata = python_value(metadata, "metadata")
+    if isinstance(metadata, dict):
+        entry_point = function_name(metadata.get("func_name"), "func_name")
+    return cases.read(encoded, entry_point, starter_code)
+
+
+def _has_solutions(encoded: object) -> bool:
+    """Is this how taco or primeintellect write their tests? A row of theirs may lack solutions all the same."""
+    return isinstance(encoded, dict) or (isinstance(encoded, list) and any("type" in test for test in encoded))

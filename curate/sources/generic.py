@@ -1,0 +1,167 @@
+"""Any JSON, JSONL, Arrow or Parquet file, read as a small TOML file says: `--source generic=mapping.toml`
+
+    location = "problems.parquet"        # a file, a folder or a Hub id; a relative path is relative to the mapping
+    licence = "cc-by-4.0"
+
+    [fields]
+    id = "task_id"                       # else the position in the table
+    statement = "prompt.0.content"       # steps into objects, lists and JSON text are joined by dots
+    tests = "reward_model.ground_truth"  # or inputs and outputs, two lists
+    solutions = "canonical_solution"     # left out: the source publishes none
+
+Tests may be written in any of the ways of curate/dialects. A stated time limit is meant for C++, as everywhere.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from curate.dialects import guess
+from curate.dialects.parsed import Parsed, function_name
+from curate.errors import CurateError
+from curate.limits import limits
+from curate.parsing import Unparsable, json_value, optional_text, python_value
+from curate.problem import Problem, Rejection, Wrapping
+from curate.solutions import program, unfence
+from curate.tables import Row, Table, Unreadable, known_options, read_rows
+from sandbox import Program, checkers
+
+TITLE = "Data of your own"
+HUB_ID = ""
+LICENCE = "as the mapping says"
+ROWS = "any number of problems"
+DEFECTS = "what the reasons of the rejected rows say"
+COLUMNS = ()
+
+FIELDS = (
+    "id statement starter_code tests inputs outputs fn_name solutions language time_limit memory_limit"
+    " title platform url date difficulty tags"
+).split()
+_TESTS = {"tests", "inputs", "outputs"}
+OPTIONS = ("fields", "licence", "language", "checker", "time_unit", "memory_unit")
+_SECONDS = {"s": 1.0, "ms": 0.001}
+_MEGABYTES = {"mb": 1.0, "kb": 1 / 1024, "bytes": 2.0**-20}
+
+
+def select(table: Table) -> Table:
+    """The same table. Raises CurateError if its options are no mapping."""
+    options = known_options(table, OPTIONS)
+    fields = options.get("fields")
+    if not isinstance(fields, Mapping) or not all(isinstance(path, str) and path for path in fields.values()):
+        raise _wrong(table, 'no [fields]. Give a TOML file with lines such as statement = "prompt" under [fields]')
+    if unknown := [name for name in fields if name not in FIELDS]:
+        raise _wrong(table, f"no field {', '.join(unknown)}. Fields are {', '.join(FIELDS)}")
+    if "statement" not in fields or fields.keys() & _TESTS not in ({"tests"}, {"inputs", "outputs"}):
+        raise _wrong(table, "[fields] needs statement, and either tests or both inputs and outputs")
+    for name, known in (("time_unit", _SECONDS), ("memory_unit", _MEGABYTES), ("checker", checkers.names())):
+        if name in options and options[name] not in list(known):
+            raise _wrong(table, f"no {name} {options[name]}. Choose one of {', '.join(known)}")
+    for name in ("licence", "language"):
+        if not isinstance(options.get(name, ""), str):
+            raise _wrong(table, f"{name} must be text")
+    return table
+
+
+def _wrong(table: Table, words: str) -> CurateError:
+    return CurateError(f"mapping of {table.location}: {words}.")
+
+
+def read(table: Table) -> Iterator[Problem | Rejection]:
+    """Problems in the order of the table. Raises CurateError at the end if a field had no value in any row."""
+    fields: Mapping[str, str] = table.options["fields"]
+    needed = [fields[name] for name in ("statement", "tests", "inputs", "outputs") if name in fields]
+    columns = {path: path.partition(".")[0] for path in fields.values()}
+    required = sorted({columns[path] for path in needed})
+    missing = set(fields)
+    looked = False
+    for position, row in enumerate(read_rows(table, required, sorted(set(columns.values())))):
+        id = f"generic/{position}"
+        if isinstance(row, Unreadable):
+            yield Rejection(id, "generic", "parse", "unparsable", f"{row.place}: {row.detail}")
+            continue
+        try:
+            if "id" in fields:
+                id = f"generic/{optional_text(_value(row, fields['id'])) or position}"
+            values = {name: _value(row, fields[name]) for name in fields}
+            looked = True
+            missing -= {name for name, value in values.items() if value is not None}
+            yield _problem(id, values, table.options)
+        except Unparsable as error:
+            yield Rejection(id, "generic", "parse", "unparsable", str(error))
+    if missing and looked:
+        listed = ", ".join(f'{name} = "{fields[name]}"' for name in fields if name in missing)
+        raise _wrong(table, f"no row has a value for {listed}. Correct the path, or take the line out")
+
+
+def _value(row: Row, path: str) -> Any:
+    """What lies at the end of the path, None where it leads nowhere. Texts on the way hold JSON or Python literals."""
+    value: Any = row
+    for step in path.split("."):
+        if isinstance(value, str):
+            value = python_value(value, path)
+        if isinstance(value, list) and step.isdecimal():
+            value = value[int(step)] if int(step) < len(value) else None
+        else:
+            value = value.get(step) if isinstance(value, Mapping) else None
+    return value
+
+
+def _problem(id: str, values: Mapping[str, Any], options: Mapping[str, Any]) -> Problem:
+    starter_code, _ = unfence(optional_text(values.get("starter_code")))  # perhaps it is the prompt that holds it
+    found = _tests(values, function_name(values.get("fn_name"), "fn_name"), starter_code)
+    time_limit = _quantity(values.get("time_limit"), _SECONDS[options.get("time_unit", "s")], "s")
+    memory_limit = _quantity(values.get("memory_limit"), _MEGABYTES[options.get("memory_unit", "mb")], "MB")
+    solutions = None
+    if "solutions" in options["fields"]:
+        solutions = _solutions(values["solutions"], values.get("language") or options.get("language", ""))
+    tags = values.get("tags")
+    return Problem(
+        id=id,
+        source="generic",
+        statement=optional_text(values["statement"]),
+        starter_code=starter_code,
+        tests=found.suite(limits(time_limit, memory_limit), options.get("checker", "")),
+        n_tests_read=len(found.cases),
+        wrapping=Wrapping.NONE if solutions is None else found.wrapping,
+        solutions=solutions,
+        platform=optional_text(values.get("platform")),
+        title=optional_text(values.get("title")),
+        url=optional_text(values.get("url")),
+        date=optional_text(values.get("date")),
+        difficulty=optional_text(values.get("difficulty")),
+        tags=tuple(map(str, tags)) if isinstance(tags, list) else (),
+        licence=options.get("licence", "unknown"),
+    )
+
+
+def _tests(values: Mapping[str, Any], entry_point: str | None, starter_code: str) -> Parsed:
+    if "tests" in values:
+        return guess.read(values["tests"], entry_point, starter_code)
+    content = {}
+    for name in ("inputs", "outputs"):
+        column = python_value(values[name], name) if isinstance(values[name], str) else values[name]
+        # A column has one type, so the arguments and results of calls are JSON texts in it.
+        if entry_point and isinstance(column, list) and all(isinstance(item, str) for item in column):
+            column = [json_value(item, name) for item in column]
+        content[name] = column
+    return guess.read(content, entry_point, starter_code)
+
+
+def _solutions(value: object, language: object) -> tuple[Program, ...]:
+    """One program, a list of them, or JSON text of a list; and one language for all or one for each."""
+    if isinstance(value, str):
+        listed = value.lstrip().startswith("[")
+        value = json_value(value, "solutions") if listed else [value]
+    programs = value or []
+    if not isinstance(programs, list) or not all(isinstance(text, str) for text in programs):
+        raise Unparsable("solutions are neither a text nor a list of texts")
+    languages = language if isinstance(language, list) else [language] * len(programs)
+    if len(languages) != len(programs):
+        raise Unparsable(f"{len(programs)} solutions in {len(languages)} languages")
+    return tuple(program(text, optional_text(stated)) for text, stated in zip(programs, languages, strict=True))
+
+
+def _quantity(value: object, factor: float, unit: str) -> object:
+    """A number gets the unit; words that hold one stay as they are."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return value
+    return f"{value * factor:f} {unit}" if abs(value) < 10**15 else None

@@ -1,0 +1,46 @@
+"""What collectors put around a statement: prompts for a model, all the same, which make strangers look alike.
+
+Only the ends of a text are looked at, and only wordings known from the sources come off, so a statement that
+merely mentions them stays whole. This is for comparing; what a dataset shows is the business of its source's reader.
+"""
+
+import re
+
+_HEADS = (
+    r"Solve the following coding problem using the programming language \w+:",  # SYNTHETIC-1 and its like
+    r"(?:You are an expert Python programmer\. )?You will be given a question \(problem specification\) and will "
+    r"generate a correct Python program that matches the specification and passes all tests\."
+    r"(?: You will NOT return anything except for the program\.?)?",  # LiveCodeBench, LeetCodeDataset, DeepCoder
+    r"### ?Question:?",  # the same
+    r"QUESTION:",  # APPS, TACO
+)
+_TAILS = (
+    "Now solve the problem and return the code.",  # SYNTHETIC-1 and its like
+    "Use Standard Input format",  # APPS, TACO
+    "Use Call-Based format",
+    "ANSWER:",
+    "### Answer: (use the provided format with backticks)",  # LiveCodeBench, LeetCodeDataset
+)
+# From here on all is template: LiveCodeBench puts the starter code behind it.
+_FORMATS = (
+    "### Format: You will use the following starter code",
+    "### Format: Read the inputs from stdin",
+)
+_HEAD = re.compile(rf"\s*(?:{'|'.join(_HEADS)})\s*")
+_LAST_LINE = re.compile(r"The input will be (?:given via )?stdin and [^\n]{0,80} to stdout[^\n]{0,80}")
+
+
+def without_template(text: str) -> str:
+    """The text less the known wordings at its beginning and end, however many of them follow each other."""
+    begin = 0
+    while head := _HEAD.match(text, begin):
+        begin = head.end()
+    text = text[begin:].rstrip()
+    for wording in _FORMATS:
+        text = text.partition(wording)[0].rstrip()
+    while text.endswith(_TAILS):
+        text = next(text.removesuffix(tail) for tail in _TAILS if text.endswith(tail)).rstrip()
+    last_line = text.rfind("\n") + 1
+    if _LAST_LINE.fullmatch(text, last_line):
+        text = text[:last_line].rstrip()
+    return text

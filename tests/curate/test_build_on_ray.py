@@ -1,0 +1,97 @@
+"""On a cluster of several nodes a dataset becomes what it becomes on one machine, also when a node is lost."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from curate.pipeline import Options, build
+
+ROOT = Path(__file__).parents[2]
+SOURCES = [(name, str(ROOT / "examples" / "raw" / name)) for name in ("taco", "synthetic1", "livecodebench")]
+
+
+@pytest.fixture(scope="module")
+def cluster(ray_cluster):
+    for _ in range(2):
+        ray_cluster.add_node()
+    return ray_cluster
+
+
+@pytest.fixture(scope="module")
+def content_hash(tmp_path_factory):
+    """Of the sample, built on this machine."""
+    return build(SOURCES, tmp_path_factory.mktemp("local") / "out", Options())["content_hash"]
+
+
+def curate(*arguments):
+    code = "import sys; from cli import main; sys.exit(main())"
+    return subprocess.Popen(
+        [sys.executable, "-c", code, *map(str, arguments)],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def build_dataset(cluster, out):
+    sources = [word for name, place in SOURCES for word in ("--source", f"{name}={place}")]
+    return curate("build-dataset", *sources, "--out", out, "--ray", cluster.address)
+
+
+def lines(path):
+    return path.read_bytes().count(b"\n") if path.exists() else 0
+
+
+def a_supervisor():
+    return next(p for p in psutil.Process().children(recursive=True) if p.cmdline()[:1] == ["ray::Supervisor.exchange"])
+
+
+def test_a_dataset_built_on_a_cluster_is_the_one_built_here(cluster, content_hash, tmp_path):
+    said, errors = build_dataset(cluster, tmp_path / "out").communicate()
+    assert said.splitlines()[-1] == f"content hash {content_hash}", errors
+    manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
+    assert (manifest["content_hash"], manifest["backend"]) == (content_hash, "ray")
+
+
+def test_a_node_killed_while_a_dataset_is_built_changes_nothing(cluster, content_hash, tmp_path):
+    out = tmp_path / "out"
+    building = build_dataset(cluster, out)
+    while not lines(out / ".work" / "findings.jsonl"):
+        assert building.poll() is None, building.stderr.read()
+        time.sleep(0.01)
+    os.kill(a_supervisor().ppid(), signal.SIGKILL)
+    said, errors = building.communicate()
+    assert said.splitlines()[-1] == f"content hash {content_hash}", errors
+    assert "lost node" in errors
+    cluster.add_node()
+
+
+def test_judge_writes_the_verdicts_that_it_writes_here(cluster, tmp_path):
+    records = ROOT / "examples" / "submissions.jsonl"
+    here, there = tmp_path / "here.jsonl", tmp_path / "there.jsonl"
+    summary, _ = curate("judge", records, "--out", here).communicate()
+    said, errors = curate("judge", records, "--out", there, "--ray", cluster.address).communicate()
+    assert said.splitlines()[0] == summary.splitlines()[0], errors
+    assert verdicts(there) == verdicts(here)
+
+
+def verdicts(path):
+    answers = map(json.loads, path.read_text().splitlines())
+    return [(a["id"], a.get("verdict"), [test["verdict"] for test in a.get("tests", ())]) for a in answers]
+
+
+def test_a_wrong_address_is_told_in_words(tmp_path):
+    records = ROOT / "examples" / "submissions.jsonl"
+    judging = curate("judge", records, "--out", tmp_path / "out.jsonl", "--ray", "127.0.0.1:1")
+    said, errors = judging.communicate()
+    assert judging.returncode == 1
+    assert errors.startswith("Error: cannot connect to a Ray cluster at 127.0.0.1:1")
+    assert "Traceback" not in errors

@@ -1,0 +1,104 @@
+import pytest
+
+from curate.dialects import asserts, cases, guess, inputs_outputs
+from curate.parsing import Unparsable
+from sandbox import Case
+
+STARTER = "class Solution:\n    def f(self, nums: List[int], k: int) -> int:\n        "
+CHECK = "def check(candidate):\n    assert candidate(nums = [1, 2], k = 3) == (True, None)\n\n\ncheck(Solution().f)"
+
+
+def test_assertions_become_calls_and_are_not_executed():
+    found = asserts.read(CHECK)
+    assert (found.entry_point, found.checker) == ("f", "exact")
+    assert found.cases == (Case("[[1, 2], 3]", "[true, null]"),)
+
+
+def test_named_arguments_are_put_in_the_order_of_the_starter_code():
+    swapped = CHECK.replace("nums = [1, 2], k = 3", "k = 3, nums = [1, 2]")
+    assert asserts.read(swapped, starter_code=STARTER).cases == (Case("[[1, 2], 3]", "[true, null]"),)
+
+
+def test_the_name_may_be_given_apart_and_arguments_need_no_names():
+    code = '''def check(candidate):
+    """HumanEval"""
+    assert True, "This prints if this assert fails"
+    assert candidate("a", -1) == 1.5, "first"
+'''
+    found = asserts.read(code, "g")
+    assert (found.entry_point, found.cases) == ("g", (Case('["a", -1]', "1.5"),))
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        pytest.param("", id="empty"),
+        pytest.param(None, id="null"),
+        pytest.param("def check(:", id="torn"),
+        pytest.param("def check(c):\n    assert c(1) == 1", id="no name"),
+        pytest.param("assert f(1) == 1", id="no check"),
+        pytest.param(CHECK.replace("==", "<"), id="not an equation"),
+        pytest.param(CHECK.replace("(True, None)", "g()"), id="an expected value that is computed"),
+        pytest.param(CHECK.replace("3)", "open('/etc/passwd'))"), id="an argument that is computed"),
+        pytest.param(CHECK.replace("    assert", "    for x in y: assert"), id="a loop"),
+        pytest.param(CHECK.replace("k = 3", "**{}"), id="arguments unpacked"),
+        pytest.param(CHECK.replace("(True, None)", "{1: 2}"), id="a key that JSON would change"),
+        pytest.param("(" * 100_000, id="too deep"),
+    ],
+)
+def test_checks_that_hold_more_than_examples_are_refused(code):
+    with pytest.raises(Unparsable):
+        asserts.read(code)
+
+
+def test_assertions_about_another_function_are_noticed():
+    with pytest.raises(Unparsable, match="another problem: it passes parents"):
+        asserts.read("def check(candidate):\n    assert candidate(parents = [1]) == 1", "f", STARTER)
+
+
+def test_tests_of_several_kinds_are_refused():
+    stdin = {"input": "1", "output": "1", "testtype": "stdin"}
+    with pytest.raises(Unparsable, match="several kinds"):
+        cases.read([stdin, {"input": "1", "output": "1", "testtype": "functional"}])
+    with pytest.raises(Unparsable, match="asks for f"):
+        cases.read([stdin], "f")
+
+
+def test_both_sides_of_a_call_may_be_json_text():
+    found = cases.read([{"type": "function_call", "fn_name": "f", "input": "[[1], 2]", "output": '"a"'}])
+    assert found.cases == (Case("[[1], 2]", '"a"'),)
+
+
+def test_a_problem_that_names_a_function_has_calls_without_saying_so():
+    assert cases.read([{"input": [1, 2], "output": 3}], "f").cases == (Case("[1, 2]", "3"),)
+    assert cases.read([{"input": "1\n2", "output": "3"}], "f").cases == (Case("[1, 2]", "3"),)
+
+
+@pytest.mark.parametrize(
+    "encoded",
+    [
+        pytest.param([{"input": "1", "output": "2"}], id="cases"),
+        pytest.param('[{"input": "1", "output": "2"}]', id="json"),
+        pytest.param("[{'input': '1', 'output': '2'}]", id="python"),
+        pytest.param({"inputs": ["1"], "outputs": ["2"]}, id="inputs and outputs"),
+        pytest.param('{"inputs": ["1"], "outputs": ["2"], "fn_name": null}', id="the same as json"),
+        pytest.param({"test_cases": [{"type": "stdin_stdout", "input": "1", "output": "2"}]}, id="verification_info"),
+    ],
+)
+def test_the_shape_tells_how_tests_are_written(encoded):
+    assert guess.read(encoded).cases == (Case("1", "2"),)
+
+
+def test_code_is_told_from_values():
+    assert guess.read(CHECK) == guess.read({"functional": CHECK}) == asserts.read(CHECK)
+    assert guess.read({"inputs": [[1]], "outputs": [2]}, "f").entry_point == "f"
+
+
+@pytest.mark.parametrize("encoded", [None, "", 7, "{", [7], {}, {"inputs": 1, "outputs": 2}, "print(1)"])
+def test_what_is_no_test_is_refused(encoded):
+    with pytest.raises(Unparsable):
+        guess.read(encoded)
+
+
+def test_a_method_of_a_class_is_called_by_its_own_name():
+    assert inputs_outputs.read({"inputs": [[1]], "outputs": [1], "fn_name": "Solution().f"}).entry_point == "f"

@@ -1,0 +1,46 @@
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from curate.shingles import jaccard, shingles
+
+TEXTS = st.lists(st.lists(st.sampled_from("ab"), max_size=12).map(" ".join), min_size=1, max_size=5)
+
+QUIETLY = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+
+
+def by_definition(text):
+    parts = text.split()
+    return {tuple(parts[start : start + 5]) for start in range(max(1, len(parts) - 4))}
+
+
+def by_text(texts):
+    sets = shingles(texts)
+    return np.split(sets.values, sets.offsets[1:-1])
+
+
+@QUIETLY
+@given(TEXTS)
+def test_sets_are_sorted_hold_each_run_once_and_are_alike_as_the_runs_are(texts):
+    found = by_text(texts)
+    runs = list(map(by_definition, texts))
+    for values, expected in zip(found, runs, strict=True):
+        assert values.tolist() == sorted(set(values.tolist()))
+        assert len(values) == len(expected)
+    for one, runs_of_one in zip(found, runs, strict=True):
+        for other, runs_of_other in zip(found, runs, strict=True):
+            similarity = len(runs_of_one & runs_of_other) / len(runs_of_one | runs_of_other)
+            assert jaccard(one, other) == pytest.approx(similarity)
+
+
+def test_short_texts_are_one_shingle_each_of_their_own():
+    one, other, none, again = by_text(["add two numbers", "subtract two numbers", "?!", "Add two numbers."])
+    assert jaccard(one, other) == 0
+    assert jaccard(one, again) == 1
+    assert len(none) == 1
+
+
+def test_a_text_has_the_same_set_alone_and_among_others():
+    texts = ["a", "a b c d e f a b c d e", "", "f e d c b a"]
+    assert [found.tolist() for found in by_text(texts)] == [by_text([text])[0].tolist() for text in texts]

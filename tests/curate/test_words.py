@@ -1,0 +1,96 @@
+import re
+import unicodedata
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from curate.words import hashed, located, normal, runs, words
+
+TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=40)
+
+QUIETLY = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+
+
+def by_text(found):
+    """The hashes of each text, as lists."""
+    return [found.hashes[begin:end].tolist() for begin, end in pairwise(found.offsets.tolist())]
+
+
+def test_words_are_letters_digits_and_underscores_without_case():
+    assert words("Let N_1 be\tsmall: 10^9+7.") == ["let", "n_1", "be", "small", "10", "9", "7"]
+
+
+@pytest.mark.parametrize(
+    ("text", "same"),
+    [
+        pytest.param("STRASSE", "straße", id="casefold"),
+        pytest.param("ﬁnd ①", "find 1", id="compatibility forms"),
+        pytest.param("Ma\u0308rchen", "Märchen", id="composed"),
+        pytest.param("a\ud800b", "a b", id="half a pair"),
+        pytest.param("数 组", "数　组", id="wide space"),
+    ],
+)
+def test_spellings_of_one_text_have_the_same_words(text, same):
+    assert words(text) == words(same)
+    one, other = by_text(hashed([text, same]))
+    assert one == other
+
+
+@QUIETLY
+@given(st.lists(TEXT, max_size=6))
+@example(["İstanbul", "a", "", "I", "x" * 200, "x" * 201, "\0a\0", "é·b"])
+@example(["12345678 123456789 1234567890123456 12345678901234567"])
+def test_hashes_are_those_of_the_words_whatever_stands_beside_them(texts):
+    together = by_text(hashed(texts))
+    assert together == [by_text(hashed([text]))[0] for text in texts]
+    numbers = {}
+    for text, found in zip(texts, together, strict=True):
+        for word, number in zip(words(text), found, strict=True):
+            assert numbers.setdefault(word, number) == number
+    assert len(set(numbers.values())) == len(numbers)
+
+
+def test_hashes_are_the_same_on_every_machine():
+    # Written down once: signatures of one machine must fit those of another.
+    assert by_text(hashed(["The sum: Straße " + "7" * 70])) == [
+        [9785959853616212031, 8905947352421916647, 15947416049882308462, 4923672034153429091]
+    ]
+
+
+@QUIETLY
+@given(st.lists(st.lists(st.sampled_from("abc"), max_size=9).map(" ".join), max_size=5), st.integers(1, 6))
+def test_runs_are_those_of_each_text_and_none_reaches_into_the_next(texts, length):
+    found = by_text(runs(hashed(texts), length))
+    expected = [
+        [tuple(text.split()[start : start + length]) for start in range(len(text.split()) - length + 1)]
+        for text in texts
+    ]
+    assert [len(of_text) for of_text in found] == [len(of_text) for of_text in expected]
+    numbers = {run: number for of, ex in zip(found, expected, strict=True) for run, number in zip(ex, of, strict=True)}
+    assert [[numbers[run] for run in of_text] for of_text in expected] == found
+    assert len(set(numbers.values())) == len(numbers)
+
+
+@QUIETLY
+@given(TEXT)
+@example("İ ﬁ ²x \u0345")
+def test_located_words_are_the_words_and_stand_where_they_say(text):
+    composed = unicodedata.normalize("NFKC", text)
+    found = located(text)
+    assert [word for word, _, _ in found] == words(text)
+    for word, begin, end in found:
+        assert word in composed[begin:end].casefold()
+
+
+def test_one_long_word_costs_no_more_than_its_length():
+    (found,) = by_text(hashed(["9" * 3_000_000 + " end"]))
+    assert len(found) == 2
+
+
+def test_ascii_needs_no_normal_form():
+    assert normal("A b") == "a b" == unicodedata.normalize("NFKC", "A b").casefold()
+    assert re.findall(r"\w+", "".join(map(chr, range(128))).lower()) == words("".join(map(chr, range(128))))
+    assert hashed([]).offsets.dtype == np.int64
