@@ -38,12 +38,13 @@ def soak_line(measured: dict[str, Any]) -> str:
     grown = [name for name, ends in held.items() if not ends["flat"]]
     kills = sum(deaths["kills"].values()) + sum(restarts["kills"].values())
     mistakes = sum(len(part["mistakes"]) for part in (steady, deaths, restarts))
+    submissions = deaths["submissions"] + restarts["records"]
     return (
-        f"{steady['runs']:,} mixed runs (right, wrong, hostile) in one sandbox took"
-        f" {steady['seconds'] / 60:.0f} minutes, and {deaths['submissions'] + restarts['records']:,} submissions more saw {kills} kills of worker, zygote or"
-        f" supervisor: {mistakes} false, lost or doubled verdicts."
-        f" Supervisor: {resident['first']:.0f} MB resident at the start, {resident['last']:.0f} MB at the end. Grown: {', '.join(grown) or 'nothing'}, of {len(held)} things"
-        f" counted. Measured on {measured['machine']}."
+        f"{steady['runs']:,} mixed runs (right, wrong, hostile) in one sandbox took {steady['seconds'] / 60:.0f} min"
+        f" and {submissions:,} submissions more saw {kills} kills of worker, zygote or supervisor:"
+        f" {mistakes} false, lost or doubled verdicts. Supervisor: {resident['first']:.0f} MB resident at the start,"
+        f" {resident['last']:.0f} MB at the end. Grown: {', '.join(grown) or 'nothing'}, of {len(held)} things counted."
+        f" Measured on {measured['machine']}."
     )
 
 

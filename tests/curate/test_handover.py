@@ -1,8 +1,4 @@
-import json
-import os
 import random
-import subprocess
-import sys
 from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
@@ -94,16 +90,3 @@ def test_no_rows_make_an_empty_file(tmp_path):
     write_signatures([], tmp_path / "a.parquet")
     assert pq.read_table(tmp_path / "a.parquet").num_rows == 0
     assert list(duplicates_of_pairs([tmp_path / "a.parquet"], [], [], load=lambda id: None)) == []
-
-
-def test_the_example_on_ray_removes_what_one_machine_removes(shards, tmp_path):
-    pytest.importorskip("ray", reason="ray is not installed")
-    out = tmp_path / "removed.jsonl"
-    command = [sys.executable, ROOT / "examples" / "dedup_on_ray.py", *shards, "--out", out]
-    environment = {name: value for name, value in os.environ.items() if name != "RAY_ADDRESS"}
-    done = subprocess.run(
-        command, capture_output=True, text=True, cwd=ROOT, env=environment | {"PYTHONPATH": str(ROOT)}
-    )
-    assert done.returncode == 0, done.stderr
-    removed = [json.loads(line) for line in out.read_text().splitlines()]
-    assert [(row["id"], row["detail"]) for row in removed] == [(r.id, r.detail) for r in on_one_machine()]
