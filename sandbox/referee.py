@@ -15,6 +15,7 @@ _WORDS = 300  # characters for people
 _OK, _FAIL, _POINTS = 0, 3, 7
 _WRONG = {1, 2, 4, 8}  # wrong answer, presentation error, dirt after the answer, unexpected end of file
 _TRACEBACK = "Traceback (most recent call last):"
+_CRASHED = {1, 120}  # statuses of Python: an exception, and one that came again when what was printed was flushed
 _PARTIAL = range(50, 151)  # 50 and a hundred steps, with TESTSYS defined
 
 
@@ -55,7 +56,7 @@ def crashed(result: RunResult, judge: Referee) -> bool:
     frames = [number for number, line in enumerate(said) if line == _TRACEBACK]
     return (
         judge.program.language == "python"
-        and result.exit_code == 1
+        and result.exit_code in _CRASHED
         and bool(frames)
         and said[frames[-1] + 1 : frames[-1] + 2] != []
         and said[frames[-1] + 1].startswith('  File "')

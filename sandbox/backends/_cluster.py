@@ -43,6 +43,7 @@ _GOODBYE_SECONDS = 10
 _FAILURES = 8  # SandboxErrors in a row until a node counts as lost: what fails at once would draw all work to itself
 _MESSAGE_BYTES = 4 << 20  # of requests in one call; one may be larger
 _QUEUED_BYTES = 64 << 20  # of requests at a node whose workers all have one
+_EVENTS = 1000  # handled at once
 _CALLS = 2  # to a supervisor at once: one that waits for answers, one that brings requests
 
 
@@ -190,7 +191,7 @@ class Dispatcher:
         with self._lock:
             over = self._over
             if not over:
-                self._events.put((self._waiting.append, (request,)))
+                self._events.put((self._asked, (request,)))
         if over:
             request.answer(type(over)(*over.args))  # each thread raises its own
         return request.future
@@ -220,7 +221,7 @@ class Dispatcher:
         except Exception as error:
             log.exception("the dispatcher of a cluster failed")
             self.stop(ClusterLost(f"the dispatcher failed: {error!r}"))
-        self._take_in()
+        self._gather()
         self._waiting.extend(request for node in self._nodes.values() for request, _ in node.open.values())
         assert self._over is not None
         self._fail_waiting(self._over)
@@ -229,12 +230,24 @@ class Dispatcher:
         atexit.unregister(self.close)
 
     def _take_in(self) -> None:
-        """Handle all events that are there, waiting a second for the first one."""
+        """Handle the events that are there, waiting a second for the first one."""
         with contextlib.suppress(queue.Empty):
-            handle, arguments = self._events.get(timeout=1)
-            while True:
+            for number in itertools.count():
+                handle, arguments = self._events.get(timeout=0 if number else 1)
                 handle(*arguments)
+                if number >= _EVENTS:
+                    break
+
+    def _gather(self) -> None:
+        """Of the last events, the requests."""
+        with contextlib.suppress(queue.Empty):
+            while True:
                 handle, arguments = self._events.get_nowait()
+                if handle == self._asked:
+                    handle(*arguments)
+
+    def _asked(self, request: _Request) -> None:
+        self._waiting.append(request)
 
     def _look_at_the_clock(self) -> None:
         now = time.monotonic()
@@ -254,10 +267,10 @@ class Dispatcher:
             reasons = "; ".join(f"node {reason}" for reason in self._refused.values())
             why = f"no node is left of {self._cluster.name}"
             self._fail_waiting(ClusterLost(f"{why}: {reasons}" if reasons else why))
-        if self._alive is not None and all(
-            id in self._refused or (id in self._nodes and self._nodes[id].workers) for id in self._alive
-        ):
-            self._settled.set()
+        if not self._settled.is_set() and self._alive is not None:
+            ready = self._ready()
+            if all(id in ready or id in self._refused for id in self._alive):
+                self._settled.set()
 
     def _seen(self, alive: Mapping[str, Place]) -> None:
         """What the cluster says of its nodes."""
@@ -316,9 +329,9 @@ class Dispatcher:
             log.warning("lost node %s: %s; others do its %d requests", node.place.name, why, len(node.open))
         elif node.id in self._refused:
             log.warning("node %s cannot be used: %s", node.place.name, why)
-        lost = ExecutionLost(f"{_ATTEMPTS} nodes were lost with the same request, at last {node.place.name}: {why}")
+        words = f"{_ATTEMPTS} nodes were lost with the same request, at last {node.place.name}: {why}"
         for request, _ in reversed(node.open.values()):
-            self._again(request, node, lost)
+            self._again(request, node, ExecutionLost(words))
         if node.supervisor is not None:
             self._errands.put(node.supervisor.kill)
 
@@ -334,6 +347,8 @@ class Dispatcher:
 
     def _hand_out(self) -> None:
         """To the nodes that have room, the idlest first, an equal share each of what waits."""
+        if not self._waiting:
+            return
         ready = sorted((node for node in self._nodes.values() if node.room()), key=_Node.load)
         for left, node in zip(range(len(ready), 0, -1), ready, strict=True):
             batch = self._next_for(node, min(node.room(), math.ceil(len(self._waiting) / left)))
@@ -459,8 +474,10 @@ class Dispatcher:
 
 def _common(values: list[tuple[str, str]]) -> str:
     """What several nodes, each with its name, say of a layer; it is missing if one misses it."""
-    different = {value: name for name, value in reversed(values)}
-    if len(different) == 1:
+    names: dict[str, list[str]] = {}
+    for name, value in values:
+        names.setdefault(value, []).append(name)
+    if len(names) == 1:
         return values[0][1]
-    ordered = sorted(different.items(), key=lambda item: not item[0].startswith("none"))
-    return "; ".join(f"{value} ({name}" + ", for one)" for value, name in ordered)
+    missing_first = sorted(names, key=lambda value: not value.startswith("none"))
+    return "; ".join(f"{value} (on {len(names[value])} nodes, such as {names[value][0]})" for value in missing_first)

@@ -23,7 +23,7 @@ _LINGERING = 6  # times that, and then some, a referee has: it is not to be the 
 _LINGERING_SECONDS = 30
 _REFEREE_CPU_SECONDS = 10  # more than a program has wall time
 _PIECE = 1 << 16
-_LEFT_ALONE = ("EOFError", "BrokenPipeError")  # what a Python referee dies of when its program is gone
+_LEFT_ALONE = "EOFError"  # what a Python referee dies of when its program has said too little
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +77,7 @@ def _side_by_side(
     )
     for descriptor in (program_reads, program_writes, referee_reads, referee_writes):
         os.fchmod(descriptor, 0o666)  # for who opens /dev/stdin
+    unheard = os.dup(program_reads)  # what a referee says to a program that has ended is no error of the referee's
     answers: list[RunResult | str] = []
     failures: list[BaseException] = []
     floods: list[bool] = []
@@ -96,6 +97,9 @@ def _side_by_side(
     try:
         result = runner.attempt(order, compiled, Pipes(program_reads, program_writes))
     finally:
+        while os.read(unheard, _PIECE):
+            pass
+        os.close(unheard)
         for thread in threads:
             thread.join()
     if failures:

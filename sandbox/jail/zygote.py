@@ -74,6 +74,7 @@ def _settle(config: dict[str, Any], layers: dict[str, str]) -> "_Runs":
     for name in WARM:
         import_module(name)
     languages = {name: import_module(f"sandbox.languages.{name}") for name in language_names()}
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # as in a fresh `python`, also if we are started without
     for language in languages.values():
         language.warm()
     for kind in (resource.RLIMIT_CORE, resource.RLIMIT_MEMLOCK, resource.RLIMIT_MSGQUEUE):

@@ -68,7 +68,8 @@ def with_all_below(pids: set[int]) -> set[tuple[int, str]]:
 
 
 def kill_node_of(supervisor: int) -> None:
-    os.kill(processes()[supervisor][0], signal.SIGKILL)
+    for pid in (processes()[supervisor][0], supervisor):
+        os.kill(pid, signal.SIGKILL)
 
 
 def python(code: str, *arguments: str, cwd: Path = ROOT, **environment: str) -> "subprocess.Popen[str]":
@@ -191,7 +192,7 @@ def test_nodes_may_be_killed_and_others_join(cluster: Any, monkeypatch: pytest.M
         assert {verdict for index, verdict in seen.items() if index % 3 != 2} == {Verdict.ACCEPTED}
         kill_node_of(second)
         with pytest.raises(SandboxError, match="no node is left"):
-            list(own.judge_many((ECHO, echo(n)) for n in itertools.count()))  # some are judged yet
+            list(own.judge_many((ECHO, echo(n)) for n in itertools.count()))
         for _ in range(2):
             cluster.add_node()
         assert becomes(lambda: own.workers == 2)
@@ -277,7 +278,7 @@ print(ray.is_initialized())
 
 
 def test_a_trainer_that_holds_all_processors_keeps_its_connection(cluster: Any) -> None:
-    said, errors = python(GUEST, cluster.address, RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO="0").communicate()
+    said, errors = python(GUEST, cluster.address).communicate()
     assert said.splitlines() == ["2 accepted", "True"], errors
 
 
@@ -430,6 +431,22 @@ def test_a_node_that_fails_at_everything_costs_no_verdict() -> None:
     answers = [dispatcher.submit(("judge", ECHO, echo(number), False)) for number in range(60)]
     assert {answer.result().verdict for answer in answers} == {Verdict.ACCEPTED}
     dispatcher.close()
+
+
+def test_where_nodes_differ_the_layers_say_so() -> None:
+    class Another(Supervisor):
+        def start(self, *arguments: Any) -> Any:
+            workers, layers = super().start(*arguments)
+            return workers, layers | {"memory": "none: it has none"}
+
+    dispatcher = Dispatcher(Here("abc", lambda name: Another() if name == "b" else Supervisor()))
+    dispatcher.wait_until_ready()
+    layers = dispatcher.layers()
+    dispatcher.close()
+    with Sandbox(workers=1) as local:
+        memory = local.layers.pop("memory")
+        assert layers["memory"] == f"none: it has none (on 1 nodes, such as b); {memory} (on 2 nodes, such as a)"
+        assert layers["network"] == local.layers["network"]
 
 
 def test_what_no_node_can_do_is_told() -> None:

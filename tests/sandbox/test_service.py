@@ -489,7 +489,7 @@ def test_bodies_that_do_not_come_neither_wait_for_ever_nor_keep_others_waiting()
 
 
 def test_heads_that_do_not_come_to_an_end_are_cut_off() -> None:
-    with prepared(head_seconds=1) as service:
+    with prepared(head_seconds=3) as service:
         silent = [
             raw(service, sent) for sent in (b"", b"POST /run_code HTTP/1.1\r\nHost: x\r\nx-slow: ") for _ in range(50)
         ]
