@@ -31,6 +31,37 @@ def sandbox_table(measured: dict[str, Any]) -> str:
     )
 
 
+def docker_table(measured: dict[str, Any]) -> str:
+    latency, rate = measured["milliseconds"], measured["tests_per_second"]
+    rows = {
+        "docker backend, each of a submission's tests": (latency["docker_suite"], rate["docker"]),
+        "docker backend, a submission with one test": (latency["docker"], None),
+        "local backend, each of a submission's tests": (latency["local_suite"], rate["local"]),
+        "local backend, a submission with one test": (latency["local"], None),
+        "`docker run --rm` for each test": (latency["docker_run"], rate["docker_run"]),
+    }
+    cores = measured["cores"]
+    lines = [f"| one trivial test | p50 ms | p99 ms | tests per second on {cores} cores |", "|---|---:|---:|---:|"]
+    for name, (times, per_second) in rows.items():
+        rated = f"{per_second:.0f}" if per_second else ""
+        lines.append(f"| {name} | {times['p50']:.2f} | {times['p99']:.2f} | {rated} |")
+    return "\n".join(lines) + f"\n\nMeasured on {measured['machine']}."
+
+
+def service_line(measured: dict[str, Any]) -> str:
+    run, crowd = measured["run_code"], measured["crowd"]
+    same, new = run["same_program"], run["new_programs"]
+    return (
+        f"`/run_code` with {run['clients']} clients: {same['per_second']:.0f} runs per second of one program, p50"
+        f" {same['milliseconds']['p50']:.0f} ms, p99 {same['milliseconds']['p99']:.0f} ms;"
+        f" {new['per_second']:.0f} where each program is a new one (the same sandbox in process:"
+        f" {same['in_process_before']:.0f} and {new['in_process_before']:.0f})."
+        f" {crowd['clients']} clients with {crowd['submissions']:,} mixed submissions:"
+        f" {crowd['false_time_limits']} false time limits, {sum(crowd['wrong_verdicts'].values())} wrong verdicts, {crowd['leaked_processes']} processes"
+        f" left. Measured on {measured['machine']}."
+    )
+
+
 def soak_line(measured: dict[str, Any]) -> str:
     steady, deaths, restarts = measured["steady"], measured["deaths"], measured["restarts"]
     held = steady["held"]
@@ -57,9 +88,18 @@ def build_line(measured: dict[str, Any]) -> str:
     )
 
 
+_PARTS = (
+    ("sandbox", sandbox_table),
+    ("docker", docker_table),
+    ("service", service_line),
+    ("soak", soak_line),
+    ("build", build_line),
+)
+
+
 def main() -> None:
     parts = []
-    for name, render in (("sandbox", sandbox_table), ("soak", soak_line), ("build", build_line)):
+    for name, render in _PARTS:
         path = HERE / "results" / f"{name}.json"
         if path.exists():
             parts.append(render(json.loads(path.read_text())))
