@@ -57,8 +57,8 @@ def service_line(measured: dict[str, Any]) -> str:
         f" {new['per_second']:.0f} where each program is a new one (the same sandbox in process:"
         f" {same['in_process_before']:.0f} and {new['in_process_before']:.0f})."
         f" {crowd['clients']} clients with {crowd['submissions']:,} mixed submissions:"
-        f" {crowd['false_time_limits']} false time limits, {sum(crowd['wrong_verdicts'].values())} wrong verdicts, {crowd['leaked_processes']} processes"
-        f" left. Measured on {measured['machine']}."
+        f" {crowd['false_time_limits']} false time limits, {sum(crowd['wrong_verdicts'].values())} wrong verdicts,"
+        f" {crowd['leaked_processes']} processes left. Measured on {measured['machine']}."
     )
 
 
