@@ -62,6 +62,17 @@ def service_line(measured: dict[str, Any]) -> str:
     )
 
 
+def ray_table(measured: dict[str, Any]) -> str:
+    columns = list(measured["weak_scaling"][0])
+    lines = ["| Ray: " + " | ".join(name.replace("_", " ") for name in columns) + " |", "|" + "---:|" * len(columns)]
+    for row in measured["weak_scaling"]:
+        lines.append("| " + " | ".join(f"{row[name]:.3g}" for name in columns) + " |")
+    return "\n".join(lines) + (
+        "\n\nWeak scaling, all nodes on this one machine, so with programs that sleep."
+        f" Measured on {measured['machine']}."
+    )
+
+
 def soak_line(measured: dict[str, Any]) -> str:
     steady, deaths, restarts = measured["steady"], measured["deaths"], measured["restarts"]
     held = steady["held"]
@@ -91,6 +102,7 @@ def build_line(measured: dict[str, Any]) -> str:
 _PARTS = (
     ("sandbox", sandbox_table),
     ("docker", docker_table),
+    ("ray", ray_table),
     ("service", service_line),
     ("soak", soak_line),
     ("build", build_line),
