@@ -39,6 +39,9 @@ check: $(READY)
 
 bench: $(READY)
 	$(BIN)/python -m benchmarks.sandbox
+	$(BIN)/python -m benchmarks.docker
+	$(BIN)/python -m benchmarks.ray
+	$(BIN)/python -m benchmarks.service
 	$(BIN)/python -m benchmarks.build
 	$(BIN)/python -m benchmarks.render
 

@@ -83,7 +83,8 @@ def judge(records: Path, out: Path, workers: int | None, run_all: bool, isolatio
                 file.write(json.dumps(answer) + "\n")
                 file.flush()
     except SandboxError as error:
-        raise click.ClickException(str(error)) from error
+        saved = f". What is judged is in {partial}, the same command continues" if partial.exists() else ""
+        raise click.ClickException(f"{error}{saved}") from error
     except KeyboardInterrupt:
         raise click.ClickException(f"interrupted; what is judged is in {partial}, the same command continues") from None
     partial.rename(out)

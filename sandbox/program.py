@@ -14,6 +14,18 @@ class Program:
     language: str = "python"
 
 
+# Beyond these a kernel refuses its own limits, or nobody means it.
+_MOST = {
+    "wall_seconds": 10**5,
+    "cpu_seconds": 10**5,
+    "memory_mb": 2**24,
+    "processes": 2**20,
+    "output_kb": 2**22,
+    "disk_mb": 2**24,
+    "budget_seconds": 10**5,
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Limits:
     """Bounds of one run; every run has all of them.
@@ -34,13 +46,12 @@ class Limits:
     budget_seconds: float | None = None
 
     def __post_init__(self) -> None:
-        for name in ("wall_seconds", "memory_mb", "processes", "output_kb", "disk_mb"):
-            if not getattr(self, name) > 0:
-                raise ValueError(f"Limits.{name} must be above zero, not {getattr(self, name)!r}")
-        for name in ("cpu_seconds", "budget_seconds"):
+        for name, most in _MOST.items():
             value = getattr(self, name)
-            if value is not None and not value > 0:
-                raise ValueError(f"Limits.{name} must be above zero or None, not {value!r}")
+            if value is None and name in ("cpu_seconds", "budget_seconds"):
+                continue
+            if not 0 < value <= most:
+                raise ValueError(f"Limits.{name} must be above zero and at most {most:,}, not {value!r}")
 
 
 _WORDS = 60_000

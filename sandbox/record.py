@@ -58,7 +58,7 @@ def parse(record: Any) -> tuple[str | int, Program, Suite]:
     if not isinstance(record, dict):
         raise ValueError(f"a record is a JSON object, not {type(record).__name__}")
     identity = record.get("id")
-    if not isinstance(identity, str | int):
+    if not isinstance(identity, str | int) or isinstance(identity, bool):
         raise ValueError(f"field 'id' must be a text or a number, not {identity!r}"[:200])
     for name, kind in _REQUIRED.items():
         if not isinstance(record.get(name), kind):
@@ -84,8 +84,8 @@ def suite_of(record: Mapping[str, Any], checker: str = "lcb") -> Suite:
             wall_seconds=float(record.get("time_limit_s", defaults.wall_seconds)),
             memory_mb=int(record.get("memory_limit_mb", defaults.memory_mb)),
         )
-    except TypeError as error:
-        raise ValueError(f"fields 'time_limit_s' and 'memory_limit_mb' must be numbers: {error}") from None
+    except (TypeError, OverflowError) as error:
+        raise ValueError(f"fields 'time_limit_s' and 'memory_limit_mb' must be finite numbers: {error}") from None
     if not tests:
         raise ValueError("field 'tests' must hold at least one test")
     return Suite(

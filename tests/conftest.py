@@ -1,5 +1,6 @@
 """A real Ray cluster of several nodes on this machine, for the tests that use one."""
 
+import os
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -48,6 +49,9 @@ def ray_cluster() -> Iterator[RayCluster]:
     with pytest.MonkeyPatch.context() as patch:
         for name, value in _ENVIRONMENT.items():
             patch.setenv(name, value)
+        # Where Ray notes the newest cluster's address, whatever temp_dir says: not in the place of another cluster.
+        patch.setenv("RAY_TMPDIR", folder)
+        os.mkdir(os.path.join(folder, "ray"))
         cluster = RayCluster(folder)
         try:
             yield cluster

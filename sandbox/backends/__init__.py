@@ -5,7 +5,8 @@ A backend is a class Backend, made with the keywords workers (int or None), isol
     layers                   what isolates a run: name -> how
     ask(*request)            the answer to one request; for any number of threads
     ask_many(requests)       (index, answer) as they finish; an answer may be the exception that its ask would raise.
-                             Reads its requests, in the thread that consumes it, only a little ahead of the workers
+                             Reads its requests, in the thread that consumes it, only a little ahead of the workers.
+                             Raises SandboxError where nothing more can be answered
     close()                  end all; asks in progress raise SandboxError
 Requests:
     ("run", Program, Invocation, Limits)      answered by a RunResult

@@ -37,7 +37,8 @@ log = logging.getLogger(__name__)
 _ATTEMPTS = 3  # at a request whose node is lost, and at a node whose supervisor is
 _START_SECONDS = 60  # until the supervisor of a node must be ready
 _LOOK_SECONDS = 2  # between two looks at the list of nodes
-_NO_NODE_SECONDS = 60  # without any node until requests are given up
+_REST_SECONDS = 60  # of a node whose supervisors are lost one after another
+_NO_NODE_SECONDS = 90  # without any node until requests are given up
 _SILENCE_SECONDS = 45  # of the cluster until requests are given up; Ray ends this process after 60
 _GOODBYE_SECONDS = 10
 _FAILURES = 8  # SandboxErrors in a row until a node counts as lost: what fails at once would draw all work to itself
@@ -146,7 +147,7 @@ class Dispatcher:
         self._alive: Mapping[str, Place] | None = None  # None: we do not know yet
         self._nodes: dict[str, _Node] = {}
         self._losses: Counter[str] = Counter()  # of a node's supervisors since it last answered
-        self._refused: dict[str, str] = {}  # nodes that are not used: id -> reason
+        self._refused: dict[str, tuple[str, float]] = {}  # nodes that are not used: id -> reason, and until when
         self._looked = time.monotonic()
         self._silent_seconds = self._nobody_seconds = 0.0
         self._settled = threading.Event()
@@ -166,10 +167,8 @@ class Dispatcher:
         if self._over:
             raise BackendUnavailable(str(self._over))
         if not self.workers:
-            reasons = sorted({f"node {reason}" for reason in self._refused.values()})
-            raise BackendUnavailable(
-                f"{self._cluster.name} has no node that can be used: {'; '.join(reasons) or 'none offers processors'}"
-            )
+            reasons = self._reasons() or "none offers processors"
+            raise BackendUnavailable(f"{self._cluster.name} has no node that can be used: {reasons}")
 
     @property
     def ahead(self) -> int:
@@ -182,8 +181,11 @@ class Dispatcher:
         names = {name: None for node in nodes for name in node.layers}
         layers = {name: _common([(node.place.name, node.layers.get(name, "none")) for node in nodes]) for name in names}
         size = f"nodes: {len(nodes)}, workers: {sum(node.workers for node in nodes)}"
-        left_out = "".join(f"; left out: {reason}" for reason in list(self._refused.values()))
-        return layers | {"cluster": size + left_out}
+        reasons = self._reasons()
+        return layers | {"cluster": f"{size}; left out: {reasons}" if reasons else size}
+
+    def _reasons(self) -> str:
+        return "; ".join(sorted({f"node {reason}" for reason, _ in list(self._refused.values())}))
 
     def submit(self, content: tuple[Any, ...]) -> "Future[Any]":
         """Never raises; cancel the future if nobody waits for it any more."""
@@ -264,7 +266,7 @@ class Dispatcher:
             )
         self._nobody_seconds = 0 if self.workers else self._nobody_seconds + seconds
         if self._nobody_seconds > _NO_NODE_SECONDS:
-            reasons = "; ".join(f"node {reason}" for reason in self._refused.values())
+            reasons = self._reasons()
             why = f"no node is left of {self._cluster.name}"
             self._fail_waiting(ClusterLost(f"{why}: {reasons}" if reasons else why))
         if not self._settled.is_set() and self._alive is not None:
@@ -276,10 +278,11 @@ class Dispatcher:
         """What the cluster says of its nodes."""
         self._silent_seconds = 0
         self._alive = alive
+        self._refused = {id: refusal for id, refusal in self._refused.items() if id in alive}
         for node in [node for id, node in self._nodes.items() if id not in alive]:
             self._lose(node, "it left the cluster")
         for id, place in alive.items():
-            if id not in self._nodes and id not in self._refused:
+            if id not in self._nodes and self._refused.get(id, ("", 0))[1] < time.monotonic():
                 self._nodes[id] = node = _Node(id, place)
                 self._errands.put(partial(self._begin, node))
 
@@ -318,13 +321,15 @@ class Dispatcher:
             self._lose(node, f"it failed {node.failures} times in a row")
 
     def _lose(self, node: _Node, why: str, *, again: bool = True) -> None:
-        """Use a node no longer. If it is in the cluster still, a supervisor is started there again, a few times."""
+        """Use a node no longer. If it is in the cluster still, a supervisor is started there again, but not again and
+        again in vain."""
         node.gone = True
         del self._nodes[node.id]
         self._count()
         self._losses[node.id] += 1
         if not again or self._losses[node.id] >= _ATTEMPTS:
-            self._refused[node.id] = f"{node.place.name}: {why}"
+            until = time.monotonic() + _REST_SECONDS if again else math.inf
+            self._refused[node.id] = f"{node.place.name}: {why}", until
         if node.workers:
             log.warning("lost node %s: %s; others do its %d requests", node.place.name, why, len(node.open))
         elif node.id in self._refused:

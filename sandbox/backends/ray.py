@@ -210,7 +210,7 @@ def _plain(error: BaseException) -> Exception:
     words = " ".join(line for line in str(error).splitlines() if line and not line.startswith("\t"))
     if "failed to import" in words:
         return BackendUnavailable("it cannot import this sandbox; install the same curate-code everywhere")
-    return ConnectionError(words[:500])
+    return ConnectionError(words[:200])
 
 
 def _connect(address: str) -> None:

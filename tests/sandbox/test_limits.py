@@ -135,7 +135,12 @@ def test_each_test_has_the_whole_wall_limit(box: Sandbox) -> None:
 
 
 @pytest.mark.parametrize("name", ["wall_seconds", "memory_mb", "processes", "output_kb", "disk_mb", "cpu_seconds"])
-@pytest.mark.parametrize("value", [0, -1, float("nan")])
-def test_a_limit_that_is_none_is_refused(name: str, value: float) -> None:
+@pytest.mark.parametrize("value", [0, -1, float("nan"), float("inf"), 1e9])
+def test_a_limit_that_limits_nothing_or_everything_is_refused(name: str, value: float) -> None:
     with pytest.raises(ValueError, match=name):
         Limits(**{name: value})  # type: ignore[arg-type]
+
+
+def test_the_highest_limits_hold_no_run_up(box: Sandbox) -> None:
+    most = Limits(10**5, 10**5, 2**24, 2**20, 2**22, 2**24, 10**5)
+    assert box.run(Program("print(1)"), limits=most).stdout == b"1\n"

@@ -82,7 +82,7 @@ def test_a_malformed_record_is_its_senders_fault_and_says_where(service: Service
 
 
 def test_in_a_batch_the_others_are_judged(service: Service) -> None:
-    broken = [{"id": [1]}, {**RECORD, "checker": "none"}, {**RECORD, "memory_limit_mb": 1e400}, None]
+    broken = [{"id": True}, {**RECORD, "checker": "none"}, {**RECORD, "memory_limit_mb": 1e400}, None]
     status, answers, _ = service.ask("/judge", json.dumps([*broken, RECORD]).replace("Infinity", "1e400").encode())
     assert status == 200
     assert [answer["index"] for answer in answers[:4]] == [0, 1, 2, 3]
@@ -496,7 +496,10 @@ def test_heads_that_do_not_come_to_an_end_are_cut_off() -> None:
         assert service.ask("/v1/ping")[0] == 200
         assert [received(client) for client in silent] == [b""] * 100
         second = raw(service, b"GET /v1/ping HTTP/1.1\r\nHost: x\r\n\r\n")
-        assert second.recv(65536).startswith(b"HTTP/1.1 200 ")
+        answer = b""
+        while not answer.endswith(b'"pong"'):  # head and body may come one after the other
+            answer += second.recv(65536)
+        assert answer.startswith(b"HTTP/1.1 200 ")
         second.sendall(b"GET /v1/ping HTTP/1.1\r\n")
         assert received(second) == b""
 
