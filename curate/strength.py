@@ -6,7 +6,7 @@ differ there is a hole in the tests, and the input is remembered as one that mig
 
 What a problem costs: a judgement of its reference, one of each mutant that stops at the first test that kills it, and
 for the survivors, few as a rule, the further inputs. A mutant that never ends costs its time limit, so that is drawn
-in to several times what the slowest test takes the reference.
+in to several times what the slowest test takes the reference; and where programs are slow, fewer mutants are tried.
 """
 
 import hashlib
@@ -30,7 +30,8 @@ from sandbox.cases import INTERACTIVE
 
 log = logging.getLogger(__name__)
 
-_TIMES_THE_REFERENCE, _SECONDS_MORE = 10.0, 0.25
+_TIMES_THE_REFERENCE, _SECONDS_MORE = 5.0, 0.25
+_SECONDS = 10.0  # CPU time of a problem's mutants after which no more are tried; most problems need a second
 _HOLES, _HOLE_LENGTH = 3, 500  # of those remembered: how many, and characters of each, for people look at them
 
 
@@ -138,11 +139,11 @@ def _measured(problem: Problem, bench: _Bench, most: int, seed: int) -> Strength
         log.warning("%s: the reference is %s now; its tests are not measured", problem.id, pace.verdict.value)
         return Strength(spent_seconds=bench.spent_seconds)
     suite = _hurried(problem.tests, pace)
-    wrong = mutants(problem.reference.source, suite, shown=problem.n_public_tests, seed=seed, most=most)
-    killed, alive = _killed_and_alive(wrong, suite, bench)
+    made = mutants(problem.reference.source, suite, shown=problem.n_public_tests, seed=seed, most=most)
+    killed, alive = _killed_and_alive(made, suite, bench)
     survivors, holes = _told_apart(alive, problem.reference, suite, bench, seed) if alive else ([], [])
     return Strength(
-        n_mutants=len(wrong),
+        n_mutants=len(killed) + len(alive),
         n_killed=len(killed),
         n_equivalent=len(alive) - len(survivors),
         survivors=tuple(sorted(Counter(mutant.kind for mutant in survivors).items())),
@@ -170,13 +171,16 @@ class _Killed:
     verdict: Verdict
 
 
-def _killed_and_alive(wrong: Sequence[Mutant], suite: Suite, bench: _Bench) -> tuple[list[_Killed], list[Mutant]]:
+def _killed_and_alive(made: Sequence[Mutant], suite: Suite, bench: _Bench) -> tuple[list[_Killed], list[Mutant]]:
     """Longest inputs first: most mutants end at the first of them."""
     places = longest_first(suite)
     ordered = picked(suite, places)
     killed: list[_Killed] = []
     alive: list[Mutant] = []
-    for mutant in wrong:
+    enough = bench.spent_seconds + _SECONDS
+    for mutant in made:
+        if bench.spent_seconds > enough:
+            break
         judgement = bench.judge(Program(mutant.source), ordered)
         if judgement.accepted:
             alive.append(mutant)
@@ -191,6 +195,7 @@ def _strongest(killed: Sequence[_Killed], suite: Suite, bench: _Bench) -> tuple[
     many times as much and finds covers that are hardly better."""
     first_killers = {one.killer for one in killed}
     places = [place for place in longest_first(suite) if place in first_killers]
+    enough = bench.spent_seconds + _SECONDS
     rows = []
     for one in killed:
         # What did not end in time would take its time again and again.
@@ -198,7 +203,7 @@ def _strongest(killed: Sequence[_Killed], suite: Suite, bench: _Bench) -> tuple[
             p for p in places if p != one.killer and p not in one.spared_by and one.verdict is not Verdict.TIME_LIMIT
         ]
         row = {one.killer}
-        if untried:
+        if untried and bench.spent_seconds < enough:
             judgement = bench.judge(Program(one.mutant.source), picked(suite, untried), run_all=True)
             row |= {
                 p for p, case in zip(untried, judgement.cases, strict=False) if case.verdict is not Verdict.ACCEPTED
