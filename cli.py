@@ -382,6 +382,8 @@ def decontaminate(dataset: str, against: tuple[str, ...], out: Path, text: str |
         manifest = clean(dataset, against, out, text=text, overwrite=overwrite, report=progress)
     except (CurateError, OSError) as error:
         raise click.ClickException(str(error)) from error
+    except KeyboardInterrupt:
+        raise click.ClickException(f"interrupted; {dataset} is as it was, the same command starts again") from None
     finally:
         progress.close()
     click.echo(f"{'against':<32}{'items':>8}{'rows':>10}{'removed':>9}{'rate':>9}{'review':>8}")

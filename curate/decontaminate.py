@@ -22,7 +22,7 @@ from typing import Any
 from curate.evaluation import Evaluation
 from curate.keys import keys
 from curate.overlap import Overlap, Passage, Passages
-from curate.parsing import short
+from curate.parsing import short, storable
 from curate.problem import Problem, Rejection
 from curate.templates import without_template
 from curate.words import located
@@ -163,7 +163,8 @@ def _hits(position: int, row: Row, traces: Sequence[_Trace], index: Passages) ->
         done.add((trace.set, trace.item))
         verdict = "removed" if trace.score >= REMOVED_FROM else "review"
         score = round(trace.score, 4)
-        yield Hit(position, row.id, row.source, trace.set, trace.item, trace.rule, score, span, verdict)
+        id, source, item, span = map(storable, (row.id, row.source, trace.item, span))
+        yield Hit(position, id, source, trace.set, item, trace.rule, score, span, verdict)
 
 
 def _span(text: str, overlap: Overlap, index: Passages) -> str | None:

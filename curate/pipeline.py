@@ -102,9 +102,9 @@ def build(
         return done
     seconds: dict[str, float] = {}
     with (
+        _explained(out),  # outermost: closing a file on a full disk fails, too
         workspace.opened(out, plan, overwrite=overwrite) as work,
-        closing(Spill(work / "problems.jsonl")) as spill,
-        _explained(out),
+        closing(Spill(work / "problems")) as spill,
     ):
         rejections: list[Rejection] = []
         read: Counter[str] = Counter()
