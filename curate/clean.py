@@ -12,14 +12,15 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import asdict
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 from curate import card, workspace
-from curate.decontaminate import HIT_COLUMNS, Findings, Row, decontaminate
+from curate.compared import reported
+from curate.decontaminate import HIT_COLUMNS, Findings, decontaminate
 from curate.errors import CurateError
 from curate.evaluation import Evaluation, evaluations_of
 from curate.output import REJECTED_COLUMNS, ContentHash, write_table
@@ -58,7 +59,7 @@ def clean(
     if done is not None:
         return done
     started = time.monotonic()
-    findings = decontaminate(_reported(found, report), evaluations)
+    findings = decontaminate(reported(found.rows, report), evaluations)
     with workspace.opened(out, plan, overwrite=overwrite) as work:
         final = work / "final"
         shutil.rmtree(final, ignore_errors=True)  # half of it, if this was killed before
@@ -121,16 +122,6 @@ def _plan(before: Manifest | None, found: TrainingSet, evaluations: Iterable[Eva
         "configuration": {"text": text},
         "against": sets,
     }
-
-
-def _reported(found: TrainingSet, report: Report) -> Callable[[Collection[int] | None], Iterator[tuple[int, Row]]]:
-    def rows(wanted: Collection[int] | None) -> Iterator[tuple[int, Row]]:
-        stage, total = ("compare", None) if wanted is None else ("look again", len(wanted))
-        for done, (position, row) in enumerate(found.rows(wanted), start=1):
-            yield position, row
-            report(stage, done, total)
-
-    return rows
 
 
 def _rebuilt(

@@ -5,7 +5,8 @@ from importlib import import_module
 import pytest
 from native import DATA, words
 
-from curate.decontaminate import SPAN_CHARACTERS, Row, decontaminate, row_of
+from curate.compared import Row, row_of, rows_of
+from curate.decontaminate import SPAN_CHARACTERS, decontaminate
 from curate.evaluation import Evaluation, Item, Window, evaluation
 from curate.problem import Problem
 from curate.tables import locate
@@ -88,7 +89,7 @@ def test_the_same_short_text_is_the_same_problem_and_a_short_one_is_found_inside
 )
 def test_a_window_takes_the_contests_in_it_from_the_sources_that_publish_them(source, date, removed):
     window = Window("2024-08-01", "2025-02-01", ("livecodebench",))
-    found = findings([Row("x/0", source, words(0), date=date)], against(window=window))
+    found = findings([Row("x/0", source, words(0), contests=frozenset({(source, date)}))], against(window=window))
     assert [(hit.rule, hit.item, hit.span) for hit in found.hits] == (
         [("in_window", "2024-08-01..2025-02-01", date)] if removed else []
     )
