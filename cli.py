@@ -7,7 +7,7 @@ import platform
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from importlib import import_module
 from importlib.metadata import version
 from importlib.util import find_spec
@@ -32,6 +32,18 @@ _ray = click.option(
     metavar="ADDRESS",
     help="Run programs on the nodes of a Ray cluster: HOST:PORT of its head, or auto. --workers is for each node.",
 )
+
+
+def _against(*, required: bool) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    return click.option(
+        "--against",
+        multiple=True,
+        required=required,
+        metavar="NAME=LOCATION",
+        help="An evaluation set that no row may hold, and its file, folder or Hub id. humaneval, lcb and codeforces "
+        "are read in their published forms, any other name by the usual columns. lcb:FROM..TO, with or without a "
+        "location, also takes the contests of these dates from rows of LiveCodeBench. Repeatable.",
+    )
 
 
 @click.group()
@@ -311,6 +323,7 @@ def list_sources() -> None:
     show_default=True,
     help="Least Jaccard similarity of near-duplicates.",
 )
+@_against(required=False)
 @click.option("--limit", type=click.IntRange(min=1), help="Read only the first N problems of each source.")
 @_workers
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of the programs' random and hash order.")
@@ -321,6 +334,7 @@ def list_sources() -> None:
 def build_dataset(
     sources: tuple[str, ...],
     out: Path,
+    against: tuple[str, ...],
     workers: int | None,
     isolation: str,
     ray: str | None,
@@ -344,7 +358,7 @@ def build_dataset(
     progress = _Progress()
     try:
         if dry_run:
-            counts = survey(locations, options, report=progress)
+            counts = survey(locations, options, against=against, report=progress)
             progress.close()
             _print_funnel(counts)
             return
@@ -352,6 +366,7 @@ def build_dataset(
             locations,
             out,
             options,
+            against=against,
             workers=workers,
             isolation=isolation,
             ray=ray,
@@ -365,6 +380,9 @@ def build_dataset(
     finally:
         progress.close()
     _print_funnel(manifest["counts"])
+    if manifest["decontamination"]:
+        click.echo()
+        _print_contamination(manifest["decontamination"])
     kept = sum(count["kept"] for count in manifest["counts"].values())
     click.echo(f"\n{kept} problems in {out}")
     if not kept:
@@ -375,15 +393,7 @@ def build_dataset(
 
 @main.command()
 @click.argument("dataset")
-@click.option(
-    "--against",
-    multiple=True,
-    required=True,
-    metavar="NAME=LOCATION",
-    help="An evaluation set and its file, folder or Hub id. humaneval, lcb and codeforces are read in their published "
-    "forms, any other name by the usual columns. lcb:FROM..TO, with or without a location, also takes the contests of "
-    "these dates from rows of LiveCodeBench. Repeatable.",
-)
+@_against(required=True)
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="Folder of the cleaned dataset.")
 @click.option("--text", metavar="COLUMN", help="Column of DATASET that holds the problems.  [default: the usual names]")
 @click.option("--overwrite", is_flag=True, help="Replace another dataset in the folder.")
@@ -406,13 +416,7 @@ def decontaminate(dataset: str, against: tuple[str, ...], out: Path, text: str |
         raise click.ClickException(f"interrupted; {dataset} is as it was, the same command starts again") from None
     finally:
         progress.close()
-    click.echo(f"{'against':<32}{'items':>8}{'rows':>10}{'removed':>9}{'rate':>9}{'review':>8}")
-    for name, count in manifest["decontamination"].items():
-        label = f"{name} {count['window'] or ''}"
-        numbers = f"{count['items']:>8}{count['rows']:>10}{count['removed']:>9}{count['removal_rate']:>9.2%}"
-        click.echo(f"{label:<32}{numbers}{count['review']:>8}")
-        if count["warning"]:
-            click.echo(f"Warning: {name}: {count['warning']}", err=True)
+    _print_contamination(manifest["decontamination"])
     kept = sum(count["kept"] for count in manifest["counts"].values())
     click.echo(f"\n{kept} rows in {out}; every hit is in {out / 'contamination'}")
     click.echo(f"content hash {manifest['content_hash']}")
@@ -436,9 +440,9 @@ def _need_data_extra() -> None:
 
 def _print_funnel(counts: dict[str, Any]) -> None:
     """One line per source, then what was rejected, by stage and reason."""
-    stages = ("parse", "filter", "verify", "dedup", "strength")
+    stages = ("parse", "filter", "verify", "dedup", "decontaminate", "strength")
     click.echo(
-        f"{'source':<16}{'read':>8}" + "".join(f"{stage:>9}" for stage in stages) + f"{'kept':>8}{'verified':>10}"
+        f"{'source':<16}{'read':>8}" + "".join(f"{stage[:8]:>9}" for stage in stages) + f"{'kept':>8}{'verified':>10}"
     )
     for name, count in counts.items():
         lost = (-sum(count["rejected"].get(stage, {}).values()) for stage in stages)
@@ -447,6 +451,17 @@ def _print_funnel(counts: dict[str, Any]) -> None:
     for name, count in counts.items():
         for stage, reasons in count["rejected"].items():
             click.echo(f"  {name} {stage}: " + ", ".join(f"{reason} {n}" for reason, n in reasons.items()))
+
+
+def _print_contamination(sets: dict[str, Any]) -> None:
+    """One line per evaluation set; a warning where more was found in it than is plausible."""
+    click.echo(f"{'against':<32}{'items':>8}{'rows':>10}{'removed':>9}{'rate':>9}{'review':>8}")
+    for name, count in sets.items():
+        label = f"{name} {count['window'] or ''}"
+        numbers = f"{count['items']:>8}{count['rows']:>10}{count['removed']:>9}{count['removal_rate']:>9.2%}"
+        click.echo(f"{label:<32}{numbers}{count['review']:>8}")
+        if count["warning"]:
+            click.echo(f"Warning: {name}: {count['warning']}", err=True)
 
 
 class _Progress:
