@@ -6,6 +6,7 @@ target cannot express is left out and counted, and named in left_out.jsonl.
 
 import fcntl
 import json
+import os
 import pkgutil
 import shutil
 from collections import Counter
@@ -58,7 +59,7 @@ def export(
     target = import_module(f"curate.exports.{to}")
     if hasattr(target, "settle"):
         options = target.settle(options)
-    options = replace(options, budget=options.most_tests)
+    options = replace(options, budget=options.most_tests, name=options.name or out.resolve().name)
     if out.resolve().is_relative_to(dataset.resolve()) or dataset.resolve().is_relative_to(out.resolve()):
         raise CurateError(f"{out} holds the dataset, or lies in it. Choose another --out.")
     _check_free(out, overwrite=overwrite)
@@ -125,17 +126,29 @@ def _aside(out: Path) -> Iterator[Path]:
 
     Raises CurateError while another export to `out` is running.
     """
-    out.resolve().parent.mkdir(parents=True, exist_ok=True)
     folder = out.resolve().with_name(f".{out.resolve().name}.new")
-    with folder.with_suffix(".lock").open("w") as lock:
+    folder.mkdir(parents=True, exist_ok=True)
+    lock = os.open(folder, os.O_RDONLY)
+    try:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise CurateError(f"another export to {out} is running. Wait for it, or choose another --out.") from None
-        shutil.rmtree(folder, ignore_errors=True)  # of an export that was killed
-        folder.mkdir()
+            mine = folder.exists() and os.path.samestat(os.fstat(lock), folder.stat())  # or it was just renamed
+        except BlockingIOError:
+            mine = False
+        if not mine:
+            raise CurateError(f"another export to {out} is running. Wait for it, or choose another --out.")
+        _empty(folder)  # of what an export left that was killed
         try:
             yield folder
         finally:
             shutil.rmtree(folder, ignore_errors=True)
-            Path(lock.name).unlink(missing_ok=True)
+    finally:
+        os.close(lock)
+
+
+def _empty(folder: Path) -> None:
+    for path in folder.iterdir():
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink()

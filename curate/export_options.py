@@ -11,6 +11,7 @@ class ExportOptions:
     budget: int | None = None  # tests at most; None: BUDGET, or what the target can run
     unverified: bool = False  # also problems without a reference, whose tests nobody has seen to hold
     verl_data_source: str = "taco"
+    name: str = ""  # of the package, for targets that are one; "": that of the output folder
 
     def __post_init__(self) -> None:
         if self.select not in WAYS:

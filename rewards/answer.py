@@ -12,7 +12,7 @@ def program(completion: str) -> str | None:
     What stands before the end of a model's thinking is not its answer.
     """
     answer = completion.rpartition("</think>")[2]
-    blocks = [(language.lower(), source) for language, source in _FENCE.findall(answer)]
+    blocks: list[tuple[str, str]] = [(language.lower(), source) for language, source in _FENCE.findall(answer)]
     for wanted in (_PYTHON, ("",)):
         found = [source for language, source in blocks if language in wanted]
         if found:

@@ -5,11 +5,11 @@ import threading
 from collections.abc import Iterable, Iterator
 
 from rewards.answer import program
-from sandbox import Judgement, Program, Sandbox, SandboxError, Suite
+from sandbox import Judgement, Program, RefereeFailed, Sandbox, SandboxError, Suite
 
 URL = "CURATE_URL"  # address of a `curate serve`, for where many processes score, or where programs may not run here
 _lock = threading.Lock()
-_shared: list[Sandbox] = []
+_shared: dict[int, Sandbox] = {}  # by process: a fork cannot use its parent's
 
 
 def shared_sandbox() -> Sandbox:
@@ -18,14 +18,15 @@ def shared_sandbox() -> Sandbox:
     Raises SandboxError where there is none.
     """
     with _lock:
-        if not _shared:
+        if os.getpid() not in _shared:
             url = os.environ.get(URL)
-            _shared.append(Sandbox(backend="http", url=url) if url else Sandbox())
-        return _shared[0]
+            _shared[os.getpid()] = Sandbox(backend="http", url=url) if url else Sandbox()
+        return _shared[os.getpid()]
 
 
 def reward(completion: str, suite: Suite, box: Sandbox) -> float:
-    """Raises SandboxError if the sandbox failed: then nothing is known, which is not a zero."""
+    """Raises SandboxError if the sandbox failed, RefereeFailed if the suite's own checker did: then nothing is known,
+    which is not a zero."""
     source = program(completion)
     if source is None:
         return 0.0
@@ -33,7 +34,8 @@ def reward(completion: str, suite: Suite, box: Sandbox) -> float:
 
 
 def rewards(pairs: Iterable[tuple[str, Suite]], box: Sandbox) -> list[float | None]:
-    """One for each (completion, suite), in order, judged side by side; None where the sandbox failed.
+    """One for each (completion, suite), in order, judged side by side; None where nothing is known, because the sandbox
+    failed or the suite's own checker.
 
     Raises ValueError for a suite that cannot be judged by.
     """
@@ -51,7 +53,7 @@ def rewards(pairs: Iterable[tuple[str, Suite]], box: Sandbox) -> list[float | No
     for index, answer in box.judge_each(judged()):
         if isinstance(answer, Judgement):
             scores[asked[index]] = float(answer.accepted)
-        elif isinstance(answer, SandboxError):
+        elif isinstance(answer, SandboxError | RefereeFailed):
             scores[asked[index]] = None
         else:
             raise answer

@@ -5,8 +5,8 @@ import json
 from collections.abc import Iterable
 from pathlib import Path
 
-from curate.exports._record import LIMITS, has_other_limits, record
 from curate.export_options import ExportOptions
+from curate.exports._record import LIMITS, has_other_limits, record
 from curate.problem import Problem
 from curate.prompt import prompt
 

@@ -5,8 +5,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from curate.exports._parquet import messages, write_parquet
 from curate.export_options import ExportOptions
+from curate.exports._parquet import messages, write_parquet
 from curate.problem import Problem
 from curate.prompt import prompt
 

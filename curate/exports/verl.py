@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from curate.errors import CurateError
+from curate.export_options import ExportOptions
 from curate.exports._parquet import messages, write_parquet
 from curate.exports._record import LIMITS, has_other_limits, record
-from curate.export_options import ExportOptions
 from curate.problem import Problem
 from curate.prompt import prompt
 from sandbox import Case, Suite
@@ -29,8 +29,8 @@ _SECONDS_OF_A_TEST = 5.0  # it has ten
 REASONS = {
     "limits": LIMITS,
     "checker": "a checker that verl's scorer does not have; rewards.verl does: choose another --verl-data-source",
-    "arguments": "calls whose arguments or values verl cannot be given, or takes apart: none at all, dictionaries keyed "
-    "by numbers, integers of thousands of digits",
+    "arguments": "calls whose arguments or values verl cannot be given, or takes apart: none at all, dictionaries "
+    "keyed by numbers, integers of thousands of digits",
     "slow": "a reference that needs more time than verl's scorer is sure to give",
 }
 _README = """# Problems for verl
