@@ -1,7 +1,5 @@
 """What is exported to TRL trains: a real step of GRPOTrainer, with rewards from the sandbox."""
 
-import os
-
 import pytest
 from exported import problems, write
 from foreign import needed, tiny_model
@@ -10,9 +8,7 @@ needed("trl", "torch", "transformers", "accelerate")
 
 from curate.export import export  # noqa: E402
 from curate.export_options import ExportOptions  # noqa: E402
-from rewards import execution  # noqa: E402
 from rewards.trl import code_reward  # noqa: E402
-from sandbox import Case, Program, Referee, Sandbox, Suite  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -38,22 +34,6 @@ def test_the_reward_tells_right_from_wrong(rows):
     assert code_reward(completions=right, tests=tests, prompts=rows["prompt"], id=rows["id"]) == [1.0] * 7
     assert code_reward(completions=["```python\n1 / 0\n```"] * 7, tests=tests) == [0.0] * 7
     assert code_reward(completions=["Pardon?"] * 7, tests=tests) == [0.0] * 7
-
-
-def test_where_a_checker_fails_there_is_no_reward():
-    gives_up = Referee(Program("1 / 0"))
-    suites = [Suite([Case("1", "1")], checker="program", referee=gives_up), Suite([Case("1", "1")])]
-    tests = [suite.to_json() for suite in suites]
-    answer = "```python\nprint(input())\n```"
-    assert code_reward(completions=[answer, answer], tests=tests) == [None, 1.0]
-
-
-def test_a_sandbox_that_is_gone_gives_no_reward_at_all(rows, monkeypatch):
-    box = Sandbox(workers=1)
-    box.close()
-    monkeypatch.setattr(execution, "_shared", {os.getpid(): box})
-    answers = ["```python\nprint(1)\n```", "Pardon?"]
-    assert code_reward(completions=answers, tests=rows["tests"][:2]) == [None, 0.0]
 
 
 def test_grpo_takes_a_step_on_it(rows, tmp_path):
