@@ -1,24 +1,32 @@
-"""The user message that puts a problem to a model, in the manner of LiveCodeBench: the task, the form of the program,
-and a fenced block to answer in."""
+"""The chat that asks a model for a program, in the manner of LiveCodeBench and DeepCoder: statement, then the form."""
 
-from curate.problem import Problem
+_STDIN = """\
+Write a Python 3 program that solves this problem. It reads from standard input and prints to standard output.
+"""
+_CALL = """\
+Write a Python 3 function `{name}` that solves this problem. It is called with the arguments in their order, and what \
+it returns counts; what it prints does not.
+"""
+_STARTER = """\
+Solve this problem in Python 3 by completing the code below. Keep its names and signatures: `{name}` is called, and \
+what it returns counts; what it prints does not.
 
-_TASK = "Solve the following programming problem in Python."
-_STDIN = (
-    "Read the input from stdin and print the answer to stdout, as the problem says. Do not test on the examples.\n"
-    "Answer with the whole program in one block:"
-)
-_STARTER = "Complete the code below; keep its names and parameters. Answer with the whole program in one block:"
-_FUNCTION = "Write a function named `{name}` that returns the answer. Answer with the whole program in one block:"
-_BLOCK = "```python\n{code}\n```"
+```python
+{starter}
+```
+"""
+_FORM = """
+Put the whole program into one ```python block at the end of your answer.
+"""
+WORDS = (_STDIN, _CALL, _STARTER, _FORM)  # samples depend on them, so they are part of what names a sample
 
 
-def prompt(problem: Problem) -> str:
-    """The message for a problem whose program reads stdin, completes starter code, or is a function to be called."""
-    if problem.starter_code.strip():
-        form, code = _STARTER, problem.starter_code.strip("\n")
-    elif problem.tests.entry_point is not None:
-        form, code = _FUNCTION.format(name=problem.tests.entry_point), "# your code"
+def chat(statement: str, starter_code: str, entry_point: str | None) -> list[dict[str, str]]:
+    """Messages for a chat model. entry_point: the function that the tests call; None: the program reads stdin."""
+    if entry_point is None:
+        task = _STDIN
+    elif starter_code.strip():
+        task = _STARTER.format(name=entry_point, starter=starter_code.strip("\n"))
     else:
-        form, code = _STDIN, "# your code"
-    return "\n\n".join([_TASK, problem.statement.strip(), f"{form}\n\n{_BLOCK.format(code=code)}"])
+        task = _CALL.format(name=entry_point)
+    return [{"role": "user", "content": f"{statement.strip()}\n\n{task}{_FORM}"}]

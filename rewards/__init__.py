@@ -1,1 +1,1 @@
-"""What an answer of a model is worth: its program, executed on a problem's tests."""
+"""What a completion of a model is worth. Rewards know the sandbox, and nothing of curation or training."""

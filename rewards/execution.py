@@ -4,7 +4,7 @@ import os
 import threading
 from collections.abc import Iterable, Iterator
 
-from rewards.answer import program
+from rewards.answer import program_in
 from sandbox import Judgement, Program, RefereeFailed, Sandbox, SandboxError, Suite
 
 URL = "CURATE_URL"  # address of a `curate serve`, for where many processes score, or where programs may not run here
@@ -27,7 +27,7 @@ def shared_sandbox() -> Sandbox:
 def reward(completion: str, suite: Suite, box: Sandbox) -> float:
     """Raises SandboxError if the sandbox failed, RefereeFailed if the suite's own checker did: then nothing is known,
     which is not a zero."""
-    source = program(completion)
+    source = program_in(completion)
     if source is None:
         return 0.0
     return float(box.judge(Program(source), suite).accepted)
@@ -45,7 +45,7 @@ def rewards(pairs: Iterable[tuple[str, Suite]], box: Sandbox) -> list[float | No
     def judged() -> Iterator[tuple[Program, Suite]]:
         for completion, suite in pairs:
             scores.append(0.0)
-            source = program(completion)
+            source = program_in(completion)
             if source is not None:
                 asked.append(len(scores) - 1)
                 yield Program(source), suite

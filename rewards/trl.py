@@ -19,5 +19,9 @@ def code_reward(completions: Sequence[Any], tests: Sequence[str], **columns: Any
     texts = [text if isinstance(text, str) else text[-1]["content"] for text in completions]
     scores = rewards(zip(texts, map(Suite.from_json, tests), strict=True), shared_sandbox())
     if lost := scores.count(None):
-        log.warning("nothing is known of %d of %d completions, because the sandbox or a checker failed; no reward", lost, len(scores))
+        log.warning(
+            "nothing is known of %d of %d completions, because the sandbox or a checker failed; no reward",
+            lost,
+            len(scores),
+        )
     return scores

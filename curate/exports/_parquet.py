@@ -10,8 +10,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-def messages() -> "pa.DataType":
-    """The type of a conversation, as datasets and trainers write it."""
+def conversations() -> "pa.DataType":
+    """The type of a column of conversations, as datasets and trainers write it."""
     import pyarrow as pa
 
     return pa.list_(pa.struct({"role": pa.string(), "content": pa.string()}))

@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from curate.export_options import ExportOptions
+from curate.exports._prompt import question
 from curate.exports._record import LIMITS, has_other_limits, record
 from curate.problem import Problem
-from curate.prompt import prompt
 
 REASONS = {"limits": LIMITS}
 _README = """# Problems as JSON Lines
@@ -35,7 +35,7 @@ def write(problems: Iterable[Problem], folder: Path, options: ExportOptions) -> 
 def _line(problem: Problem) -> dict[str, object]:
     return {
         "id": problem.id,
-        "prompt": prompt(problem),
+        "prompt": question(problem),
         "code": problem.reference and problem.reference.source,
         "language": problem.reference.language if problem.reference else "python",
         **record(problem.tests),

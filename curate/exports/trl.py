@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from curate.export_options import ExportOptions
-from curate.exports._parquet import messages, write_parquet
+from curate.exports._parquet import conversations, write_parquet
+from curate.exports._prompt import conversation
 from curate.problem import Problem
-from curate.prompt import prompt
 
 REASONS: dict[str, str] = {}
 _README = """---
@@ -39,7 +39,7 @@ def write(problems: Iterable[Problem], folder: Path, options: ExportOptions) -> 
     import pyarrow as pa
 
     texts = ("id", "source", "tests", "reference", "licence")
-    schema = pa.schema({"prompt": messages(), **{name: pa.string() for name in texts}})
+    schema = pa.schema({"prompt": conversations(), **{name: pa.string() for name in texts}})
     write_parquet(_rows(problems), schema, folder / "train.parquet")
     (folder / "README.md").write_text(_README)
 
@@ -49,7 +49,7 @@ def _rows(problems: Iterable[Problem]) -> Iterator[tuple[dict[str, Any], int]]:
         tests = problem.tests.to_json()
         yield (
             {
-                "prompt": [{"role": "user", "content": prompt(problem)}],
+                "prompt": conversation(problem),
                 "id": problem.id,
                 "source": problem.source,
                 "tests": tests,

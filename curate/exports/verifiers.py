@@ -9,8 +9,8 @@ from typing import Any
 
 from curate.export_options import ExportOptions
 from curate.exports._parquet import write_parquet
+from curate.exports._prompt import question
 from curate.problem import Problem
-from curate.prompt import prompt
 
 REASONS: dict[str, str] = {}
 _TASKSET = Path(__file__).with_name("_taskset.py")
@@ -72,5 +72,5 @@ def write(problems: Iterable[Problem], folder: Path, options: ExportOptions) -> 
 def _rows(problems: Iterable[Problem]) -> Iterator[tuple[dict[str, Any], int]]:
     for problem in problems:
         tests = problem.tests.to_json()
-        row = {"id": problem.id, "prompt": prompt(problem), "tests": tests, "source": problem.source}
+        row = {"id": problem.id, "prompt": question(problem), "tests": tests, "source": problem.source}
         yield row | {"licence": problem.licence}, len(tests)

@@ -16,10 +16,10 @@ from typing import Any
 
 from curate.errors import CurateError
 from curate.export_options import ExportOptions
-from curate.exports._parquet import messages, write_parquet
+from curate.exports._parquet import conversations, write_parquet
+from curate.exports._prompt import conversation
 from curate.exports._record import LIMITS, has_other_limits, record
 from curate.problem import Problem
-from curate.prompt import prompt
 from sandbox import Case, Suite
 
 SCORED_BY_VERL = ("apps", "codecontests", "codeforces", "taco")
@@ -88,7 +88,7 @@ def write(problems: Iterable[Problem], folder: Path, options: ExportOptions) -> 
     schema = pa.schema(
         {
             "data_source": text,
-            "prompt": messages(),
+            "prompt": conversations(),
             "ability": text,
             "reward_model": pa.struct({"style": text, "ground_truth": text}),
             "extra_info": pa.struct(extra),
@@ -104,7 +104,7 @@ def _rows(problems: Iterable[Problem], data_source: str) -> Iterator[tuple[dict[
         truth = json.dumps(_ground_truth(problem.tests))
         row = {
             "data_source": data_source,
-            "prompt": [{"role": "user", "content": prompt(problem)}],
+            "prompt": conversation(problem),
             "ability": "code",
             "reward_model": {"style": "rule", "ground_truth": truth},
             "extra_info": {

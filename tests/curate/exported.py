@@ -4,7 +4,6 @@ import json
 from collections.abc import Iterable
 from pathlib import Path
 
-
 from curate import output
 from curate.problem import Problem, to_row
 from sandbox import Case, Limits, Program, Referee, Suite
