@@ -423,6 +423,89 @@ def decontaminate(dataset: str, against: tuple[str, ...], out: Path, text: str |
     sys.exit(0 if kept else 1)
 
 
+@main.command("export")
+@click.argument("dataset", type=click.Path(path_type=Path))
+@click.option("--to", required=True, metavar="[jsonl|trl|verifiers|verl]", help="The form to write.")
+@click.option("--out", type=click.Path(path_type=Path), required=True, help="Folder to write to.")
+@click.option(
+    "--select",
+    default="strongest",
+    metavar="[strongest|longest|all]",
+    show_default=True,
+    help="Tests that rewards run: those that catch most wrong programs, those with the longest inputs, or all.",
+)
+@click.option(
+    "--budget", type=click.IntRange(min=1), help="Tests at most.  [default: 15; 10 where verl's own scorer runs them]"
+)
+@click.option("--unverified", is_flag=True, help="Also problems without a reference that passed the tests.")
+@click.option(
+    "--verl-data-source",
+    metavar="NAME",
+    default="taco",
+    show_default=True,
+    help="By it verl chooses its scorer. apps, codecontests, codeforces and taco go to its own; any other needs "
+    "rewards.verl, which takes every row.",
+)
+@click.option("--overwrite", is_flag=True, help="Replace an earlier export in the folder.")
+def export_dataset(dataset: Path, to: str, out: Path, overwrite: bool, **chosen: Any) -> None:
+    """Write DATASET in the form of a trainer or a tool.
+
+    verl: Parquet for its loader and scorers. trl: a dataset for GRPOTrainer. verifiers: an environment package. jsonl:
+    records of `curate judge`. Rows that a form cannot express are left out, counted, and listed in left_out.jsonl.
+    """
+    _need_data_extra()
+    from curate.errors import CurateError
+    from curate.export import export, reasons, target_names
+    from curate.export_options import ExportOptions
+
+    if to not in target_names():
+        raise click.BadParameter(f"{to!r} is not one of {', '.join(target_names())}", param_hint="--to")
+    progress = _Progress()
+    try:
+        manifest = export(dataset, to, out, ExportOptions(**chosen), overwrite=overwrite, report=progress)
+    except (CurateError, OSError, ValueError) as error:
+        raise click.ClickException(str(error)) from error
+    finally:
+        progress.close()
+    counts = manifest["counts"]
+    click.echo(f"{counts['exported']} of {counts['rows']} problems in {out}")
+    for reason, n in counts["left_out"].items():
+        click.echo(f"  left out: {reason} {n} ({reasons(to)[reason]})")
+
+
+@main.command("push")
+@click.argument("dataset", type=click.Path(path_type=Path))
+@click.argument("repo_id")
+@click.option(
+    "--private/--public", default=True, show_default=True, help="Of a repository that is new; others stay as they are."
+)
+@click.option("--revision", default="main", show_default=True, help="Branch to commit to.")
+@click.option("--dry-run", is_flag=True, help="Show what would be sent; the network is not asked.")
+def push_dataset(dataset: Path, repo_id: str, private: bool, revision: str, dry_run: bool) -> None:
+    """Commit DATASET to the Hub as the dataset REPO_ID, such as owner/name.
+
+    All tables, the card, the manifest and the report go up in one commit, or nothing does.
+    """
+    _need_data_extra()
+    from curate.errors import CurateError
+    from curate.push import push, upload_of
+
+    try:
+        upload = upload_of(dataset, repo_id, private=private, revision=revision)
+        for name, size in upload.files.items():
+            click.echo(f"{size:>14,}  {name}")
+        click.echo(f"{sum(upload.files.values()):>14,}  bytes in {len(upload.files)} files")
+        where = f"dataset {repo_id}, revision {revision}"
+        if dry_run:
+            kind = "private" if private else "public"
+            click.echo(f"nothing was sent; to {where}, which would be created if it is not there, {kind}")
+            return
+        click.echo(f"sending to {where}")
+        click.echo(f"committed: {push(upload)}")
+    except (CurateError, OSError) as error:
+        raise click.ClickException(str(error)) from error
+
+
 def _name_and_location(source: str) -> tuple[str, str]:
     name, equals, location = source.partition("=")
     if not (name and equals and location):

@@ -51,6 +51,22 @@ def finished(out: Path, plan: dict[str, Any], *, overwrite: bool) -> dict[str, A
     return None
 
 
+def manifest_of(folder: Path) -> dict[str, Any]:
+    """The manifest of a finished dataset. Raises CurateError if the folder is none."""
+    try:
+        manifest: dict[str, Any] = json.loads((folder / MANIFEST).read_text())
+        ours = {"plan", "counts", "content_hash"} <= manifest.keys() and (folder / "data").is_dir()
+    except FileNotFoundError:
+        if (folder / WORK).is_dir():
+            raise CurateError(f"{folder} is not finished. Build it to its end: the same command continues.") from None
+        ours = False
+    except (OSError, ValueError, AttributeError):
+        ours = False
+    if not ours:
+        raise CurateError(f"{folder} is not a dataset of ours. Give the folder that curate build-dataset wrote.")
+    return manifest
+
+
 @contextmanager
 def opened(out: Path, plan: dict[str, Any], *, overwrite: bool) -> Iterator[Path]:
     """The work folder, held by this process alone; what an earlier process left of the same plan is in it.
