@@ -90,7 +90,7 @@ def publish(work: Path, out: Path, manifest: dict[str, Any]) -> None:
 def write_whole(path: Path, text: str) -> None:
     """Write a file so that a reader finds all of it or none."""
     aside = path.with_name(path.name + ".new")
-    aside.write_text(text)
+    aside.write_text(text, encoding="utf-8")
     aside.replace(path)
 
 

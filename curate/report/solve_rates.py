@@ -1,0 +1,62 @@
+"""How often models solve the problems: the share of right answers per problem, one histogram for each model."""
+
+from collections import Counter
+from typing import Any
+
+from curate.dataset_folder import DatasetFolder
+
+_COLUMNS = ("model", "n", "n_correct")
+_MOST_STEPS = 32  # bars; with more samples than that neighbouring shares are counted together
+
+
+def solve_rates(dataset: DatasetFolder, band: tuple[float | None, float | None] | None) -> list[dict[str, Any]]:
+    """One entry for each model in `difficulty/`, by name.
+
+    shares are i / steps, and counts says how many problems are nearest to each; steps is the usual number of samples.
+    band is the lowest and the highest share that were chosen, if some were.
+    """
+    if not dataset.columns("difficulty").issuperset(_COLUMNS):
+        return []
+    counted: Counter[tuple[str, int, int]] = Counter()
+    for batch in dataset.batches("difficulty", _COLUMNS, rows=65_536):
+        counted.update(zip(*(batch.column(name).to_pylist() for name in _COLUMNS), strict=True))
+    models = sorted({model for model, _, _ in counted})
+    return [
+        _of_model(model, {key[1:]: rows for key, rows in counted.items() if key[0] == model}, band) for model in models
+    ]
+
+
+def _of_model(model: str, counted: dict[tuple[int, int], int], band: Any) -> dict[str, Any]:
+    scored = {pair: rows for pair, rows in counted.items() if pair[0]}
+    samples: Counter[int] = Counter()
+    for (n, _), rows in scored.items():
+        samples[n] += rows
+    steps = min(samples.most_common(1)[0][0], _MOST_STEPS) if samples else 1
+    counts = [0] * (steps + 1)
+    for (n, n_correct), rows in scored.items():
+        counts[_nearest(n_correct, n, steps)] += rows
+    low, high = band or (None, None)
+    inside = sum(
+        rows
+        for (n, right), rows in scored.items()
+        if (low is None or right / n >= low) and (high is None or right / n <= high)
+    )
+    return {
+        "model": model,
+        "n": sum(scored.values()),
+        "unknown": sum(counted.values()) - sum(scored.values()),
+        "steps": steps,
+        "counts": counts,
+        "never": sum(rows for (_, right), rows in scored.items() if right == 0),
+        "always": sum(rows for (n, right), rows in scored.items() if right == n),
+        "mean": sum(rows * right / n for (n, right), rows in scored.items()) / max(sum(scored.values()), 1),
+        "band": list(band) if band else None,
+        "in_band": inside if band else None,
+    }
+
+
+def _nearest(right: int, n: int, steps: int) -> int:
+    """Never and always keep their own bars, whatever the rounding."""
+    if right in (0, n):
+        return 0 if right == 0 else steps
+    return min(max(round(right / n * steps), 1), steps - 1) if steps > 1 else round(right / n)
