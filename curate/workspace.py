@@ -15,7 +15,7 @@ from typing import Any
 from curate.errors import CurateError
 
 MANIFEST = "manifest.json"
-PARTS = ("data", "rejected", "README.md")
+PARTS = ("data", "rejected", "README.md", "report.json", "report.html")
 WORK = ".work"
 
 

@@ -75,7 +75,7 @@ def between_edges(
 def whole_numbers(histogram: dict[str, Any], x_label: str) -> Chart:
     """A bar for each number or run of numbers, with its name under it."""
     edges = histogram["edges"]
-    names = [_run(low, high) for low, high in zip(edges, edges[1:], strict=False)]
+    names = [run_words(low, high) for low, high in zip(edges, edges[1:], strict=False)]
     bars, up = _bars([histogram["counts"]], names)
     step = math.ceil(len(names) / 7)
     across = tuple(
@@ -165,7 +165,8 @@ def _within(share: float, low: float | None, high: float | None) -> bool:
     return (low is None or share >= low) and (high is None or share <= high)
 
 
-def _run(low: float | None, high: float | None) -> str:
+def run_words(low: float | None, high: float | None) -> str:
+    """Whole numbers from low to below high, in words."""
     if high is None:
         return f"{_number(low)}+"
     return _number(low) if low is not None and high - low <= 1 else f"{_number(low)}–{_number(high - 1)}"
