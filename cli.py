@@ -271,6 +271,26 @@ def list_sources() -> None:
     help="Solutions to execute before a problem is given up.",
 )
 @click.option(
+    "--cross-checks",
+    type=click.IntRange(min=0),
+    default=3,
+    show_default=True,
+    help="Further solutions to execute on all tests of a verified problem: do they agree?",
+)
+@click.option(
+    "--mutants",
+    type=click.IntRange(min=0),
+    default=24,
+    show_default=True,
+    help="Wrong programs to make of each reference, to see how many its tests reject. 0 leaves it out.",
+)
+@click.option(
+    "--min-test-strength",
+    type=click.FloatRange(0, 1),
+    metavar="SHARE",
+    help="Least share of these wrong programs that the tests of a problem must reject.  [default: any]",
+)
+@click.option(
     "--reference-language",
     "reference_languages",
     multiple=True,
@@ -504,13 +524,13 @@ def _need_data_extra() -> None:
 
 def _print_funnel(counts: dict[str, Any]) -> None:
     """One line per source, then what was rejected, by stage and reason."""
-    stages = ("parse", "filter", "verify", "dedup")
+    stages = ("parse", "filter", "verify", "dedup", "strength")
     click.echo(
-        f"{'source':<16}{'read':>8}" + "".join(f"{stage:>8}" for stage in stages) + f"{'kept':>8}{'verified':>10}"
+        f"{'source':<16}{'read':>8}" + "".join(f"{stage:>9}" for stage in stages) + f"{'kept':>8}{'verified':>10}"
     )
     for name, count in counts.items():
         lost = (-sum(count["rejected"].get(stage, {}).values()) for stage in stages)
-        numbers = "".join(f"{number or '':>8}" for number in lost)
+        numbers = "".join(f"{number or '':>9}" for number in lost)
         click.echo(f"{name:<16}{count['read']:>8}{numbers}{count['kept']:>8}{count['verified']:>10}")
     for name, count in counts.items():
         for stage, reasons in count["rejected"].items():

@@ -20,9 +20,10 @@ FILE_BYTES = 400 * 2**20
 REJECTED_COLUMNS = {
     "id": ("string", "`source/native-id`"),
     "source": ("string", "name of the source, as `curate sources` lists it"),
-    "stage": ("string", "parse, filter, verify or dedup"),
+    "stage": ("string", "parse, filter, verify, dedup, decontaminate or strength"),
     "reason": ("string", "a fixed word"),
     "detail": ("string", "for people: what was found"),
+    "cause": ("string", "a finer fixed word where there is one, such as why references failed"),
 }
 
 
@@ -101,6 +102,7 @@ def _schema(columns: dict[str, tuple[str, str]]) -> "pa.Schema":
         "float64": pa.float64(),
         "bool": pa.bool_(),
         "list<string>": pa.list_(pa.string()),
+        "list<int32>": pa.list_(pa.int32()),
     }
     return pa.schema(
         [pa.field(name, types[kind.rstrip("?")], nullable=kind.endswith("?")) for name, (kind, _) in columns.items()]

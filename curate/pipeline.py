@@ -1,6 +1,6 @@
 """The spine: raw records in, a verified and deduplicated dataset out. Read `build` from top to bottom.
 
-    read -> filter -> verify -> run again -> deduplicate -> write
+    read -> filter -> verify -> cross-check -> run again -> deduplicate -> measure the tests -> write
 
 Each problem lies on disk between the stages; memory holds ids, findings and shingles. What was executed is
 journaled under a name that covers everything it depends on, so after a kill the same command reads its inputs
@@ -17,14 +17,15 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from importlib import import_module, metadata
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from curate import card, output, sources, workspace
+from curate import card, mutation, output, sources, strength, workspace
+from curate.cross_check import Opinion, cross_check
 from curate.dedup import duplicates
 from curate.errors import CurateError
 from curate.filters.few_tests import few_tests
@@ -38,6 +39,7 @@ from curate.parsing import short
 from curate.problem import Problem, Rejection, to_row
 from curate.sketches import Sketches
 from curate.spill import Spill
+from curate.strength import Strength
 from curate.tables import Table, known_options, locate, sha256, size
 from curate.verify import Finding, cpu_seconds, find_references, fingerprint, run_again, settle
 from sandbox import Sandbox, SandboxError, Verdict, languages
@@ -49,7 +51,7 @@ Report = Callable[[str, int, int | None], None]
 Manifest = dict[str, Any]
 
 _PACKAGES = ("curate-code", "datasketch", "numpy", "pyarrow", "xxhash")
-_STAGES = ("parse", "filter", "verify", "dedup")  # of rejections, in the order in which they happen
+_STAGES = ("parse", "filter", "verify", "dedup", "strength")  # of rejections, in the order in which they happen
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,14 +61,19 @@ class Options:
     min_tests: int = 5  # DeepCoder's rule; fewer invite programs that print memorised answers
     tries: int = 8  # solutions executed before a problem is given up
     reference_languages: tuple[str, ...] = ("python",)  # of the solutions that may be executed
+    cross_checks: int = 3  # further solutions executed, to see whether they agree with the tests
     no_reference: str = "keep"  # or "drop": problems of sources that publish no solutions
     dedup: float = 0.7  # least Jaccard of word 5-grams at which two statements are nearly the same
+    mutants: int = mutation.MOST  # wrong programs made of each reference, to see what its tests catch
+    min_test_strength: float | None = None  # least share of them that the tests must reject; None: any
     limit: int | None = None  # problems read of each source; None: all
     seed: int = 0
 
     def __post_init__(self) -> None:
         if self.no_reference not in ("keep", "drop"):
             raise ValueError(f'no_reference must be "keep" or "drop", not {self.no_reference!r}')
+        if self.min_test_strength is not None and not self.mutants:
+            raise ValueError("without mutants no test strength is measured: min_test_strength needs mutants above 0")
         for name in self.reference_languages:
             languages.load(name)
 
@@ -130,12 +137,17 @@ def build(
             first = partial(_first_runs, spill, options, machine)
             records = _executed("verify", keys, first, work / "findings.jsonl", report)
             findings = {id: Finding.from_record(record) for id, record in records.items()}
-        settled = partial(_settled, spill, findings, options)
+        with _timed(seconds, "cross-check"):
+            asked = {id: key for id, key in keys.items() if options.cross_checks or findings[id].passed is None}
+            others = partial(_cross_checks, spill, findings, options, machine)
+            records = _executed("cross-check", asked, others, work / "opinions.jsonl", report)
+            opinions = {id: Opinion.from_record(record) for id, record in records.items()}
+        settled = partial(_settled, spill, findings, opinions, options)
         with _timed(seconds, "run again"):
             passed = {id: key for id, key in keys.items() if findings[id].passed is not None}
             second = partial(_second_runs, settled, options, machine)
             repeats = _executed("run again", passed, second, work / "second.jsonl", report)
-        failed = [_reference_fails(spill.load(id), findings[id]) for id in keys.keys() - passed.keys()]
+        failed = [_reference_fails(spill.load(id), findings[id], opinions[id]) for id in keys.keys() - passed.keys()]
         verdicts = {id: repeat["verdict"] for id, repeat in repeats.items()}
         failed += [_flaky(id, verdict) for id, verdict in verdicts.items() if verdict != Verdict.ACCEPTED.value]
         rejections += failed
@@ -148,9 +160,18 @@ def build(
                 removed = list(duplicates(sketches, threshold=options.dedup, load=settled))
             rejections += removed
 
+        with _timed(seconds, "measure the tests"):
+            different = sorted(set(left) - {rejection.id for rejection in removed})
+            wanted = _strength_keys(map(settled, different), options) if options.mutants else {}
+            measured = partial(_measurements, settled, options, machine)
+            records = _executed("measure the tests", wanted, measured, work / "strengths.jsonl", report)
+            strengths = {id: Strength.from_record(record) for id, record in records.items()}
+            weak = [_weak(id, found) for id, found in strengths.items() if _is_weak(found, options)]
+            rejections += weak
+
         with _timed(seconds, "write"):
-            kept = sorted(set(left) - {rejection.id for rejection in removed})
-            rows = (to_row(settled(id)) for id in _counted(kept, "write", report))
+            kept = sorted(set(different) - {rejection.id for rejection in weak})
+            rows = (to_row(_with_strength(settled(id), strengths.get(id))) for id in _counted(kept, "write", report))
             rejections.sort(key=lambda r: (r.id, r.stage, r.reason, r.detail))
             shutil.rmtree(work / "final", ignore_errors=True)  # half of it, if a build was killed here
             content_hash = output.write(rows, rejections, work / "final")
@@ -159,6 +180,7 @@ def build(
             "plan": plan,
             "content_hash": content_hash,
             "counts": _counts(names, read, rejections, kept, passed),
+            "strength": strength.summary(list(strengths.values())),
             "locations": {name: {"location": t.location, "revision": t.revision} for name, t in tables},
             "workers": workers,
             "isolation": isolation,
@@ -173,7 +195,9 @@ def build(
             "reference_cpu_seconds": round(sum(finding.cpu_seconds for finding in findings.values()), 3),
             "executed_cpu_seconds": round(
                 sum(finding.spent_seconds for finding in findings.values())
-                + sum(repeat["cpu_seconds"] for repeat in repeats.values()),
+                + sum(opinion.spent_seconds for opinion in opinions.values())
+                + sum(repeat["cpu_seconds"] for repeat in repeats.values())
+                + sum(found.spent_seconds for found in strengths.values()),
                 3,
             ),
         }
@@ -313,18 +337,87 @@ def _second_runs(
             yield problem.id, {"verdict": judgement.verdict.value, "cpu_seconds": cpu_seconds(judgement)}
 
 
-def _settled(spill: Spill, findings: dict[str, Finding], options: Options, id: str) -> Problem:
+def _cross_checks(
+    spill: Spill, findings: dict[str, Finding], options: Options, machine: Callable[..., Sandbox], ids: list[str]
+) -> Iterator[tuple[str, Any]]:
+    with machine(seed=options.seed) as sandbox:
+        for problem, opinion in cross_check(
+            map(spill.load, ids),
+            findings,
+            sandbox,
+            others=options.cross_checks,
+            tries=options.tries,
+            languages=options.reference_languages,
+        ):
+            yield problem.id, opinion.to_record()
+
+
+def _measurements(
+    settled: Callable[[str], Problem], options: Options, machine: Callable[..., Sandbox], ids: list[str]
+) -> Iterator[tuple[str, Any]]:
+    with machine(seed=options.seed) as sandbox:
+        for problem, found in strength.measure(map(settled, ids), sandbox, most=options.mutants, seed=options.seed):
+            yield problem.id, found.to_record()
+
+
+def _strength_keys(problems: Iterable[Problem], options: Options) -> dict[str, str]:
+    return {
+        problem.id: strength.fingerprint(problem, most=options.mutants, seed=options.seed)
+        for problem in problems
+        if strength.measurable(problem)
+    }
+
+
+def _settled(
+    spill: Spill, findings: dict[str, Finding], opinions: dict[str, Opinion], options: Options, id: str
+) -> Problem:
     problem = spill.load(id)
     if id not in findings:
         return problem
-    return settle(problem, findings[id], languages=options.reference_languages)
+    problem = settle(problem, findings[id], languages=options.reference_languages)
+    opinion = opinions.get(id)
+    if not problem.verified or opinion is None:
+        return problem
+    return replace(
+        problem,
+        n_references=problem.n_references + opinion.n_passing,
+        multi_answer_suspect=opinion.n_dissenting > 0,
+    )
 
 
-def _reference_fails(problem: Problem, finding: Finding) -> Rejection:
-    causes = Counter(verdict.value for verdict in finding.verdicts)
-    detail = ", ".join(f"{verdict} {n}" for verdict, n in sorted(causes.items()))
-    tried = f"; {len(finding.verdicts)} of {len(problem.solutions or ())} solutions tried"
-    return Rejection(problem.id, problem.source, "verify", "reference_fails", detail + tried)
+def _with_strength(problem: Problem, found: Strength | None) -> Problem:
+    if found is None or found.share is None:
+        return problem
+    return replace(
+        problem,
+        test_strength=round(found.share, 4),
+        n_mutants=found.n_mutants,
+        n_mutants_killed=found.n_killed,
+        n_mutants_equivalent=found.n_equivalent,
+        strongest_tests=found.strongest,
+    )
+
+
+def _reference_fails(problem: Problem, finding: Finding, opinion: Opinion) -> Rejection:
+    causes = Counter(finding.causes)
+    detail = ", ".join(f"{word} {n}" for word, n in sorted(causes.items()))
+    detail += f"; {finding.n_tries} of {len(problem.solutions or ())} solutions tried"
+    if opinion.n_wrong_tests:
+        detail += f"; at {opinion.n_wrong_tests} tests most of them agree on another answer than the expected one"
+    cause = "wrong_tests" if opinion.n_wrong_tests else causes.most_common(1)[0][0]
+    return Rejection(problem.id, problem.source, "verify", "reference_fails", detail, cause)
+
+
+def _is_weak(found: Strength, options: Options) -> bool:
+    """Where nothing could be measured, nothing is held against the tests."""
+    return options.min_test_strength is not None and found.share is not None and found.share < options.min_test_strength
+
+
+def _weak(id: str, found: Strength) -> Rejection:
+    survivors = ", ".join(f"{kind} {n}" for kind, n in found.survivors)
+    wrong = found.n_mutants - found.n_equivalent
+    detail = f"{found.n_killed} of {wrong} wrong programs rejected; accepted: {survivors}"
+    return Rejection(id, id.partition("/")[0], "strength", "weak_tests", detail)
 
 
 def _flaky(id: str, verdict: str) -> Rejection:

@@ -37,7 +37,16 @@ class Problem:
     verified: bool = False
     reference: Program | None = None
     n_tries: int = 0
+    n_references: int = 0
     cpu_seconds: float | None = None
+    slowest_cpu_seconds: float | None = None
+    time_limit_seconds: float | None = None
+    multi_answer_suspect: bool = False
+    test_strength: float | None = None
+    n_mutants: int = 0
+    n_mutants_killed: int = 0
+    n_mutants_equivalent: int = 0
+    strongest_tests: tuple[int, ...] = ()
     platform: str = ""
     title: str = ""
     url: str = ""
@@ -48,13 +57,15 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class Rejection:
-    """A row that fell out, and why. `reason` is a fixed word that is counted, `detail` is for people."""
+    """A row that fell out, and why. `reason` is a fixed word that is counted, `cause` where there is one a finer word,
+    `detail` is for people."""
 
     id: str
     source: str
     stage: str
     reason: str
     detail: str = ""
+    cause: str = ""
 
 
 # name: (Arrow type, meaning). A type with "?" may be null.
@@ -74,6 +85,29 @@ COLUMNS: dict[str, tuple[str, str]] = {
     "cpu_seconds": (
         "float64?",
         "CPU seconds of the reference over all tests (measured, so not in content_hash)",
+    ),
+    "n_references": ("int32", "solutions seen to pass every test, of those executed; 0: nothing was verified"),
+    "slowest_cpu_seconds": ("float64?", "CPU seconds of the reference at its slowest test (measured)"),
+    "time_limit_seconds": (
+        "float64?",
+        "wall seconds for a test, calibrated: 5 times the slowest one of the reference, at least 1, at most the "
+        "suite's own limit (measured)",
+    ),
+    "multi_answer_suspect": (
+        "bool",
+        "solutions that the source accepts answer some test otherwise than expected, so it may have several answers",
+    ),
+    "test_strength": (
+        "float64?",
+        "share of wrong programs, made from the reference by small changes, that the tests reject; null: not "
+        "measured (measured with time limits, so not in content_hash)",
+    ),
+    "n_mutants": ("int32", "wrong programs tried; 0: none"),
+    "n_mutants_killed": ("int32", "of these, rejected by the tests"),
+    "n_mutants_equivalent": ("int32", "of these, never seen to differ from the reference, so not in the share"),
+    "strongest_tests": (
+        "list<int32>",
+        "places of the tests that together reject what all reject, the strongest first; empty: not measured",
     ),
     "wrapping": (
         "string",
@@ -96,7 +130,18 @@ COLUMNS: dict[str, tuple[str, str]] = {
 }
 
 # Differ from run to run on the same input, so they stay out of the content hash.
-MEASURED = frozenset({"cpu_seconds"})
+MEASURED = frozenset(
+    {
+        "cpu_seconds",
+        "slowest_cpu_seconds",
+        "time_limit_seconds",
+        "test_strength",
+        "n_mutants",
+        "n_mutants_killed",
+        "n_mutants_equivalent",
+        "strongest_tests",
+    }
+)
 
 
 def to_row(problem: Problem) -> dict[str, Any]:
@@ -106,6 +151,7 @@ def to_row(problem: Problem) -> dict[str, Any]:
     values["n_tests"] = len(problem.tests.cases)
     values["wrapping"] = problem.wrapping.value
     values["tags"] = list(problem.tags)
+    values["strongest_tests"] = list(problem.strongest_tests)
     values["solutions"] = values["solution_languages"] = values["reference_language"] = None
     if problem.solutions is not None:
         values["solutions"] = [solution.source for solution in problem.solutions]
@@ -122,6 +168,7 @@ def from_row(row: Mapping[str, Any]) -> Problem:
     values["tests"] = Suite.from_json(row["tests"])
     values["wrapping"] = Wrapping(row["wrapping"])
     values["tags"] = tuple(row["tags"])
+    values["strongest_tests"] = tuple(row["strongest_tests"])
     if row["solutions"] is not None:
         values["solutions"] = tuple(map(Program, row["solutions"], row["solution_languages"]))
     if row["reference"] is not None:

@@ -12,36 +12,44 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from curate.errors import CurateError
+from curate.causes import cause
 from curate.parsing import json_text, json_value
+from curate.patience import FAILURES_IN_A_ROW, broken
 from curate.problem import Problem, Wrapping
 from curate.solutions import candidates
-from sandbox import Case, Judgement, Program, Sandbox, SandboxError, Suite, Verdict
+from sandbox import Case, Judgement, Limits, Program, Sandbox, SandboxError, Suite
 
 log = logging.getLogger(__name__)
 
-# The sandbox repeats lost runs itself, so failing again and again means that something is broken for good.
-FAILURES_IN_A_ROW = 3
+_TIMES_THE_REFERENCE, _LEAST_SECONDS = 5.0, 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
     """What executing a problem's solutions showed. passed is the place of the solution that passed among
-    the candidates, None if none did; verdicts are those of the solutions tried, in order;
-    cpu_seconds those of the solution that passed, over all tests; spent_seconds those of all that was executed."""
+    the candidates, None if none did; causes say in order why the others failed (curate/causes.py); cpu_seconds are
+    those of the solution that passed, over all tests, slowest_seconds at the slowest of them; spent_seconds those of
+    all that was executed."""
 
     passed: int | None
     wrapping: Wrapping
-    verdicts: tuple[Verdict, ...]
+    causes: tuple[str, ...]
     cpu_seconds: float
+    slowest_seconds: float
     spent_seconds: float
+
+    @property
+    def n_tries(self) -> int:
+        """Solutions executed."""
+        return len(self.causes) + (self.passed is not None)
 
     def to_record(self) -> dict[str, Any]:
         return {
             "passed": self.passed,
             "wrapping": self.wrapping.value,
-            "verdicts": [verdict.value for verdict in self.verdicts],
+            "causes": list(self.causes),
             "cpu_seconds": self.cpu_seconds,
+            "slowest_seconds": self.slowest_seconds,
             "spent_seconds": self.spent_seconds,
         }
 
@@ -50,8 +58,9 @@ class Finding:
         return cls(
             record["passed"],
             Wrapping(record["wrapping"]),
-            tuple(map(Verdict, record["verdicts"])),
+            tuple(record["causes"]),
             record["cpu_seconds"],
+            record["slowest_seconds"],
             record["spent_seconds"],
         )
 
@@ -103,9 +112,21 @@ def settle(problem: Problem, finding: Finding, *, languages: Sequence[str]) -> P
         wrapping=finding.wrapping,
         verified=True,
         reference=candidates(problem, languages)[finding.passed],
-        n_tries=len(finding.verdicts),
+        n_tries=finding.n_tries,
+        n_references=1,
         cpu_seconds=finding.cpu_seconds,
+        slowest_cpu_seconds=finding.slowest_seconds,
+        time_limit_seconds=calibrated_seconds(finding.slowest_seconds, problem.tests.limits),
     )
+
+
+def calibrated_seconds(slowest_seconds: float, limits: Limits) -> float:
+    """Wall seconds that a solution may take for a test, from what the slowest test takes the reference (CPU seconds).
+
+    Kattis' rule for problem packages, 5 times the slowest accepted submission and no less than a second
+    (problemtools, time_multiplier and the floor of its time limits); never more than the suite's own limit.
+    """
+    return round(min(max(_TIMES_THE_REFERENCE * slowest_seconds, _LEAST_SECONDS), limits.wall_seconds), 3)
 
 
 def unwrapped(suite: Suite) -> Suite:
@@ -126,7 +147,7 @@ class _Attempt:
     def __init__(self, problem: Problem, solutions: list[Program]) -> None:
         self.problem = problem
         self._solutions = solutions
-        self._verdicts: list[Verdict] = []
+        self._causes: list[str] = []
         # One reading holds for the whole problem: a solution must pass all its tests in the same one.
         if problem.wrapping is Wrapping.UNDECIDED:
             self._readings = [(Wrapping.KEPT, problem.tests), (Wrapping.REMOVED, unwrapped(problem.tests))]
@@ -137,7 +158,7 @@ class _Attempt:
         self.finished = not solutions
 
     def pair(self) -> tuple[Program, Suite]:
-        return self._solutions[len(self._verdicts)], self._readings[self._reading][1]
+        return self._solutions[len(self._causes)], self._readings[self._reading][1]
 
     def next(self, judgement: Judgement) -> Finding | None:
         """Take in a judgement; the finding if it was the last one needed."""
@@ -147,14 +168,17 @@ class _Attempt:
             self._reading += 1
             return None
         wrapping = self._readings[self._reading][0]
-        self._verdicts.append(judgement.verdict)
         self._reading = 0
-        self.finished = judgement.accepted or len(self._verdicts) == len(self._solutions)
+        if judgement.accepted:
+            self.finished = True
+            slowest = max(case.cpu_seconds for case in judgement.cases)
+            passed = len(self._causes)
+            return Finding(passed, wrapping, tuple(self._causes), seconds, slowest, self._spent_seconds)
+        self._causes.append(cause(judgement))
+        self.finished = len(self._causes) == len(self._solutions)
         if not self.finished:
             return None
-        if not judgement.accepted:
-            return Finding(None, self.problem.wrapping, tuple(self._verdicts), 0.0, self._spent_seconds)
-        return Finding(len(self._verdicts) - 1, wrapping, tuple(self._verdicts), seconds, self._spent_seconds)
+        return Finding(None, self.problem.wrapping, tuple(self._causes), 0.0, 0.0, self._spent_seconds)
 
 
 def _judged(attempts: Iterator[_Attempt], sandbox: Sandbox) -> Iterator[tuple[_Attempt, Judgement]]:
@@ -184,10 +208,7 @@ def _judged(attempts: Iterator[_Attempt], sandbox: Sandbox) -> Iterator[tuple[_A
         except SandboxError as error:
             failures += 1
             if failures == FAILURES_IN_A_ROW:
-                raise CurateError(
-                    f"the sandbox failed {failures} times in a row: {error}. What was verified so far is "
-                    "saved; see `curate doctor`, then run the same command again."
-                ) from error
+                raise broken(error) from error
             log.warning("the sandbox failed, trying again: %s", error)
             waiting.extend(running.values())
             running.clear()

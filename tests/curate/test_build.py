@@ -5,7 +5,7 @@ import datasets
 import pyarrow.parquet as pq
 import pytest
 import sample
-from native import SUM, taco_row, words, write_jsonl, write_parquet
+from native import SUM, SUM_TESTS, taco_row, words, write_jsonl, write_parquet
 
 from curate.errors import CurateError
 from curate.pipeline import Options, build, source_names, survey
@@ -54,6 +54,70 @@ def test_rejections_say_where_and_what(built):
     assert rejected["taco/10"]["stage"] == "verify"
     assert rejected["taco/10"]["detail"] == "runtime_error 1, wrong_answer 1; 2 of 2 solutions tried"
     assert rejected["synthetic1/a"]["detail"].startswith("cluster=taco/1 kept=taco/1 jaccard=0.9")
+
+
+def test_failed_references_have_a_cause(built):
+    out, _ = built
+    rejected = {row["id"]: row for row in pq.read_table(out / "rejected").to_pylist()}
+    assert rejected["taco/10"]["cause"] in ("runtime_error", "wrong_answer")
+    assert rejected["taco/6"]["cause"] == ""
+
+
+def test_kept_rows_say_what_their_tests_catch_and_how_long_a_test_may_take(built):
+    out, manifest = built
+    rows = {row["id"]: row for row in pq.read_table(out / "data").to_pylist()}
+    measured = rows["taco/1"]
+    assert measured["n_mutants"] >= measured["n_mutants_killed"] + measured["n_mutants_equivalent"] > 0
+    assert 0 < measured["test_strength"] <= 1
+    assert set(measured["strongest_tests"]) <= set(range(measured["n_tests"]))
+    assert measured["time_limit_seconds"] == 1.0
+    assert 0 < measured["slowest_cpu_seconds"] <= measured["cpu_seconds"]
+    assert (measured["n_references"], measured["multi_answer_suspect"]) == (1, False)
+    unverified = rows["livecodebench/1"]
+    assert (unverified["test_strength"], unverified["n_mutants"], unverified["n_references"]) == (None, 0, 0)
+    assert manifest["strength"]["measured"] == sum(row["test_strength"] is not None for row in rows.values())
+
+
+def test_weak_tests_fall_out_where_that_is_asked_for(tmp_path):
+    biggest = "n, *values = map(int, open(0).read().split())\nbest = 0\nfor value in values:\n"
+    biggest += "    if value > best:\n        best = value\nprint(best)"
+    ascending = [(f"3\n1 {n} {n + 1}\n", f"{n + 1}\n") for n in range(2, 8)]
+    rows = [taco_row(words(0), ascending, [biggest]), taco_row(words(1))]
+    location = [("taco", str(write_parquet(tmp_path / "train.parquet", rows)))]
+    build(location, tmp_path / "out", Options(min_test_strength=0.95))
+    assert outcomes(tmp_path / "out") == {"taco/0": "weak_tests", "taco/1": "kept"}
+    (weak,) = pq.read_table(tmp_path / "out" / "rejected").to_pylist()
+    assert weak["stage"] == "strength"
+    assert "wrong programs rejected; accepted:" in weak["detail"]
+    build(location, tmp_path / "unmeasured", Options(mutants=0, cross_checks=0))
+    assert set(outcomes(tmp_path / "unmeasured").values()) == {"kept"}
+    with pytest.raises(ValueError, match="mutants"):
+        Options(mutants=0, min_test_strength=0.5)
+
+
+def test_problems_whose_solutions_answer_differently_are_marked(tmp_path):
+    pairs = [(f"{total}\n", f"0 {total}\n") for total in range(8)]
+    solutions = ["n = int(input())\nprint(0, n)", "n = int(input())\nprint(0, n) if n < 5 else print(1, n - 1)"]
+    rows = [taco_row(words(0), pairs, solutions), taco_row(words(1), solutions=[SUM, SUM + "  # again"])]
+    location = [("taco", str(write_parquet(tmp_path / "train.parquet", rows)))]
+    build(location, tmp_path / "out", Options())
+    found = {row["id"]: row for row in pq.read_table(tmp_path / "out" / "data").to_pylist()}
+    assert [found[f"taco/{n}"]["multi_answer_suspect"] for n in (0, 1)] == [True, False]
+    assert [found[f"taco/{n}"]["n_references"] for n in (0, 1)] == [1, 2]
+
+
+def test_wrong_tests_are_told_from_wrong_solutions(tmp_path):
+    tests = [*SUM_TESTS[:-1], (SUM_TESTS[-1][0], "-1\n")]
+    rows = [
+        taco_row(words(0), tests, [SUM, SUM + "  # again"]),
+        taco_row(words(1), solutions=["print(0)", "print(1)"]),
+    ]
+    location = [("taco", str(write_parquet(tmp_path / "train.parquet", rows)))]
+    build(location, tmp_path / "out", Options())
+    rejected = {row["id"]: row for row in pq.read_table(tmp_path / "out" / "rejected").to_pylist()}
+    assert [rejected[f"taco/{n}"]["reason"] for n in (0, 1)] == ["reference_fails"] * 2
+    assert [rejected[f"taco/{n}"]["cause"] for n in (0, 1)] == ["wrong_tests", "wrong_answer"]
+    assert "at 1 tests most of them agree" in rejected["taco/0"]["detail"]
 
 
 def test_the_folder_opens_with_datasets(built, tmp_path):

@@ -36,7 +36,7 @@ def test_what_is_written_opens_with_datasets(tmp_path):
     assert [from_row(row) for row in kept] == [problem(1), problem(2)]
     rejected = pq.read_table(folder / "rejected").to_pylist()
     assert rejected == [
-        {"id": "taco/9", "source": "taco", "stage": "parse", "reason": "unparsable", "detail": "no JSON"}
+        {"id": "taco/9", "source": "taco", "stage": "parse", "reason": "unparsable", "detail": "no JSON", "cause": ""}
     ]
 
 

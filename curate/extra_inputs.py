@@ -1,0 +1,162 @@
+"""Further inputs for a problem, made from those of its tests by small changes.
+
+What a statement allows is not known here, so a change keeps the shape of the input: as many lines, words and
+arguments as before; numbers stay between 1, or the smallest that the tests have in that place, and the largest; a
+number that counts something is left alone. Most of what comes out is valid, some is not.
+"""
+
+import json
+import random
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from itertools import islice
+from typing import Any
+
+from sandbox import Suite
+
+MOST = 24
+
+_LONGEST = 20_000  # characters of an input that is changed: what is long is slow, and rarely shows more
+_CHANGES = 3  # at most, to one input
+# A row of zeros and ones is a word: as a number it would come back with other digits.
+_INTEGER = re.compile(r"(?![01]{2,}\Z)-?(?:0|[1-9]\d{0,17})\Z")
+
+Range = tuple[int, int]
+
+
+def extra_inputs(suite: Suite, *, seed: int, most: int = MOST) -> list[str]:
+    """At most so many inputs, none of them that of a test. The same tests and seed give the same inputs."""
+    inputs = [case.input for case in suite.cases if len(case.input) <= _LONGEST]
+    if not inputs:
+        return []
+    rng = random.Random(f"{seed} {len(inputs)} {inputs[0]}")
+    changed = _arguments(inputs, rng) if suite.entry_point else _lines(inputs, rng)
+    known = {case.input for case in suite.cases}
+    found = dict.fromkeys(text for text in islice(changed, 4 * most) if text not in known)
+    return list(found)[:most]
+
+
+def _lines(inputs: Sequence[str], rng: random.Random) -> Iterator[str]:
+    """Inputs of words in lines. A place is the number of a line: its numbers are of one kind, as a rule."""
+    ranges = _ranges((number, int(word)) for text in inputs for number, word in _numbered(text) if _INTEGER.match(word))
+    while True:
+        text = rng.choice(inputs)
+        pieces = re.split(r"(\s+)", text)  # words at even places, what separates them at odd ones
+        line = _line_numbers(pieces)
+        counts = _counts(text)
+        words = [place for place in range(0, len(pieces), 2) if pieces[place] and pieces[place] not in counts]
+        if not words:
+            yield text
+            continue
+        for _ in range(rng.randint(1, _CHANGES)):
+            place = rng.choice(words)
+            beside = [other for other in words if line[other] == line[place] and other != place]
+            if beside and rng.random() < 0.5:
+                other = rng.choice(beside)
+                if rng.random() < 0.5:
+                    pieces[place], pieces[other] = pieces[other], pieces[place]
+                else:
+                    pieces[place] = pieces[other]
+            elif _INTEGER.match(pieces[place]):
+                pieces[place] = str(_number(int(pieces[place]), ranges[line[place]], rng))
+            else:
+                pieces[place] = _word(pieces[place], rng)
+        yield "".join(pieces)
+
+
+def _numbered(text: str) -> Iterator[tuple[int, str]]:
+    for number, line in enumerate(text.split("\n")):
+        for word in line.split():
+            yield number, word
+
+
+def _line_numbers(pieces: Sequence[str]) -> list[int]:
+    numbers, number = [], 0
+    for piece in pieces:
+        numbers.append(number)
+        number += piece.count("\n")
+    return numbers
+
+
+def _counts(text: str) -> set[str]:
+    """Numbers that may say how much follows: lines, words of a line, letters of a word."""
+    lines = text.rstrip("\n").split("\n")
+    sizes = {len(lines) - place for place in range(len(lines) + 1)}
+    for line in lines:
+        words = line.split()
+        sizes.add(len(words))
+        sizes |= {len(word) for word in words if not _INTEGER.match(word)}
+    return {str(size) for size in sizes if size > 1}
+
+
+def _arguments(inputs: Sequence[str], rng: random.Random) -> Iterator[str]:
+    """Inputs of JSON arguments. A place is the number of an argument."""
+    calls: list[list[Any]] = []
+    for text in inputs:
+        with suppress(ValueError):  # an integer of more digits than Python reads: not worth changing
+            calls.append(json.loads(text))
+    ranges = _ranges(
+        (place, number) for call in calls for place, value in enumerate(call) for number in _numbers(value)
+    )
+    calls = [call for call in calls if call]
+    while calls:
+        call = list(rng.choice(calls))
+        for _ in range(rng.randint(1, _CHANGES)):
+            place = rng.randrange(len(call))
+            call[place] = _changed(call[place], ranges.get(place, (0, 0)), rng)
+        yield json.dumps(call, ensure_ascii=False)
+
+
+def _numbers(value: Any) -> Iterator[int]:
+    if isinstance(value, list):
+        for item in value:
+            yield from _numbers(item)
+    elif type(value) is int:
+        yield value
+
+
+def _changed(value: Any, within: Range, rng: random.Random) -> Any:
+    """The value with one change somewhere in it; lengths stay, for another argument may state them."""
+    if type(value) is int:
+        return _number(value, within, rng)
+    if isinstance(value, str):
+        return _word(value, rng)
+    if not isinstance(value, list) or not value:
+        return value
+    place, other = rng.randrange(len(value)), rng.randrange(len(value))
+    changed = list(value)
+    match rng.randrange(4):
+        case 0:
+            changed[place], changed[other] = changed[other], changed[place]
+        case 1:
+            changed[place] = changed[other]
+        case _:
+            changed[place] = _changed(changed[place], within, rng)
+    return changed
+
+
+def _ranges(numbers: Iterator[tuple[int, int]]) -> dict[int, Range]:
+    """Smallest and largest number for each place. Were the smallest that of the tests, tests without variety would
+    pass for strong ones; and 1 is nearly always allowed where larger numbers are."""
+    ranges: dict[int, Range] = {}
+    for place, number in numbers:
+        low, high = ranges.get(place, (1, number))
+        ranges[place] = min(low, number), max(high, number)
+    return ranges
+
+
+def _number(value: int, within: Range, rng: random.Random) -> int:
+    low, high = within
+    near = value + rng.choice((-1, 1))
+    return rng.choice((min(max(near, low), high), low, high, rng.randint(low, high)))
+
+
+def _word(word: str, rng: random.Random) -> str:
+    """A letter replaced by another of the word's, or two exchanged."""
+    if not word:
+        return word
+    letters = list(word)
+    place, other = rng.randrange(len(letters)), rng.randrange(len(letters))
+    letters[place], letters[other] = letters[other], letters[place] if rng.random() < 0.5 else letters[other]
+    return "".join(letters)

@@ -1,0 +1,98 @@
+"""The places in a program at which a mistake could show.
+
+Left alone: imports, annotations, texts that document, what is defined and never used, settings of the interpreter.
+"""
+
+import ast
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+_SETTINGS = {"setrecursionlimit", "stack_size", "set_int_max_str_digits", "setswitchinterval", "reconfigure"}
+_FIELDS_ASIDE = {"annotation", "returns", "decorator_list", "format_spec"}
+
+_Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a node hangs in the tree."""
+
+    node: ast.AST
+    parent: ast.AST
+    field: str
+    index: int | None
+
+    @contextmanager
+    def holding(self, other: ast.AST) -> Iterator[None]:
+        """Inside the block, another node hangs there."""
+        self._hang(other)
+        try:
+            yield
+        finally:
+            self._hang(self.node)
+
+    def _hang(self, node: ast.AST) -> None:
+        if self.index is None:
+            setattr(self.parent, self.field, node)
+        else:
+            getattr(self.parent, self.field)[self.index] = node
+
+
+def places(program: ast.Module, entry_point: str | None) -> Iterator[Place]:
+    """In the order of the text. entry_point is the function that tests call, if they call one."""
+    return _below(program, _unused(program, entry_point))
+
+
+def _below(node: ast.AST, unused: set[ast.AST]) -> Iterator[Place]:
+    for field, value in ast.iter_fields(node):
+        if field in _FIELDS_ASIDE:
+            continue
+        for index, child in enumerate(value) if isinstance(value, list) else [(None, value)]:
+            if not isinstance(child, ast.AST) or child in unused or _inert(child, node):
+                continue
+            if not (isinstance(child, ast.If) and _asks_for_main(child.test)):
+                yield Place(child, node, field, index)
+            yield from _below(child, unused)
+
+
+def _inert(node: ast.AST, parent: ast.AST) -> bool:
+    match node:
+        case ast.Import() | ast.ImportFrom() | ast.arguments() | ast.pattern() | ast.expr_context():
+            return True
+        case ast.Expr(value=value):
+            return isinstance(value, ast.Constant) or _inert(value, node)
+        case ast.Call(func=ast.Attribute(attr=name) | ast.Name(id=name)):
+            return name in _SETTINGS
+        case ast.Constant():
+            return isinstance(parent, ast.JoinedStr)
+    return _asks_for_main(node)
+
+
+def _asks_for_main(node: ast.AST) -> bool:
+    return isinstance(node, ast.Compare) and isinstance(node.left, ast.Name) and node.left.id == "__name__"
+
+
+def _unused(program: ast.Module, entry_point: str | None) -> set[ast.AST]:
+    """Definitions that nothing which runs refers to by name: solutions carry whole libraries along."""
+    left = {node for node in ast.walk(program) if isinstance(node, _Definition)}
+    reached = _names(program) | {entry_point, "Solution"}
+    while found := {node for node in left if node.name in reached or node.name.startswith("__")}:
+        left -= found
+        for node in found:
+            reached |= _names(node)
+    return set(left)
+
+
+def _names(node: ast.AST) -> set[str | None]:
+    """What is named in a node, outside the definitions in it."""
+    names: set[str | None] = set()
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, _Definition):
+            continue
+        if isinstance(child, ast.Name):
+            names.add(child.id)
+        elif isinstance(child, ast.Attribute):
+            names.add(child.attr)
+        names |= _names(child)
+    return names

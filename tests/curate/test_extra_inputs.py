@@ -1,0 +1,96 @@
+"""Further inputs keep the shape of those they are made from."""
+
+import json
+
+import pytest
+
+from curate.extra_inputs import extra_inputs
+from sandbox import Case, Suite
+
+LISTS = ["4\n10 90 -3 40\nabc x\n", "2\n7 30\nqq yy\n", "3\n50 60 70\nab cd\n"]
+CALLS = ['[[1, 5, 9], "abc", 3]', '[[2, 4], "xy", 2]']
+
+
+def suite(inputs, entry_point=None):
+    return Suite([Case(text, "") for text in inputs], entry_point=entry_point)
+
+
+@pytest.fixture(scope="module")
+def of_lists():
+    return extra_inputs(suite(LISTS), seed=0, most=200)
+
+
+@pytest.fixture(scope="module")
+def of_calls():
+    return [json.loads(text) for text in extra_inputs(suite(CALLS, "f"), seed=0, most=200)]
+
+
+def test_there_are_as_many_lines_and_words_as_before(of_lists):
+    def shape(text):
+        return [len(line.split(" ")) for line in text.split("\n")]
+
+    assert {tuple(shape(text)) for text in of_lists} == {tuple(shape(text)) for text in LISTS}
+
+
+def test_numbers_stay_between_the_smallest_and_the_largest_of_their_line(of_lists):
+    numbers = {int(word) for text in of_lists for word in text.split("\n")[1].split()}
+    assert min(numbers) == -3
+    assert max(numbers) == 90
+    assert len(numbers) > 15
+
+
+def test_tests_without_variety_still_give_other_inputs():
+    found = extra_inputs(suite(["3\n70 70 70\n"]), seed=0)
+    assert len({word for text in found for word in text.split()[1:]}) > 10
+    assert all(1 <= int(word) <= 70 for text in found for word in text.split())
+
+
+def test_a_number_that_counts_is_left_alone(of_lists):
+    assert all(int(text.split("\n")[0]) == len(text.split("\n")[1].split()) for text in of_lists)
+
+
+def test_words_keep_their_letters(of_lists):
+    assert {letter for text in of_lists for letter in text.split("\n")[2] if letter != " "} <= set("abcdxqy")
+
+
+def test_a_row_of_zeros_and_ones_stays_one():
+    found = extra_inputs(suite(["11001\n", "00110\n"]), seed=0)
+    assert found
+    assert {letter for text in found for letter in text.strip()} == {"0", "1"}
+
+
+def test_arguments_keep_their_types_and_lengths(of_calls):
+    def shape(value):
+        return [shape(item) for item in value] if isinstance(value, list) else (type(value), len(str(value)))
+
+    assert {str(shape(call)) for call in of_calls} <= {str(shape(json.loads(text))) for text in CALLS}
+    assert len({call[1] for call in of_calls}) > 3
+
+
+def test_no_input_is_that_of_a_test_and_none_comes_twice(of_lists):
+    assert len(set(of_lists)) == len(of_lists) > 50
+    assert not set(of_lists) & set(LISTS)
+
+
+def test_the_same_tests_and_seed_give_the_same_inputs():
+    assert extra_inputs(suite(LISTS), seed=0) == extra_inputs(suite(LISTS), seed=0)
+    assert extra_inputs(suite(LISTS), seed=0) != extra_inputs(suite(LISTS), seed=1)
+
+
+def test_there_are_no_more_than_asked_for():
+    assert len(extra_inputs(suite(LISTS), seed=0, most=7)) == 7
+
+
+@pytest.mark.parametrize(
+    ("inputs", "entry_point"),
+    [
+        pytest.param([""], None, id="no input"),
+        pytest.param(["\n\n"], None, id="blank lines"),
+        pytest.param(["2\n2\n"], None, id="counts only"),
+        pytest.param(["[]"], "f", id="no arguments"),
+        pytest.param(['[null, {"a": 1}]'], "f", id="nothing to change"),
+        pytest.param(["5 " * 20_000], None, id="too long"),
+    ],
+)
+def test_where_nothing_can_be_changed_there_are_none(inputs, entry_point):
+    assert extra_inputs(suite(inputs, entry_point), seed=0) == []

@@ -1,0 +1,76 @@
+"""Which tests a reward runs."""
+
+import pytest
+
+from curate.selection import cover, longest_first, select
+from sandbox import Case, Limits, Suite
+
+SUITE = Suite(
+    [Case("x" * length, str(place)) for place, length in enumerate([3, 9, 1, 9, 5, 7])],
+    checker="exact",
+    limits=Limits(wall_seconds=2.5),
+)
+
+
+def places(suite):
+    return [int(case.expected) for case in suite.cases]
+
+
+def test_all_is_every_case():
+    assert select(SUITE, "all", budget=2) == SUITE
+
+
+def test_the_longest_inputs_are_chosen_and_of_equals_the_first():
+    assert places(select(SUITE, "longest", budget=4)) == [1, 3, 5, 4]
+    assert longest_first(SUITE) == [1, 3, 5, 4, 0, 2]
+
+
+def test_the_strongest_come_in_the_order_given():
+    assert places(select(SUITE, "strongest", budget=2, strongest=[4, 2, 0])) == [4, 2]
+
+
+def test_places_left_over_are_drawn_from_the_others_always_alike():
+    chosen = [places(select(SUITE, "strongest", budget=5, strongest=[4, 2])) for _ in range(3)]
+    assert chosen[0][:2] == [4, 2]
+    assert len(set(chosen[0])) == 5
+    assert chosen[0] == chosen[1] == chosen[2]
+
+
+@pytest.mark.parametrize("unknown", [None, []])
+def test_without_a_measurement_cases_are_drawn_blindly(unknown):
+    chosen = places(select(SUITE, "strongest", budget=3, strongest=unknown))
+    assert len(set(chosen)) == 3
+    assert chosen != [0, 1, 2]
+
+
+@pytest.mark.parametrize("how", ["longest", "strongest"])
+def test_few_tests_are_all_chosen_whatever_the_way(how):
+    assert sorted(places(select(SUITE, how))) == [0, 1, 2, 3, 4, 5]
+
+
+def test_all_but_the_cases_stays_as_it_is():
+    chosen = select(SUITE, "longest", budget=1)
+    assert (chosen.checker, chosen.limits, chosen.entry_point) == ("exact", SUITE.limits, None)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"how": "best"}, "longest, strongest, all"),
+        ({"how": "longest", "budget": 0}, "at least 1"),
+        ({"how": "strongest", "strongest": [6]}, "6 cases"),
+        ({"how": "strongest", "strongest": [1, 1]}, "6 cases"),
+    ],
+)
+def test_what_cannot_be_chosen_is_refused_with_words(arguments, words):
+    with pytest.raises(ValueError, match=words):
+        select(SUITE, **arguments)
+
+
+def test_a_cover_takes_what_kills_most_of_what_is_left():
+    killers = [frozenset({0, 1}), frozenset({0, 2}), frozenset({0, 3}), frozenset({2, 3}), frozenset({4})]
+    assert cover(killers, [4, 3, 2, 1, 0]) == (0, 4, 3)
+
+
+def test_a_cover_of_nothing_is_empty():
+    assert cover([], [0, 1]) == ()

@@ -1,0 +1,181 @@
+"""How much the tests of a problem catch."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from curate.errors import CurateError
+from curate.problem import Problem
+from curate.selection import select
+from curate.strength import Strength, fingerprint, measure
+from sandbox import Case, Limits, Program, Sandbox, SandboxError, Suite
+
+LARGEST = """
+n = int(input())
+values = list(map(int, input().split()))
+best = values[0]
+for i in range(1, n):
+    if values[i] > best:
+        best = values[i]
+print(best)
+"""
+GOOD = [
+    ("5\n3 1 4 1 5\n", "5\n"),
+    ("3\n9 1 2\n", "9\n"),
+    ("3\n-7 -2 -5\n", "-2\n"),
+    ("2\n0 1\n", "1\n"),
+    ("1\n4\n", "4\n"),
+    ("4\n1 2 8 3\n", "8\n"),
+]
+ASCENDING = [(f"{n}\n{' '.join(map(str, range(1, n + 1)))}\n", f"{n}\n") for n in range(2, 8)]
+SIGN = "class Solution:\n    def sign(self, n: Optional[int]):\n        return 1 if n > 0 else -1 if n < 0 else 0"
+SIGNS = [("[7]", "1"), ("[0]", "0"), ("[1]", "1"), ("[-1]", "-1"), ("[-5]", "-1"), ("[-9]", "-1")]
+
+
+@pytest.fixture(scope="module")
+def box():
+    with Sandbox(workers=2, seed=0) as box:
+        yield box
+
+
+def problem(tests, reference=LARGEST, *, id="taco/0", language="python", **suite):
+    suite = Suite([Case(i, o) for i, o in tests], limits=Limits(wall_seconds=2.0), **suite)
+    program = reference and Program(reference, language)
+    return Problem(id, "taco", "", suite, solutions=None, licence="", reference=program, verified=bool(program))
+
+
+def strength(box, problem, seed=0):
+    ((_, found),) = measure([problem], box, seed=seed)
+    return found
+
+
+def test_good_tests_kill_every_mutant_that_is_wrong(box):
+    found = strength(box, problem(GOOD))
+    assert found.share == 1.0
+    assert found.n_killed + found.n_equivalent == found.n_mutants > 15
+    assert found.survivors == found.holes == ()
+    assert found.spent_seconds > 0
+
+
+def test_weak_tests_let_mutants_through_and_show_where(box):
+    found = strength(box, problem(ASCENDING))
+    assert 0.3 < found.share < 0.9
+    assert dict(found.survivors)
+    assert sum(n for _, n in found.survivors) == found.n_mutants - found.n_killed - found.n_equivalent
+    assert 0 < len(found.holes) <= 3
+    assert all(int(hole.expected) == max(map(int, hole.input.split()[1:])) for hole in found.holes)
+
+
+def test_adding_a_hole_to_the_tests_makes_them_stronger(box):
+    weak = problem(ASCENDING)
+    before = strength(box, weak)
+    after = strength(box, replace(weak, tests=replace(weak.tests, cases=weak.tests.cases + before.holes)))
+    assert after.n_killed > before.n_killed
+
+
+def test_a_mutant_that_does_no_harm_is_left_out_of_the_share(box):
+    """Setting `best` to the first value changes nothing: the loop over the rest does it again."""
+    twice = LARGEST.replace("range(1, n)", "range(0, n)")
+    found = strength(box, problem(GOOD, twice))
+    assert found.n_equivalent > 0
+    assert found.share == 1.0
+
+
+def test_functions_are_measured_as_programs_are(box):
+    assert strength(box, problem(SIGNS, SIGN, entry_point="sign", checker="exact")).share == 1.0
+    without_zero = [SIGNS[0], *SIGNS[2:]]
+    weak = strength(box, problem(without_zero, SIGN, entry_point="sign", checker="exact"))
+    assert weak.share < 1.0
+    assert Case("[0]", "0\n") in weak.holes
+
+
+def test_mutants_that_never_end_are_killed(box):
+    countdown = "n = int(input())\nwhile n > 0:\n    n -= 1\nprint(n)"
+    found = strength(box, problem([("5\n", "0\n"), ("0\n", "0\n"), ("-3\n", "-3\n")], countdown))
+    assert found.n_killed > 0
+    assert found.spent_seconds < 60
+
+
+@pytest.mark.parametrize(
+    "unmeasurable",
+    [
+        pytest.param(problem(GOOD, None), id="no reference"),
+        pytest.param(problem(GOOD, "int main() {}", language="cpp"), id="not Python"),
+        pytest.param(problem(GOOD, "print(0)"), id="a reference that fails now"),
+    ],
+)
+def test_where_nothing_can_be_measured_nothing_is_claimed(box, unmeasurable):
+    found = strength(box, unmeasurable)
+    assert (found.share, found.n_mutants, found.strongest) == (None, 0, ())
+
+
+def test_the_strongest_cases_kill_what_all_of_them_kill(box):
+    whole = problem(GOOD)
+    found = strength(box, whole)
+    assert 0 < len(found.strongest) < len(GOOD)
+    few = select(whole.tests, "strongest", budget=len(found.strongest), strongest=found.strongest)
+    assert strength(box, replace(whole, tests=few)).n_killed == found.n_killed
+
+
+def test_neither_the_order_of_work_nor_the_number_of_workers_decides(box):
+    problems = [problem(GOOD[n:], id=f"taco/{n}") for n in range(3)]
+
+    def measured(box, problems):
+        return {p.id: replace(s, spent_seconds=0) for p, s in measure(problems, box, seed=0)}
+
+    found = measured(box, iter(problems))
+    assert len(found) == 3
+    with Sandbox(workers=1, seed=0) as alone:
+        assert measured(alone, [problems[2], problems[0]]) == {id: found[id] for id in ("taco/0", "taco/2")}
+
+
+def test_a_lost_run_is_repeated_and_decides_nothing(box):
+    class Losing:
+        workers = 1
+        losses = 2
+
+        def run(self, *arguments):
+            return box.run(*arguments)
+
+        def judge(self, *arguments, **options):
+            if self.losses:
+                self.losses -= 1
+                raise SandboxError("a worker died")
+            return box.judge(*arguments, **options)
+
+    problems = [problem(GOOD, id=f"taco/{n}") for n in range(3)]
+    found = {p.id: s.share for p, s in measure(problems, Losing(), seed=0)}
+    assert found == {"taco/0": 1.0, "taco/1": 1.0, "taco/2": 1.0}
+
+
+def test_a_sandbox_that_stays_broken_stops_the_build():
+    class Broken:
+        workers = 1
+
+        def judge(self, *arguments, **options):
+            raise SandboxError("no namespaces")
+
+    with pytest.raises(CurateError, match=r"no namespaces.*curate doctor"):
+        list(measure([problem(GOOD)], Broken(), seed=0))
+
+
+def test_a_strength_survives_its_record():
+    found = Strength(9, 5, 1, (("constant", 3),), (Case("1", "2"),), (4, 0), 1.5)
+    assert Strength.from_record(json.loads(json.dumps(found.to_record()))) == found
+
+
+def test_the_share_is_of_the_mutants_that_are_wrong():
+    assert Strength(10, 6, 2).share == 0.75
+    assert Strength(3, 0, 3).share is None
+    assert Strength().share is None
+
+
+def test_a_fingerprint_names_all_that_a_strength_depends_on():
+    plain = fingerprint(problem(GOOD), seed=0)
+    assert fingerprint(problem(GOOD, id="taco/1"), seed=0) == plain
+    assert fingerprint(problem(GOOD), seed=1) != plain
+    assert fingerprint(problem(GOOD[1:]), seed=0) != plain
+    assert fingerprint(problem(GOOD, "print(0)"), seed=0) != plain
+    assert fingerprint(problem(GOOD, LARGEST, language="cpp"), seed=0) != plain
+    assert fingerprint(replace(problem(GOOD), n_public_tests=1), seed=0) != plain
