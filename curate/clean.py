@@ -22,6 +22,7 @@ from curate.decontaminate import HIT_COLUMNS, Findings, Row, decontaminate
 from curate.errors import CurateError
 from curate.evaluation import Evaluation, evaluations_of
 from curate.output import REJECTED_COLUMNS, ContentHash, write_table
+from curate.report.files import stored_pairs, write_report
 from curate.tables import sha256
 from curate.training_set import TrainingSet, training_set
 
@@ -78,6 +79,7 @@ def clean(
             **(before or {}).get("seconds", {}),
             "decontaminate": round(time.monotonic() - started, 3),
         }
+        write_report(final, manifest, stored_pairs(Path(location).expanduser()))
         shutil.rmtree(out / "contamination", ignore_errors=True)
         (final / "contamination").rename(out / "contamination")
         workspace.publish(work, out, manifest)
