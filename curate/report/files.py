@@ -11,6 +11,7 @@ from curate.report.page import page
 from curate.workspace import write_whole
 
 JSON, HTML = "report.json", "report.html"
+SIDES = ("removed", "kept")  # of a pair
 
 
 def write_report(folder: Path, manifest: dict[str, Any], pairs: Sequence[dict[str, Any]] = ()) -> None:
@@ -35,6 +36,12 @@ def stored_pairs(folder: Path) -> list[dict[str, Any]]:
     """The pairs of statements that the report in a folder holds; none where there is no report that can be read."""
     try:
         pairs = json.loads((folder / JSON).read_text(encoding="utf-8"))["duplicates"]["least_similar"]
+        return [
+            {
+                "jaccard": float(pair["jaccard"]),
+                **{side: {name: str(pair[side][name]) for name in ("id", "title", "statement")} for side in SIDES},
+            }
+            for pair in pairs
+        ]
     except (OSError, ValueError, KeyError, TypeError):
         return []
-    return pairs if isinstance(pairs, list) else []

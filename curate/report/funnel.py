@@ -2,7 +2,7 @@
 
 from typing import Any
 
-STAGES = ("parse", "filter", "verify", "strength", "dedup", "decontaminate", "difficulty")
+STAGES = ("parse", "filter", "verify", "dedup", "strength", "decontaminate", "difficulty")
 
 
 def funnel(counts: dict[str, Any]) -> dict[str, Any]:

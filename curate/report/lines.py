@@ -25,6 +25,10 @@ def lines(numbers: Numbers) -> Iterator[str]:
     strength = numbers["test_strength"]
     if strength and strength["n"]:
         yield from _section("Test strength: share of wrong programs caught", _bars(*_ranges(strength)))
+    mutants = numbers["mutants"]
+    if mutants and mutants["survivors"]:
+        survivors = [list(pair) for pair in mutants["survivors"].items()]
+        yield from _section("Wrong programs that no test caught", table(["mistake", "programs"], survivors))
     time = numbers["reference_time"]
     if time and time["slowest"]["n"]:
         yield from _section("CPU seconds of the reference at its slowest test", _bars(*_ranges(time["slowest"])))

@@ -43,6 +43,7 @@ def numbers(dataset: DatasetFolder, pairs: Sequence[dict[str, Any]] = ()) -> Num
         "test_strength": None
         if strength is None
         else {**histogram(strength, SHARES, trim=False), "least": options.get("min_test_strength")},
+        "mutants": manifest.get("strength"),
         "reference_time": reference_time(dataset, columns),
         "solve_rates": solve_rates(dataset, _band(manifest)),
         "duplicates": {**duplicates(dataset, options.get("dedup")), "least_similar": list(pairs)},

@@ -3,7 +3,7 @@ import json
 import pytest
 
 from curate.errors import CurateError
-from curate.workspace import finished, opened, publish
+from curate.workspace import PARTS, finished, opened, publish
 
 PLAN = {"curate": "1", "inputs": {}, "configuration": {"min_tests": 5}}
 OTHER = {"curate": "1", "inputs": {}, "configuration": {"min_tests": 6}}
@@ -14,7 +14,8 @@ def complete(out, plan=PLAN):
         for name in ("data", "rejected"):
             (work / "final" / name).mkdir(parents=True)
             (work / "final" / name / "train.parquet").write_text(json.dumps(plan))
-        (work / "final" / "README.md").write_text("card")
+        for name in ("README.md", "report.json", "report.html"):
+            (work / "final" / name).write_text(name)
         publish(work, out, {"plan": plan})
 
 
@@ -23,7 +24,7 @@ def test_a_finished_folder_is_recognised_by_its_plan(tmp_path):
     assert finished(out, PLAN, overwrite=False) is None
     complete(out)
     assert finished(out, PLAN, overwrite=False) == {"plan": PLAN}
-    assert sorted(path.name for path in out.iterdir()) == ["README.md", "data", "manifest.json", "rejected"]
+    assert {path.name for path in out.iterdir()} == {*PARTS, "manifest.json"}
 
 
 def test_another_plan_is_refused_and_the_difference_named(tmp_path):
