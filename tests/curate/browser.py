@@ -3,9 +3,12 @@
 import base64
 import json
 import os
+import select
 import shutil
+import struct
 import subprocess
 import tempfile
+import zlib
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -41,7 +44,6 @@ class Browser:
         )
         os.close(theirs_in)
         os.close(theirs_out)
-        self._answers = os.fdopen(self._in, "rb")
         self._rest = b""
         self._sent = 0
         self._session: str | None = None
@@ -59,7 +61,7 @@ class Browser:
         os.close(self._out)
         self._process.terminate()
         self._process.wait(_SECONDS)
-        self._answers.close()
+        os.close(self._in)
         self._profile.cleanup()
 
     def open(self, address: str, *, width: int, height: int, dark: bool = False) -> None:
@@ -97,6 +99,7 @@ class Browser:
 
     def _message(self) -> dict[str, Any]:
         while b"\0" not in self._rest:
+            assert select.select([self._in], [], [], _SECONDS)[0], f"the browser has said nothing for {_SECONDS} s"
             more = os.read(self._in, 1 << 16)
             assert more, "the browser has ended"
             self._rest += more
@@ -114,3 +117,39 @@ class Browser:
             self.said.append(parameters["exceptionDetails"]["text"])
         elif method == "Log.entryAdded":
             self.said.append(parameters["entry"]["text"])
+
+
+def pixels(png: bytes) -> list[list[bytes]]:
+    """Rows of pixels of a PNG as browsers write it: 8 bits a channel, RGB or RGBA, not interlaced."""
+    assert png[:8] == b"\x89PNG\r\n\x1a\n"
+    place, data, header = 8, b"", ()
+    while place < len(png):
+        (length,), kind = struct.unpack(">I", png[place : place + 4]), png[place + 4 : place + 8]
+        content = png[place + 8 : place + 8 + length]
+        place += length + 12
+        if kind == b"IHDR":
+            header = struct.unpack(">IIBBBBB", content)
+        elif kind == b"IDAT":
+            data += content
+    width, height, depth, colour, _, _, interlaced = header
+    assert (depth, interlaced) == (8, 0)
+    size = {2: 3, 6: 4}[colour]
+    raw, before, rows = zlib.decompress(data), bytearray(width * size), []
+    for number in range(height):
+        start = number * (width * size + 1)
+        line = bytearray(raw[start + 1 : start + 1 + width * size])
+        _unfilter(raw[start], line, before, size)
+        rows.append([bytes(line[x : x + size]) for x in range(0, len(line), size)])
+        before = line
+    return rows
+
+
+def _unfilter(kind: int, line: bytearray, above: bytearray, size: int) -> None:
+    """Section 9 of the PNG specification: each byte was stored as its difference from a guess."""
+    for place in range(len(line)):
+        left = line[place - size] if place >= size else 0
+        corner = above[place - size] if place >= size else 0
+        up = above[place]
+        near = left + up - corner
+        paeth = min((left, up, corner), key=lambda guess: abs(near - guess))
+        line[place] = line[place] + (0, left, up, (left + up) // 2, paeth)[kind] & 0xFF
