@@ -8,7 +8,7 @@ import platform
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
 from importlib.metadata import version
@@ -34,6 +34,18 @@ _ray = click.option(
     metavar="ADDRESS",
     help="Run programs on the nodes of a Ray cluster: HOST:PORT of its head, or auto. --workers is for each node.",
 )
+
+
+def _against(*, required: bool) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    return click.option(
+        "--against",
+        multiple=True,
+        required=required,
+        metavar="NAME=LOCATION",
+        help="An evaluation set that no row may hold, and its file, folder or Hub id. humaneval, lcb and codeforces "
+        "are read in their published forms, any other name by the usual columns. lcb:FROM..TO, with or without a "
+        "location, also takes the contests of these dates from rows of LiveCodeBench. Repeatable.",
+    )
 
 
 @click.group()
@@ -313,6 +325,7 @@ def list_sources() -> None:
     show_default=True,
     help="Least Jaccard similarity of near-duplicates.",
 )
+@_against(required=False)
 @click.option("--limit", type=click.IntRange(min=1), help="Read only the first N problems of each source.")
 @_workers
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of the programs' random and hash order.")
@@ -323,6 +336,7 @@ def list_sources() -> None:
 def build_dataset(
     sources: tuple[str, ...],
     out: Path,
+    against: tuple[str, ...],
     workers: int | None,
     isolation: str,
     ray: str | None,
@@ -346,7 +360,7 @@ def build_dataset(
     progress = _Progress()
     try:
         if dry_run:
-            counts = survey(locations, options, report=progress)
+            counts = survey(locations, options, against=against, report=progress)
             progress.close()
             _print_funnel(counts)
             return
@@ -354,6 +368,7 @@ def build_dataset(
             locations,
             out,
             options,
+            against=against,
             workers=workers,
             isolation=isolation,
             ray=ray,
@@ -367,6 +382,9 @@ def build_dataset(
     finally:
         progress.close()
     _print_funnel(manifest["counts"])
+    if manifest["decontamination"]:
+        click.echo()
+        _print_contamination(manifest["decontamination"])
     kept = sum(count["kept"] for count in manifest["counts"].values())
     click.echo(f"\n{kept} problems in {out}")
     if not kept:
@@ -377,15 +395,7 @@ def build_dataset(
 
 @main.command()
 @click.argument("dataset")
-@click.option(
-    "--against",
-    multiple=True,
-    required=True,
-    metavar="NAME=LOCATION",
-    help="An evaluation set and its file, folder or Hub id. humaneval, lcb and codeforces are read in their published "
-    "forms, any other name by the usual columns. lcb:FROM..TO, with or without a location, also takes the contests of "
-    "these dates from rows of LiveCodeBench. Repeatable.",
-)
+@_against(required=True)
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="Folder of the cleaned dataset.")
 @click.option("--text", metavar="COLUMN", help="Column of DATASET that holds the problems.  [default: the usual names]")
 @click.option("--overwrite", is_flag=True, help="Replace another dataset in the folder.")
@@ -404,19 +414,98 @@ def decontaminate(dataset: str, against: tuple[str, ...], out: Path, text: str |
         manifest = clean(dataset, against, out, text=text, overwrite=overwrite, report=progress)
     except (CurateError, OSError) as error:
         raise click.ClickException(str(error)) from error
+    except KeyboardInterrupt:
+        raise click.ClickException(f"interrupted; {dataset} is as it was, the same command starts again") from None
     finally:
         progress.close()
-    click.echo(f"{'against':<32}{'items':>8}{'rows':>10}{'removed':>9}{'rate':>9}{'review':>8}")
-    for name, count in manifest["decontamination"].items():
-        label = f"{name} {count['window'] or ''}"
-        numbers = f"{count['items']:>8}{count['rows']:>10}{count['removed']:>9}{count['removal_rate']:>9.2%}"
-        click.echo(f"{label:<32}{numbers}{count['review']:>8}")
-        if count["warning"]:
-            click.echo(f"Warning: {name}: {count['warning']}", err=True)
+    _print_contamination(manifest["decontamination"])
     kept = sum(count["kept"] for count in manifest["counts"].values())
     click.echo(f"\n{kept} rows in {out}; every hit is in {out / 'contamination'}")
     click.echo(f"content hash {manifest['content_hash']}")
     sys.exit(0 if kept else 1)
+
+
+@main.command("export")
+@click.argument("dataset", type=click.Path(path_type=Path))
+@click.option("--to", required=True, metavar="[jsonl|trl|verifiers|verl]", help="The form to write.")
+@click.option("--out", type=click.Path(path_type=Path), required=True, help="Folder to write to.")
+@click.option(
+    "--select",
+    default="strongest",
+    metavar="[strongest|longest|all]",
+    show_default=True,
+    help="Tests that rewards run: those that catch most wrong programs, those with the longest inputs, or all.",
+)
+@click.option(
+    "--budget", type=click.IntRange(min=1), help="Tests at most.  [default: 15; 10 where verl's own scorer runs them]"
+)
+@click.option("--unverified", is_flag=True, help="Also problems without a reference that passed the tests.")
+@click.option(
+    "--verl-data-source",
+    metavar="NAME",
+    default="taco",
+    show_default=True,
+    help="By it verl chooses its scorer. apps, codecontests, codeforces and taco go to its own; any other needs "
+    "rewards.verl, which takes every row.",
+)
+@click.option("--overwrite", is_flag=True, help="Replace an earlier export in the folder.")
+def export_dataset(dataset: Path, to: str, out: Path, overwrite: bool, **chosen: Any) -> None:
+    """Write DATASET in the form of a trainer or a tool.
+
+    verl: Parquet for its loader and scorers. trl: a dataset for GRPOTrainer. verifiers: an environment package. jsonl:
+    records of `curate judge`. Rows that a form cannot express are left out, counted, and listed in left_out.jsonl.
+    """
+    _need_data_extra()
+    from curate.errors import CurateError
+    from curate.export import export, reasons, target_names
+    from curate.export_options import ExportOptions
+
+    if to not in target_names():
+        raise click.BadParameter(f"{to!r} is not one of {', '.join(target_names())}", param_hint="--to")
+    progress = _Progress()
+    try:
+        manifest = export(dataset, to, out, ExportOptions(**chosen), overwrite=overwrite, report=progress)
+    except (CurateError, OSError, ValueError) as error:
+        raise click.ClickException(str(error)) from error
+    finally:
+        progress.close()
+    counts = manifest["counts"]
+    click.echo(f"{counts['exported']} of {counts['rows']} problems in {out}")
+    for reason, n in counts["left_out"].items():
+        click.echo(f"  left out: {reason} {n} ({reasons(to)[reason]})")
+
+
+@main.command("push")
+@click.argument("dataset", type=click.Path(path_type=Path))
+@click.argument("repo_id")
+@click.option(
+    "--private/--public", default=True, show_default=True, help="Of a repository that is new; others stay as they are."
+)
+@click.option("--revision", default="main", show_default=True, help="Branch to commit to.")
+@click.option("--dry-run", is_flag=True, help="Show what would be sent; the network is not asked.")
+def push_dataset(dataset: Path, repo_id: str, private: bool, revision: str, dry_run: bool) -> None:
+    """Commit DATASET to the Hub as the dataset REPO_ID, such as owner/name.
+
+    All tables, the card, the manifest and the report go up in one commit, or nothing does.
+    """
+    _need_data_extra()
+    from curate.errors import CurateError
+    from curate.push import push, upload_of
+
+    try:
+        upload = upload_of(dataset, repo_id, private=private, revision=revision)
+        for name, size in upload.files.items():
+            click.echo(f"{size:>14,}  {name}")
+        click.echo(f"{sum(upload.files.values()):>14,}  bytes in {len(upload.files)} files")
+        where = f"dataset {repo_id}, revision {revision}"
+        if dry_run:
+            kind = "private" if private else "public"
+            click.echo(f"nothing was sent; to {where}, which would be created if it is not there, {kind}")
+            return
+        click.echo(f"sending to {where}")
+        click.echo(f"committed: {push(upload)}")
+    except (CurateError, OSError) as error:
+        raise click.ClickException(str(error)) from error
 
 
 @main.command()
@@ -524,9 +613,9 @@ def _need_data_extra() -> None:
 
 def _print_funnel(counts: dict[str, Any]) -> None:
     """One line per source, then what was rejected, by stage and reason."""
-    stages = ("parse", "filter", "verify", "dedup", "strength")
+    stages = ("parse", "filter", "verify", "dedup", "decontaminate", "strength")
     click.echo(
-        f"{'source':<16}{'read':>8}" + "".join(f"{stage:>9}" for stage in stages) + f"{'kept':>8}{'verified':>10}"
+        f"{'source':<16}{'read':>8}" + "".join(f"{stage[:8]:>9}" for stage in stages) + f"{'kept':>8}{'verified':>10}"
     )
     for name, count in counts.items():
         lost = (-sum(count["rejected"].get(stage, {}).values()) for stage in stages)
@@ -535,6 +624,17 @@ def _print_funnel(counts: dict[str, Any]) -> None:
     for name, count in counts.items():
         for stage, reasons in count["rejected"].items():
             click.echo(f"  {name} {stage}: " + ", ".join(f"{reason} {n}" for reason, n in reasons.items()))
+
+
+def _print_contamination(sets: dict[str, Any]) -> None:
+    """One line per evaluation set; a warning where more was found in it than is plausible."""
+    click.echo(f"{'against':<32}{'items':>8}{'rows':>10}{'removed':>9}{'rate':>9}{'review':>8}")
+    for name, count in sets.items():
+        label = f"{name} {count['window'] or ''}"
+        numbers = f"{count['items']:>8}{count['rows']:>10}{count['removed']:>9}{count['removal_rate']:>9.2%}"
+        click.echo(f"{label:<32}{numbers}{count['review']:>8}")
+        if count["warning"]:
+            click.echo(f"Warning: {name}: {count['warning']}", err=True)
 
 
 class _Progress:

@@ -9,20 +9,23 @@ import copy
 import hashlib
 import itertools
 import json
+import os
 import shutil
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import asdict
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 from curate import card, workspace
-from curate.decontaminate import HIT_COLUMNS, Findings, Row, decontaminate
+from curate.compared import reported
+from curate.decontaminate import HIT_COLUMNS, Findings, decontaminate
 from curate.errors import CurateError
 from curate.evaluation import Evaluation, evaluations_of
 from curate.output import REJECTED_COLUMNS, ContentHash, write_table
 from curate.report.files import stored_pairs, write_report
+from curate.stored import readable
 from curate.tables import sha256
 from curate.training_set import TrainingSet, training_set
 
@@ -46,9 +49,9 @@ def clean(
     """
     before = _manifest(Path(location).expanduser())
     found = training_set(f"{location}/data" if before else location, text)
-    given, target = Path(location).expanduser().resolve(), out.resolve()
+    given, target = _real(Path(location).expanduser()), _real(out)
     if (given.is_dir() and target.is_relative_to(given)) or any(
-        file.resolve().is_relative_to(target) for file in found.table.files
+        _real(file).is_relative_to(target) for file in found.table.files
     ):
         raise CurateError(f"{out} holds the dataset that is read, or lies in it. Choose another --out.")
     evaluations = evaluations_of(against)
@@ -57,7 +60,7 @@ def clean(
     if done is not None:
         return done
     started = time.monotonic()
-    findings = decontaminate(_reported(found, report), evaluations)
+    findings = decontaminate(reported(found.rows, report), evaluations)
     with workspace.opened(out, plan, overwrite=overwrite) as work:
         final = work / "final"
         shutil.rmtree(final, ignore_errors=True)  # half of it, if this was killed before
@@ -69,31 +72,45 @@ def clean(
         write_table(iter(rejected), REJECTED_COLUMNS, final / "rejected")
         hits = [*_rows(folder, "contamination"), *map(asdict, findings.hits)]
         write_table(iter(hits), HIT_COLUMNS, final / "contamination")
+        _copy_difficulty(folder, {row["id"] for row in removed}, final)
         if before and "versions" in before:
             manifest = _rebuilt(before, plan, findings, files, rejected)
             card.write(manifest, final)
         else:
             manifest = _copied(before, plan, findings, files, final)
-            (final / "README.md").write_text(_card(manifest, files))
+            (final / "README.md").write_text(_card(manifest, files), encoding="utf-8")
         manifest["seconds"] = {
             **(before or {}).get("seconds", {}),
             "decontaminate": round(time.monotonic() - started, 3),
         }
         write_report(final, manifest, stored_pairs(Path(location).expanduser()))
-        shutil.rmtree(out / "contamination", ignore_errors=True)
-        (final / "contamination").rename(out / "contamination")
         workspace.publish(work, out, manifest)
     return manifest
 
 
 def _manifest(folder: Path) -> Manifest | None:
-    """The manifest of a dataset that curate wrote; None for any other file or folder."""
+    """The manifest of a dataset that curate wrote; None for any other file or folder.
+
+    Raises CurateError on a folder that looks like such a dataset and has lost its manifest: what was rejected would
+    be taken for rows.
+    """
     try:
         manifest = json.loads((folder / workspace.MANIFEST).read_text())
-    except (OSError, ValueError):
-        return None
-    ours = isinstance(manifest, dict) and {"plan", "counts", "content_hash"} <= manifest.keys()
-    return manifest if ours and (folder / "data").is_dir() else None
+        if {"plan", "counts", "content_hash"} <= manifest.keys() and isinstance(manifest["plan"], dict):
+            return manifest if (folder / "data").is_dir() else None
+    except (OSError, ValueError, AttributeError):
+        pass
+    if (folder / "data").is_dir() and (folder / "rejected").is_dir():
+        raise CurateError(
+            f"{folder}: has data/ and rejected/, but no manifest.json that can be read. Build it again, or give "
+            f"{folder / 'data'}."
+        )
+    return None
+
+
+def _real(path: Path) -> Path:
+    """Where links lead to. Path.resolve raises RuntimeError on a link to itself."""
+    return Path(os.path.realpath(path))
 
 
 def _plan(before: Manifest | None, found: TrainingSet, evaluations: Iterable[Evaluation], text: str | None) -> Any:
@@ -107,16 +124,6 @@ def _plan(before: Manifest | None, found: TrainingSet, evaluations: Iterable[Eva
         "configuration": {"text": text},
         "against": sets,
     }
-
-
-def _reported(found: TrainingSet, report: Report) -> Callable[[Collection[int] | None], Iterator[tuple[int, Row]]]:
-    def rows(wanted: Collection[int] | None) -> Iterator[tuple[int, Row]]:
-        stage, total = ("compare", None) if wanted is None else ("look again", len(wanted))
-        for done, (position, row) in enumerate(found.rows(wanted), start=1):
-            yield position, row
-            report(stage, done, total)
-
-    return rows
 
 
 def _rebuilt(
@@ -158,7 +165,7 @@ def _copied(before: Manifest | None, plan: Any, findings: Findings, files: Seque
     listed = "".join(f"{sha256(file)} {file.relative_to(folder).as_posix()}\n" for file in files)
     return {
         "plan": plan,
-        "content_hash": hashlib.sha256(listed.encode()).hexdigest(),
+        "content_hash": hashlib.sha256(listed.encode("utf-8", "surrogateescape")).hexdigest(),
         "counts": {"dataset": {"read": read, "rejected": rejected, "kept": kept}},
         "decontamination": _sets(before or {}, findings),
     }
@@ -178,7 +185,25 @@ def _rows(folder: Path | None, config: str) -> list[dict[str, Any]]:
     import pyarrow.parquet as pq
 
     files = sorted((folder / config).glob("*.parquet")) if folder else []
-    return [row for file in files for row in pq.read_table(file).to_pylist()]
+    rows: list[dict[str, Any]] = []
+    for file in files:
+        with readable(file):
+            rows += pq.read_table(file).to_pylist()
+    return rows
+
+
+def _copy_difficulty(folder: Path | None, removed: Collection[str], final: Path) -> None:
+    """What was measured of the rows that stay."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    import pyarrow.parquet as pq
+
+    for file in sorted((folder / "difficulty").glob("*.parquet")) if folder else []:
+        with readable(file):
+            rows = pq.read_table(file)
+            staying = rows.filter(pc.invert(pc.is_in(rows["id"], pa.array(sorted(removed), pa.string()))))
+        (final / "difficulty").mkdir(exist_ok=True)
+        pq.write_table(staying, final / "difficulty" / file.name, compression="zstd", write_page_index=True)
 
 
 def _card(manifest: Manifest, files: Sequence[Path]) -> str:

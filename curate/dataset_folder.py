@@ -1,15 +1,13 @@
 """A finished dataset folder as people look at it: its manifest, and the rows of its tables, streamed."""
 
-import json
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
+from curate import workspace
 from curate.errors import CurateError
-from curate.parsing import short
-from curate.workspace import MANIFEST, WORK
+from curate.stored import readable
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -28,25 +26,14 @@ class DatasetFolder:
     @classmethod
     def opened(cls, path: Path) -> Self:
         """The folder with its manifest. Raises CurateError if it is not a finished dataset."""
-        if not path.is_dir():
-            what = "is a file" if path.exists() else "no such folder"
-            raise CurateError(f"{path}: {what}. Give the folder of a dataset that curate built.")
-        try:
-            manifest = json.loads((path / MANIFEST).read_text(encoding="utf-8"))
-        except FileNotFoundError:
-            if (path / WORK).is_dir():
-                raise CurateError(
-                    f"{path}: an unfinished build. Finish it first: the command that began it continues."
-                ) from None
-            raise CurateError(
-                f"{path}: has no {MANIFEST}, so it is not a dataset that curate built. Give the folder of one."
-            ) from None
-        except (OSError, ValueError) as error:
-            raise CurateError(f"{path / MANIFEST}: damaged ({short(error)}). Build the dataset again.") from None
-        if not isinstance(manifest, dict) or not {"plan", "counts", "content_hash"} <= manifest.keys():
-            raise CurateError(f"{path / MANIFEST}: not a manifest of curate. Give the folder of a dataset it built.")
-        if not (path / "data").is_dir():
-            raise CurateError(f"{path}: has a {MANIFEST} but no data. Build the dataset again, or fetch all of it.")
+        manifest = workspace.manifest_of(path)
+        plan, counts = manifest["plan"], manifest["counts"]
+        counted = isinstance(counts, dict) and all(
+            isinstance(count, dict) and isinstance(count.get("read"), int) and isinstance(count.get("kept"), int)
+            for count in counts.values()
+        )
+        if not isinstance(plan, dict) or not counted:
+            raise CurateError(f"{path / workspace.MANIFEST}: not a manifest of this version of curate. Build it again.")
         return cls(path, manifest)
 
     def columns(self, table: str) -> frozenset[str]:
@@ -55,7 +42,7 @@ class DatasetFolder:
 
         found: list[set[str]] = []
         for path in self._files(table):
-            with _readable(path), pq.ParquetFile(path) as file:
+            with readable(path), pq.ParquetFile(path) as file:
                 found.append(set(file.schema_arrow.names))
         return frozenset(set.intersection(*found)) if found else frozenset()
 
@@ -66,7 +53,7 @@ class DatasetFolder:
         import pyarrow.parquet as pq
 
         for path in self._files(table):
-            with _readable(path), pq.ParquetFile(path) as file:
+            with readable(path), pq.ParquetFile(path) as file:
                 yield from file.iter_batches(batch_size=rows, columns=None if columns is None else list(columns))
 
     def rows(self, table: str, columns: Sequence[str] | None = None) -> Iterator[dict[str, Any]]:
@@ -81,7 +68,7 @@ class DatasetFolder:
         if key not in self.columns(table):
             return
         for path in self._files(table):
-            with _readable(path), pq.ParquetFile(path) as file:
+            with readable(path), pq.ParquetFile(path) as file:
                 for group in range(file.num_row_groups):
                     ids = file.read_row_group(group, columns=[key]).column(key).to_pylist()
                     if id in ids:
@@ -90,16 +77,3 @@ class DatasetFolder:
 
     def _files(self, table: str) -> list[Path]:
         return sorted((self.path / table).glob("*.parquet"))
-
-
-@contextmanager
-def _readable(path: Path) -> Iterator[None]:
-    """Whatever a damaged file raises, as a CurateError that names it."""
-    import pyarrow as pa
-
-    try:
-        yield
-    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-        raise CurateError(
-            f"{path}: damaged or incomplete ({short(error)}). Build the dataset again, or fetch it again."
-        ) from error

@@ -19,7 +19,7 @@ def test_the_wheel_holds_our_packages_and_nothing_else(tmp_path: Path) -> None:
     subprocess.run(build, cwd=ROOT, check=True, capture_output=True)
     (wheel,) = tmp_path.glob("*.whl")
     top_level = {name.split("/")[0] for name in zipfile.ZipFile(wheel).namelist()}
-    assert {name for name in top_level if not name.endswith(".dist-info")} == {"curate", "sandbox", "cli.py"}
+    assert {name for name in top_level if not name.endswith(".dist-info")} == {"curate", "rewards", "sandbox", "cli.py"}
 
 
 def test_our_packages_share_one_parent() -> None:

@@ -100,18 +100,11 @@ def steps(rates: dict[str, Any], x_label: str) -> Chart:
     band, label = None, ""
     if rates["band"]:
         low, high = rates["band"]
-        inside = [step for step, share in enumerate(shares) if _within(share, low, high)]
+        inside = [step for step, share in enumerate(shares) if low <= share <= high]
         if inside:
             band = 100 * inside[0] / (n + 1), 100 * (inside[-1] + 1) / (n + 1)
-        label = "chosen: " + band_words(low, high)
+        label = f"chosen: {low:g} to {high:g}"
     return Chart(bars, across, up, x_label, "problems", band=band, band_label=label)
-
-
-def band_words(low: float | None, high: float | None) -> str:
-    """A band of shares in words, both ends included."""
-    if low is None:
-        return f"at most {high:g}"
-    return f"at least {low:g}" if high is None else f"{low:g} to {high:g}"
 
 
 def _bars(series: Sequence[Sequence[int]], names: Sequence[str]) -> tuple[tuple[Bar, ...], tuple[Tick, ...]]:
@@ -159,10 +152,6 @@ def _place(value: float, edges: Sequence[float | None]) -> float | None:
         if low is not None and high is not None and low <= value <= high:
             return 100 * (place + (value - low) / (high - low)) / (len(edges) - 1)
     return None
-
-
-def _within(share: float, low: float | None, high: float | None) -> bool:
-    return (low is None or share >= low) and (high is None or share <= high)
 
 
 def run_words(low: float | None, high: float | None) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from curate.printable import printable, table
-from curate.report.charts import band_words, run_words
+from curate.report.charts import run_words
 from curate.report.numbers import Numbers
 
 _BAR = 40  # characters of the longest
@@ -17,6 +17,7 @@ def lines(numbers: Numbers) -> Iterator[str]:
     kept = sum(count["kept"] for count in sources.values())
     yield f"{kept} of {sum(count['read'] for count in sources.values())} problems were kept"
     yield f"content hash {numbers['dataset']['content_hash']}"
+    yield from (f"Warning: {printable(warning)}" for warning in numbers["dataset"]["warnings"])
     yield from _section("What became of the rows", _funnel(stages, sources))
     yield from _section("Why rows fell out", _rejections(numbers["rejections"], list(sources)))
     yield from _section("Measures", _measures(numbers))
@@ -103,7 +104,8 @@ def _tightest(rows: list[dict[str, Any]]) -> Iterator[str]:
 def _solve_rate(rates: dict[str, Any]) -> Iterator[str]:
     words = f"mean {rates['mean']:.3g}, never solved {rates['never']}, always {rates['always']} of {rates['n']}"
     if rates["band"]:
-        words += f"; {rates['in_band']} in the chosen band, {band_words(*rates['band'])}"
+        low, high = rates["band"]
+        words += f"; {rates['in_band']} in the chosen band, {low:g} to {high:g}"
     yield words
     steps = rates["steps"]
     yield from _bars([f"{step / steps:.3g}" for step in range(steps + 1)], rates["counts"])
@@ -115,7 +117,6 @@ def _contamination(sets: dict[str, Any]) -> Iterator[str]:
         ["evaluation set", "items", "rows compared", "removed", "rate", "for review"],
         [[f"{name} {found['window'] or ''}".strip(), *(found[key] for key in keys)] for name, found in sets.items()],
     )
-    yield from (f"Warning: {printable(name)}: {found['warning']}" for name, found in sets.items() if found["warning"])
 
 
 def _runs(histogram: dict[str, Any]) -> tuple[list[str], list[int]]:

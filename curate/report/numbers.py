@@ -35,6 +35,7 @@ def numbers(dataset: DatasetFolder, pairs: Sequence[dict[str, Any]] = ()) -> Num
             "inputs": manifest["plan"].get("inputs", {}),
             "seconds": manifest.get("seconds", {}),
             "executed_cpu_seconds": manifest.get("executed_cpu_seconds"),
+            "warnings": _warnings(manifest),
             "multi_answer_suspects": None if suspects is None else int(suspects.sum()),
         },
         "funnel": funnel(manifest["counts"]),
@@ -45,13 +46,14 @@ def numbers(dataset: DatasetFolder, pairs: Sequence[dict[str, Any]] = ()) -> Num
         else {**histogram(strength, SHARES, trim=False), "least": options.get("min_test_strength")},
         "mutants": manifest.get("strength"),
         "reference_time": reference_time(dataset, columns),
-        "solve_rates": solve_rates(dataset, _band(manifest)),
+        "solve_rates": solve_rates(dataset, manifest.get("solve_rate")),
         "duplicates": {**duplicates(dataset, options.get("dedup")), "least_similar": list(pairs)},
         "contamination": contamination(dataset),
     }
 
 
-def _band(manifest: dict[str, Any]) -> tuple[float | None, float | None] | None:
-    """The inclusive band of solve rates that the rows were chosen by, if they were."""
-    band = manifest["plan"].get("solve_rate")
-    return (band[0], band[1]) if band else None
+def _warnings(manifest: dict[str, Any]) -> list[str]:
+    """What the commands that made the dataset warned of."""
+    sets = manifest.get("decontamination") or {}
+    said = {**sets, "solve rate": manifest.get("solve_rate") or {}}
+    return [f"{name}: {found['warning']}" for name, found in said.items() if found.get("warning")]

@@ -37,12 +37,12 @@ def _tightest(dataset: DatasetFolder) -> list[dict[str, Any]]:
     for batch in dataset.batches("data", ("id", _SLOWEST, _LIMIT), rows=65_536):
         ids, slowest, limits = (batch.column(name).to_pylist() for name in ("id", _SLOWEST, _LIMIT))
         shares = (
-            (one / limit, id, one, limit)
+            (-one / limit, id, one, limit)
             for id, one, limit in zip(ids, slowest, limits, strict=True)
             if one is not None and limit
         )
-        best = heapq.nlargest(N_TIGHTEST, [*best, *heapq.nlargest(N_TIGHTEST, shares)])
+        best = heapq.nsmallest(N_TIGHTEST, [*best, *heapq.nsmallest(N_TIGHTEST, shares)])
     return [
-        {"id": id, "slowest_cpu_seconds": slowest, "time_limit_seconds": limit, "share": share}
+        {"id": id, "slowest_cpu_seconds": slowest, "time_limit_seconds": limit, "share": -share}
         for share, id, slowest, limit in best
     ]

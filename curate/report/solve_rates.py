@@ -9,11 +9,12 @@ _COLUMNS = ("model", "n", "n_correct")
 _MOST_STEPS = 32  # bars; with more samples than that neighbouring shares are counted together
 
 
-def solve_rates(dataset: DatasetFolder, band: tuple[float | None, float | None] | None) -> list[dict[str, Any]]:
+def solve_rates(dataset: DatasetFolder, chosen: dict[str, Any] | None) -> list[dict[str, Any]]:
     """One entry for each model in `difficulty/`, by name.
 
     shares are i / steps, and counts says how many problems are nearest to each; steps is the usual number of samples.
-    band is the lowest and the highest share that were chosen, if some were.
+    chosen: what the manifest says of a filter, the band of shares that stayed as LEAST:MOST, and the models whose
+    shares had to lie in it; None if there was none.
     """
     if not dataset.columns("difficulty").issuperset(_COLUMNS):
         return []
@@ -21,12 +22,19 @@ def solve_rates(dataset: DatasetFolder, band: tuple[float | None, float | None] 
     for batch in dataset.batches("difficulty", _COLUMNS, rows=65_536):
         counted.update(zip(*(batch.column(name).to_pylist() for name in _COLUMNS), strict=True))
     models = sorted({model for model, _, _ in counted})
+    filtered = (chosen or {}).get("models", ())
+    band = tuple(float(end) for end in (chosen or {}).get("band", "0:1").split(":"))
     return [
-        _of_model(model, {key[1:]: rows for key, rows in counted.items() if key[0] == model}, band) for model in models
+        _of_model(
+            model,
+            {key[1:]: rows for key, rows in counted.items() if key[0] == model},
+            band if model in filtered else None,
+        )
+        for model in models
     ]
 
 
-def _of_model(model: str, counted: dict[tuple[int, int], int], band: Any) -> dict[str, Any]:
+def _of_model(model: str, counted: dict[tuple[int, ...], int], band: tuple[float, ...] | None) -> dict[str, Any]:
     scored = {pair: rows for pair, rows in counted.items() if pair[0]}
     samples: Counter[int] = Counter()
     for (n, _), rows in scored.items():
@@ -35,12 +43,8 @@ def _of_model(model: str, counted: dict[tuple[int, int], int], band: Any) -> dic
     counts = [0] * (steps + 1)
     for (n, n_correct), rows in scored.items():
         counts[_nearest(n_correct, n, steps)] += rows
-    low, high = band or (None, None)
-    inside = sum(
-        rows
-        for (n, right), rows in scored.items()
-        if (low is None or right / n >= low) and (high is None or right / n <= high)
-    )
+    low, high = band or (0.0, 1.0)
+    inside = sum(rows for (n, right), rows in scored.items() if low <= right / n <= high)
     return {
         "model": model,
         "n": sum(scored.values()),

@@ -39,7 +39,7 @@ def reported(showcase_build: Path, tmp_path_factory: pytest.TempPathFactory) -> 
     (out / "difficulty").mkdir()
     pq.write_table(pa.Table.from_pylist(rates), out / "difficulty" / "train-00000-of-00001.parquet")
     manifest = json.loads((out / "manifest.json").read_text())
-    manifest["plan"]["solve_rate"] = [0.125, 0.5]
+    manifest["solve_rate"] = {"band": "0.125:0.5", "models": ["b", "someone/some-model-of-7B"], "warning": None}
     (out / "manifest.json").write_text(json.dumps(manifest))
     refresh_report(out)
     return out

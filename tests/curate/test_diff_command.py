@@ -121,7 +121,7 @@ def test_columns_that_only_one_has_are_named_and_not_compared(showcase_build, tm
 def test_what_cannot_be_compared_has_a_status_of_its_own(showcase_build, tmp_path):
     result = invoke(showcase_build, tmp_path)
     assert result.exit_code == 2
-    assert "has no manifest.json" in result.stderr
+    assert "is not a dataset of ours" in result.stderr
 
 
 def test_the_order_of_rows_in_a_file_does_not_matter(showcase_build, tmp_path):

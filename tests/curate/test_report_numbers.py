@@ -52,7 +52,7 @@ def test_histograms_count_what_the_columns_hold(report, reported):
     assert report["reference_time"]["slowest"]["n"] == len(timed)
     first = report["reference_time"]["tightest"][0]
     shares = {id: row["slowest_cpu_seconds"] / row["time_limit_seconds"] for id, row in timed.items()}
-    assert (first["id"], first["share"]) == max(shares.items(), key=lambda pair: pair[1])
+    assert (first["id"], first["share"]) == min(shares.items(), key=lambda pair: (-pair[1], pair[0]))
 
 
 def test_duplicates_are_counted_between_sources(report):
@@ -151,5 +151,5 @@ def test_damaged_parquet_is_named(showcase_build, tmp_path):
     copy = shutil.copytree(showcase_build, tmp_path / "copy")
     (path,) = (copy / "rejected").glob("*.parquet")
     path.write_bytes(path.read_bytes()[:-20])
-    with pytest.raises(CurateError, match=r"rejected/train-00000-of-00001.parquet: damaged"):
+    with pytest.raises(CurateError, match=r"rejected/train-00000-of-00001.parquet: .*damaged"):
         numbers(DatasetFolder.opened(copy))
