@@ -1,6 +1,7 @@
 """The `curate` command."""
 
 import hashlib
+import io
 import json
 import os
 import platform
@@ -8,6 +9,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from importlib.metadata import version
 from importlib.util import find_spec
@@ -506,6 +508,92 @@ def push_dataset(dataset: Path, repo_id: str, private: bool, revision: str, dry_
         raise click.ClickException(str(error)) from error
 
 
+@main.command()
+@click.argument("dataset", type=click.Path(path_type=Path))
+@click.argument("id", required=False)
+@click.option("--test", "number", type=int, metavar="N", help="Show this test of the problem whole; the first is 1.")
+@click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True, help="Rows to list.")
+def inspect(dataset: Path, id: str | None, number: int | None, limit: int) -> None:
+    """List the first problems of DATASET, or show all about the row called ID, kept or rejected."""
+    _need_data_extra()
+    from curate.dataset_folder import DatasetFolder
+    from curate.inspection import listed, one_test, shown
+
+    if id is None and number is not None:
+        raise click.ClickException(f"whose test? Type: curate inspect {dataset} ID --test {number}")
+    with _mistakes_explained():
+        folder = DatasetFolder.opened(dataset)
+        if id is None:
+            _print_lines(listed(folder, limit))
+        else:
+            _print_lines(shown(folder, id) if number is None else one_test(folder, id, number))
+
+
+@main.command()
+@click.argument("dataset", type=click.Path(path_type=Path))
+@click.option("--json", "as_json", is_flag=True, help="Print the numbers as report.json has them.")
+def stats(dataset: Path, as_json: bool) -> None:
+    """Count what is in DATASET: the tables of its report."""
+    _need_data_extra()
+    from curate.dataset_folder import DatasetFolder
+    from curate.report.files import stored_pairs
+    from curate.report.lines import lines
+    from curate.report.numbers import numbers
+
+    with _mistakes_explained():
+        counted = numbers(DatasetFolder.opened(dataset), stored_pairs(dataset))
+    if as_json:
+        click.echo(json.dumps(counted, indent=1))
+    else:
+        _print_lines(lines(counted))
+
+
+@main.command()
+@click.argument("old", metavar="A", type=click.Path(path_type=Path))
+@click.argument("new", metavar="B", type=click.Path(path_type=Path))
+def diff(old: Path, new: Path) -> None:
+    """Say what changed between the datasets A and B.
+
+    Columns that are measured do not count. The exit status is 0 if both have the same content, 1 if not, and 2 if
+    they cannot be compared.
+    """
+    _need_data_extra()
+    from curate.changes import changes
+    from curate.changes_lines import lines
+    from curate.dataset_folder import DatasetFolder
+
+    progress = _Progress()
+    try:
+        with _mistakes_explained(_Incomparable):
+            found = changes(DatasetFolder.opened(old), DatasetFolder.opened(new), report=progress)
+    finally:
+        progress.close()
+    _print_lines(lines(found))
+    sys.exit(0 if found.same else 1)
+
+
+class _Incomparable(click.ClickException):
+    exit_code = 2  # as diff has it: 1 means that the two differ
+
+
+@contextmanager
+def _mistakes_explained(kind: type[click.ClickException] = click.ClickException) -> Iterator[None]:
+    from curate.errors import CurateError
+
+    try:
+        yield
+    except (CurateError, PermissionError) as error:
+        raise kind(str(error)) from error
+
+
+def _print_lines(lines: Iterator[str]) -> None:
+    """Text of strangers, which may hold letters that the terminal's encoding lacks."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
+    for line in lines:
+        click.echo(line)
+
+
 def _name_and_location(source: str) -> tuple[str, str]:
     name, equals, location = source.partition("=")
     if not (name and equals and location):
@@ -515,7 +603,9 @@ def _name_and_location(source: str) -> tuple[str, str]:
 
 def _need_data_extra() -> None:
     missing = [
-        name for name in ("datasketch", "huggingface_hub", "pandas", "pyarrow", "xxhash") if find_spec(name) is None
+        name
+        for name in ("datasketch", "huggingface_hub", "jinja2", "pandas", "pyarrow", "xxhash")
+        if find_spec(name) is None
     ]
     if missing:
         raise click.ClickException(f"{', '.join(missing)} not installed. Type: pip install 'curate-code[data]'")

@@ -24,6 +24,7 @@ from curate.decontaminate import HIT_COLUMNS, Findings, decontaminate
 from curate.errors import CurateError
 from curate.evaluation import Evaluation, evaluations_of
 from curate.output import REJECTED_COLUMNS, ContentHash, write_table
+from curate.report.files import stored_pairs, write_report
 from curate.stored import readable
 from curate.tables import sha256
 from curate.training_set import TrainingSet, training_set
@@ -82,6 +83,7 @@ def clean(
             **(before or {}).get("seconds", {}),
             "decontaminate": round(time.monotonic() - started, 3),
         }
+        write_report(final, manifest, stored_pairs(Path(location).expanduser()))
         workspace.publish(work, out, manifest)
     return manifest
 
