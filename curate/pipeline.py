@@ -40,6 +40,8 @@ from curate.filters.wrong_language import wrong_language
 from curate.journal import Found, Journal, Records
 from curate.parsing import short
 from curate.problem import Problem, Rejection, to_row
+from curate.report.duplicates import least_similar
+from curate.report.files import write_report
 from curate.sketches import Sketches
 from curate.spill import Spill
 from curate.strength import Strength
@@ -163,6 +165,7 @@ def build(
             problems = map(settled, _counted(left, "deduplicate", report))
             with Sketches(problems, names, folder=work) as sketches:
                 removed = list(duplicates(sketches, threshold=options.dedup, load=settled))
+            pairs = least_similar(removed, settled)
             rejections += removed
 
         with _timed(seconds, "decontaminate"):
@@ -216,6 +219,7 @@ def build(
             ),
         }
         card.write(manifest, work / "final")
+        write_report(work / "final", manifest, pairs)
         workspace.publish(work, out, manifest)
     return manifest
 

@@ -15,7 +15,7 @@ from typing import Any
 from curate.errors import CurateError
 
 MANIFEST = "manifest.json"
-PARTS = ("data", "rejected", "contamination", "difficulty", "README.md")  # whatever commands add to a dataset
+PARTS = ("data", "rejected", "contamination", "difficulty", "README.md", "report.json", "report.html")
 WORK, PLAN = ".work", "plan.json"
 
 
@@ -117,7 +117,7 @@ def publish(work: Path, out: Path, manifest: dict[str, Any]) -> None:
 def write_whole(path: Path, text: str) -> None:
     """Write a file so that a reader finds all of it or none."""
     aside = path.with_name(path.name + ".new")
-    aside.write_text(text)
+    aside.write_text(text, encoding="utf-8")
     aside.replace(path)
 
 

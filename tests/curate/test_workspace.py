@@ -2,6 +2,7 @@ import json
 from pathlib import Path
 
 import pytest
+from native import FILES
 
 from curate.errors import CurateError
 from curate.workspace import finished, opened, publish
@@ -15,7 +16,8 @@ def complete(out, plan=PLAN):
         for name in ("data", "rejected"):
             (work / "final" / name).mkdir(parents=True)
             (work / "final" / name / "train.parquet").write_text(json.dumps(plan))
-        (work / "final" / "README.md").write_text("card")
+        for name in ("README.md", "report.json", "report.html"):
+            (work / "final" / name).write_text(name)
         publish(work, out, {"plan": plan})
 
 
@@ -24,7 +26,7 @@ def test_a_finished_folder_is_recognised_by_its_plan(tmp_path):
     assert finished(out, PLAN, overwrite=False) is None
     complete(out)
     assert finished(out, PLAN, overwrite=False) == {"plan": PLAN}
-    assert sorted(path.name for path in out.iterdir()) == ["README.md", "data", "manifest.json", "rejected"]
+    assert {path.name for path in out.iterdir()} == FILES
 
 
 def test_another_plan_is_refused_and_the_difference_named(tmp_path):
@@ -57,7 +59,7 @@ def test_what_other_commands_added_goes_with_the_dataset_it_was_about(tmp_path):
     for name in ("contamination", "difficulty"):
         (tmp_path / name).mkdir()
     complete(tmp_path, OTHER)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["README.md", "data", "manifest.json", "rejected"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(FILES)
 
 
 def test_foreign_files_are_never_touched(tmp_path):
