@@ -45,6 +45,9 @@ class Journal:
     def __contains__(self, key: str) -> bool:
         return key in self._places
 
+    def __getitem__(self, key: str) -> Any:
+        return _record(self._path, self._places[key])
+
     def add(self, key: str, record: Any) -> None:
         """Keep the record; it is in the operating system's hands when this returns."""
         line = json.dumps([key, record]).encode() + b"\n"
@@ -65,10 +68,7 @@ class Records(Mapping[str, Found], Generic[Found]):
         self._path, self._places, self._read = path, places, read
 
     def __getitem__(self, id: str) -> Found:
-        place = self._places[id]
-        with open(self._path, "rb") as file:
-            file.seek(place)
-            return self._read(json.loads(file.readline())[1])
+        return self._read(_record(self._path, self._places[id]))
 
     def __contains__(self, id: object) -> bool:
         return id in self._places
@@ -78,3 +78,9 @@ class Records(Mapping[str, Found], Generic[Found]):
 
     def __len__(self) -> int:
         return len(self._places)
+
+
+def _record(path: Path, place: int) -> Any:
+    with path.open("rb") as file:
+        file.seek(place)
+        return json.loads(file.readline())[1]
