@@ -5,7 +5,8 @@
 The rows are made up: statements of 40 to 160 words, one in twenty a copy of an earlier one with a word or two
 changed, and five tests each. They have no solutions, so nothing is executed and what is measured is all that grows
 with the number of rows. The build is the command itself, in a process of its own. Its memory is the largest sum over
-that process and its children, looked at five times a second: resident pages, those of mapped files included.
+that process and its children, looked at five times a second: resident pages, those of mapped files included. Files
+without a name, in which statements are sketched, are not in the disk it takes.
 """
 
 import argparse
@@ -74,19 +75,20 @@ def write_raw(folder: Path, count: int) -> Path:
     return mapping
 
 
-def watched(command: list[str]) -> dict[str, float]:
-    """Run a command to its end: seconds, and megabytes at their most."""
+def watched(command: list[str], out: Path) -> dict[str, float]:
+    """Run a command to its end: seconds, and megabytes of memory, and of files in its folder, at their most."""
     started = time.perf_counter()
     process = subprocess.Popen(command, cwd=ROOT, stdout=sys.stderr)
-    peak = 0
+    peak = work = 0.0
     while process.poll() is None:
-        with suppress(psutil.NoSuchProcess):
+        with suppress(psutil.NoSuchProcess, FileNotFoundError):
             tree = [psutil.Process(process.pid), *psutil.Process(process.pid).children(recursive=True)]
             peak = max(peak, sum(_resident(one) for one in tree))
+            work = max(work, disk_mb(out))
         time.sleep(0.2)
     if process.returncode:
         raise SystemExit(f"the build failed with status {process.returncode}")
-    return {"wall_seconds": time.perf_counter() - started, "peak_mb": peak / 2**20}
+    return {"wall_seconds": time.perf_counter() - started, "peak_mb": peak / 2**20, "work_mb": work}
 
 
 def _resident(process: psutil.Process) -> int:
@@ -108,7 +110,7 @@ def main() -> None:
         mapping = write_raw(Path(folder) / "raw", count)
         cli = [sys.executable, "-c", "from cli import main; main()"]
         options = ["build-dataset", "--source", f"generic={mapping}", "--no-reference", "keep", "--out", str(out)]
-        measured = watched([*cli, *options])
+        measured = watched([*cli, *options], out)
         manifest = json.loads((out / "manifest.json").read_text())
         result = {
             "machine": describe(),

@@ -2,9 +2,9 @@
 
     read -> filter -> verify -> cross-check -> run again -> deduplicate -> decontaminate -> measure the tests -> write
 
-Each problem lies on disk between the stages; memory holds ids, findings and shingles. What was executed is
-journaled under a name that covers everything it depends on, so after a kill the same command reads its inputs
-again, which is cheap, and executes only what is missing. The manifest is written last.
+Each problem lies on disk between the stages, and so does what was found out about it; memory holds ids and sketches.
+What was executed is journaled under a name that covers everything it depends on, so after a kill the same command
+reads its inputs again, which is cheap, and executes only what is missing. The manifest is written last.
 """
 
 import json
@@ -37,7 +37,7 @@ from curate.filters.interactive import interactive
 from curate.filters.no_reference import no_reference
 from curate.filters.no_statement import no_statement
 from curate.filters.wrong_language import wrong_language
-from curate.journal import Journal
+from curate.journal import Found, Journal, Records
 from curate.parsing import short
 from curate.problem import Problem, Rejection, to_row
 from curate.report.duplicates import least_similar
@@ -144,21 +144,19 @@ def build(
             machine = partial(machine, backend="ray", address=ray)
         with _timed(seconds, "verify"):
             first = partial(_first_runs, spill, options, machine)
-            records = _executed("verify", keys, first, work / "findings.jsonl", report)
-            findings = {id: Finding.from_record(record) for id, record in records.items()}
+            findings = _executed("verify", keys, first, work / "findings.jsonl", Finding.from_record, report)
         with _timed(seconds, "cross-check"):
             asked = {id: key for id, key in keys.items() if options.cross_checks or findings[id].passed is None}
             others = partial(_cross_checks, spill, findings, options, machine)
-            records = _executed("cross-check", asked, others, work / "opinions.jsonl", report)
-            opinions = {id: Opinion.from_record(record) for id, record in records.items()}
+            opinions = _executed("cross-check", asked, others, work / "opinions.jsonl", Opinion.from_record, report)
         settled = partial(_settled, spill, findings, opinions, options)
         with _timed(seconds, "run again"):
             passed = {id: key for id, key in keys.items() if findings[id].passed is not None}
             second = partial(_second_runs, settled, options, machine)
-            repeats = _executed("run again", passed, second, work / "second.jsonl", report)
+            repeats = _executed("run again", passed, second, work / "second.jsonl", dict[str, Any], report)
         failed = [_reference_fails(spill.load(id), findings[id], opinions[id]) for id in keys.keys() - passed.keys()]
-        verdicts = {id: repeat["verdict"] for id, repeat in repeats.items()}
-        failed += [_flaky(id, verdict) for id, verdict in verdicts.items() if verdict != Verdict.ACCEPTED.value]
+        verdicts = ((id, repeat["verdict"]) for id, repeat in repeats.items())
+        failed += [_flaky(id, verdict) for id, verdict in verdicts if verdict != Verdict.ACCEPTED.value]
         rejections += failed
 
         with _timed(seconds, "deduplicate"):
@@ -180,8 +178,8 @@ def build(
             clean = sorted(set(different) - {rejection.id for rejection in contaminated})
             wanted = _strength_keys(map(settled, clean), options) if options.mutants else {}
             measured = partial(_measurements, settled, options, machine)
-            records = _executed("measure the tests", wanted, measured, work / "strengths.jsonl", report)
-            strengths = {id: Strength.from_record(record) for id, record in records.items()}
+            journal = work / "strengths.jsonl"
+            strengths = _executed("measure the tests", wanted, measured, journal, Strength.from_record, report)
             weak = [_weak(id, found) for id, found in strengths.items() if _is_weak(found, options)]
             rejections += weak
 
@@ -199,7 +197,7 @@ def build(
             "content_hash": content_hash,
             "counts": _counts(names, read, rejections, kept, passed),
             "decontamination": found.counts,
-            "strength": strength.summary(list(strengths.values())),
+            "strength": strength.summary(strengths.values()),
             "locations": {name: {"location": t.location, "revision": t.revision} for name, t in tables},
             "workers": workers,
             "isolation": isolation,
@@ -333,8 +331,9 @@ def _executed(
     keys: dict[str, str],
     execute: Callable[[list[str]], Iterator[tuple[str, Any]]],
     journal_path: Path,
+    read: Callable[[Any], Found],
     report: Report,
-) -> dict[str, Any]:
+) -> Records[Found]:
     """A record for each problem: from the journal, or else executed now and journaled as it comes."""
     with Journal(journal_path) as journal:
         missing = [id for id, key in keys.items() if key not in journal]
@@ -344,7 +343,7 @@ def _executed(
             journal.add(keys[id], record)
             done += 1
             report(stage, done, len(keys))
-        return {id: journal[key] for id, key in keys.items()}
+        return journal.records(keys, read)
 
 
 def _first_runs(
@@ -366,7 +365,7 @@ def _second_runs(
 
 
 def _cross_checks(
-    spill: Spill, findings: dict[str, Finding], options: Options, machine: Callable[..., Sandbox], ids: list[str]
+    spill: Spill, findings: Records[Finding], options: Options, machine: Callable[..., Sandbox], ids: list[str]
 ) -> Iterator[tuple[str, Any]]:
     with machine(seed=options.seed) as sandbox:
         for problem, opinion in cross_check(
@@ -397,7 +396,7 @@ def _strength_keys(problems: Iterable[Problem], options: Options) -> dict[str, s
 
 
 def _settled(
-    spill: Spill, findings: dict[str, Finding], opinions: dict[str, Opinion], options: Options, id: str
+    spill: Spill, findings: Records[Finding], opinions: Records[Opinion], options: Options, id: str
 ) -> Problem:
     problem = spill.load(id)
     if id not in findings:

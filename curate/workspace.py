@@ -104,6 +104,9 @@ def publish(work: Path, out: Path, manifest: dict[str, Any]) -> None:
     (out / MANIFEST).unlink(missing_ok=True)  # what is being replaced must not look finished
     for name in PARTS:
         old, new = out / name, work / "final" / name
+        if (old / WORK).is_dir():  # a model's samples: dear, and named after all they depend on
+            new.mkdir(exist_ok=True)
+            (old / WORK).rename(new / WORK)
         if old.is_dir():
             shutil.rmtree(old)
         else:

@@ -43,3 +43,13 @@ def test_what_was_never_added_ends_a_journal(tmp_path, line):
         assert "b" not in journal
         journal.add("c", 3)
     assert (tmp_path / "j").read_text() == '["a", 1]\n["c", 3]\n'
+
+
+def test_records_are_read_from_the_file_whenever_they_are_asked_for(tmp_path):
+    with Journal(tmp_path / "j") as journal:
+        for number in range(3):
+            journal.add(f"key {number}", number)
+        records = journal.records({"a": "key 2", "b": "key 0"}, lambda number: number * 10)
+        journal.add("key 3", 3)
+        assert list(records.items()) == [("a", 20), ("b", 0)]
+    assert (len(records), records["b"], records.get("c"), "c" in records) == (2, 0, None, False)

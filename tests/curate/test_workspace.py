@@ -62,6 +62,16 @@ def test_what_other_commands_added_goes_with_the_dataset_it_was_about(tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(FILES)
 
 
+def test_the_samples_of_a_model_outlive_the_dataset_they_were_drawn_for(tmp_path):
+    complete(tmp_path)
+    (tmp_path / "difficulty" / ".work").mkdir(parents=True)
+    (tmp_path / "difficulty" / ".work" / "model.jsonl").write_text("samples")
+    (tmp_path / "difficulty" / "train.parquet").write_text("solve rates")
+    complete(tmp_path, OTHER)
+    assert not (tmp_path / "difficulty" / "train.parquet").exists()
+    assert (tmp_path / "difficulty" / ".work" / "model.jsonl").read_text() == "samples"
+
+
 def test_foreign_files_are_never_touched(tmp_path):
     (tmp_path / "thesis.txt").write_text("years of work")
     for overwrite in (False, True):
