@@ -8,13 +8,14 @@ import platform
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from importlib.metadata import version
 from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import click
@@ -594,6 +595,118 @@ def _print_lines(lines: Iterator[str]) -> None:
         click.echo(line)
 
 
+@main.command()
+@click.argument("dataset", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.option(
+    "--model",
+    "models",
+    multiple=True,
+    metavar="NAME",
+    help="A model to sample: its folder or Hub id, or its name at the server. Repeatable: they stand side by side.",
+)
+@click.option("--base-url", metavar="URL", help="Ask an OpenAI-compatible server instead of running vLLM here.")
+@click.option("--k", type=click.IntRange(min=1), help="Of pass@k.  [default: 8]")
+@click.option("--n", type=click.IntRange(min=1), help="Samples of each problem.  [default: k]")
+@click.option("--temperature", type=click.FloatRange(0, 2), help="Of the samples.  [default: 0.6]")
+@click.option("--top-p", type=click.FloatRange(0, 1, min_open=True), help="Of the samples.  [default: 0.95]")
+@click.option("--max-tokens", type=click.IntRange(min=1), help="Most tokens of an answer.  [default: 16384]")
+@click.option("--seed", type=click.IntRange(0, 2**31 - 1), help="Of the samples.  [default: 0]")
+@click.option("--resample", is_flag=True, help="Drop the samples of the named models that are there, and draw anew.")
+@_workers
+@_isolation
+@_ray
+@click.option(
+    "--solve-rate",
+    metavar="LEAST:MOST",
+    help="Copy to --out the problems of which this share of samples is right, bounds included: 0.125:0.5, or 0.125:.",
+)
+@click.option("--out", type=click.Path(path_type=Path), help="Folder of the copy.")
+@click.option("--overwrite", is_flag=True, help="Replace another dataset in the folder --out.")
+def difficulty(
+    dataset: Path,
+    models: tuple[str, ...],
+    base_url: str | None,
+    resample: bool,
+    workers: int | None,
+    isolation: str,
+    ray: str | None,
+    solve_rate: str | None,
+    out: Path | None,
+    overwrite: bool,
+    **chosen: Any,
+) -> None:
+    """Measure how often models solve the problems of DATASET, and keep those of a band.
+
+    The counts go to difficulty/ in DATASET. Options of sampling that are not given are as they were when the model was
+    sampled before. What is there is not sampled again; after an interruption the same command continues. Without
+    --model, --solve-rate goes by all models that were sampled, and each of those it goes by must agree.
+    """
+    _need_data_extra()
+    from contextlib import closing, contextmanager
+    from functools import partial
+
+    from curate import solve_rates
+    from curate.difficulty import Sample, Settings, measure
+    from curate.errors import CurateError
+    from curate.refilter import refilter
+    from curate.solve_rate import Band
+    from sandbox import Sandbox, SandboxError
+    from train.sampler import SamplerError, Sampling, open_sampler
+
+    if not models and solve_rate is None:
+        raise click.UsageError("give a --model to sample, a --solve-rate to filter by, or both")
+    if (solve_rate is None) != (out is None):
+        raise click.UsageError("--solve-rate and --out belong together: the band, and the folder of what lies in it")
+
+    @contextmanager
+    def opened(settings: Settings) -> Iterator[Sample]:
+        sampling = Sampling(settings.temperature, settings.top_p, settings.max_tokens)
+        with closing(open_sampler(settings.model, base_url)) as sampler:
+            yield partial(sampler.sample, sampling=sampling)
+
+    where: dict[str, Any] = {"backend": "ray", "address": ray} if ray else {}
+    machine = partial(Sandbox, workers, isolation=isolation, **where)
+    asked = {name: value for name, value in chosen.items() if value is not None}
+    progress = _Progress(" samples")
+    try:
+        band = Band.parse(solve_rate) if solve_rate is not None else None
+        for model in models:
+            measured = measure(dataset, model, asked, opened, machine, resample=resample, report=progress)
+            for number, what in ((measured.n_unscored, "could not be judged"), (measured.n_refused, "were refused")):
+                if number:
+                    click.echo(f"Warning: {model}: {number} samples {what}; the same command tries again", err=True)
+        progress.close()
+        _print_solve_rates(solve_rates.read(dataset), models)
+        if band is None or out is None:
+            return
+        manifest = refilter(dataset, out, band, models, overwrite=overwrite)
+    except (CurateError, SamplerError, SandboxError, OSError) as error:
+        raise click.ClickException(str(error)) from error
+    except KeyboardInterrupt:
+        raise click.ClickException(f"interrupted; the samples are in {dataset}, the same command continues") from None
+    finally:
+        progress.close()
+    kept = sum(count["kept"] for count in manifest["counts"].values())
+    click.echo(f"\n{kept} problems in {out}; the others are in the config `rejected`")
+    if manifest["solve_rate"]["warning"]:
+        click.echo(f"Warning: {manifest['solve_rate']['warning']}", err=True)
+    click.echo(f"content hash {manifest['content_hash']}")
+    sys.exit(0 if kept else 1)
+
+
+def _print_solve_rates(rows: list[dict[str, Any]], models: Sequence[str]) -> None:
+    """A line for each model, then how many problems have how many correct samples."""
+    click.echo(f"{'model':<40}{'problems':>9}{'samples':>9}{'pass@1':>8}{'pass@k':>8}{'cut off':>9}{'no code':>9}")
+    for model in models or sorted({row["model"] for row in rows}):
+        known = [row for row in rows if row["model"] == model and row["n"]]
+        estimated = ([row[name] for row in known if row[name] is not None] for name in ("pass_at_1", "pass_at_k"))
+        means = "".join(f"{fmean(values):>8.3f}" if values else f"{'-':>8}" for values in estimated)
+        n, cut, bare = (sum(row[name] for row in known) for name in ("n", "n_truncated", "n_no_code"))
+        click.echo(f"{model:<40}{len(known):>9}{n:>9}{means}{cut:>9}{bare:>9}")
+        spread = Counter((row["n_correct"], row["n"]) for row in known)
+        click.echo("  " + ", ".join(f"{correct} of {n}: {number}" for (correct, n), number in sorted(spread.items())))
+
+
 def _name_and_location(source: str) -> tuple[str, str]:
     name, equals, location = source.partition("=")
     if not (name and equals and location):
@@ -642,8 +755,10 @@ class _Progress:
 
     SECONDS_BETWEEN_LINES = 10.0
 
-    def __init__(self) -> None:
+    def __init__(self, unit: str = " problems") -> None:
         from tqdm import tqdm
+
+        self._unit = unit
 
         self._tqdm = tqdm
         self._bar: tqdm[Any] | None = None  # only on a terminal
@@ -657,14 +772,14 @@ class _Progress:
             self._stage, self._initial = stage, done
             self._began = self._printed = time.monotonic()
             if sys.stderr.isatty():
-                self._bar = self._tqdm(desc=stage, total=total, initial=done, unit=" problems", file=sys.stderr)
+                self._bar = self._tqdm(desc=stage, total=total, initial=done, unit=self._unit, file=sys.stderr)
         now = time.monotonic()
         if self._bar is not None:
             self._bar.update(done - self._bar.n)
         elif done == total or now - self._printed >= self.SECONDS_BETWEEN_LINES:
             self._printed = now
             line = self._tqdm.format_meter(
-                done, total or 0, now - self._began, ncols=0, prefix=stage, unit=" problems", initial=self._initial
+                done, total or 0, now - self._began, ncols=0, prefix=stage, unit=self._unit, initial=self._initial
             )
             click.echo(line, err=True)
 

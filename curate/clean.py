@@ -5,11 +5,8 @@ went are in `rejected/`, manifest and card say so. Of any other file or folder t
 are into `data/`, with the same `rejected/` and `contamination/` beside them, a manifest and a small card.
 """
 
-import copy
 import hashlib
 import itertools
-import json
-import os
 import shutil
 import time
 from collections.abc import Callable, Collection, Iterable, Sequence
@@ -21,15 +18,14 @@ from typing import Any
 from curate import card, workspace
 from curate.compared import reported
 from curate.decontaminate import HIT_COLUMNS, Findings, decontaminate
-from curate.errors import CurateError
+from curate.derived import Manifest, apart, manifest_of, rebuilt, rows_of
 from curate.evaluation import Evaluation, evaluations_of
-from curate.output import REJECTED_COLUMNS, ContentHash, write_table
+from curate.output import REJECTED_COLUMNS, write_table
 from curate.report.files import stored_pairs, write_report
 from curate.stored import readable
 from curate.tables import sha256
 from curate.training_set import TrainingSet, training_set
 
-Manifest = dict[str, Any]
 Report = Callable[[str, int, int | None], None]
 
 
@@ -47,13 +43,9 @@ def clean(
     text: the column that holds the problems, where it has an unusual name. A folder that is finished already is
     recognised by its inputs, and left as it is. Raises CurateError.
     """
-    before = _manifest(Path(location).expanduser())
+    before = manifest_of(Path(location).expanduser())
     found = training_set(f"{location}/data" if before else location, text)
-    given, target = _real(Path(location).expanduser()), _real(out)
-    if (given.is_dir() and target.is_relative_to(given)) or any(
-        _real(file).is_relative_to(target) for file in found.table.files
-    ):
-        raise CurateError(f"{out} holds the dataset that is read, or lies in it. Choose another --out.")
+    apart(out, Path(location).expanduser(), found.table.files)
     evaluations = evaluations_of(against)
     plan = _plan(before, found, evaluations, text)
     done = workspace.finished(out, plan, overwrite=overwrite)
@@ -67,14 +59,17 @@ def clean(
         files = found.copy(findings.rejections, final / "data")
         folder = Path(location).expanduser() if before else None
         removed = [asdict(rejection) for rejection in findings.rejections.values()]
-        rejected = [*_rows(folder, "rejected"), *removed]
+        rejected = [*rows_of(folder, "rejected"), *removed]
         rejected.sort(key=lambda row: tuple(row[name] for name in ("id", "stage", "reason", "detail")))
         write_table(iter(rejected), REJECTED_COLUMNS, final / "rejected")
-        hits = [*_rows(folder, "contamination"), *map(asdict, findings.hits)]
+        hits = [*rows_of(folder, "contamination"), *map(asdict, findings.hits)]
         write_table(iter(hits), HIT_COLUMNS, final / "contamination")
         _copy_difficulty(folder, {row["id"] for row in removed}, final)
         if before and "versions" in before:
-            manifest = _rebuilt(before, plan, findings, files, rejected)
+            manifest = {
+                **rebuilt(before, plan, findings.rejections.values(), files, rejected),
+                "decontamination": _sets(before, findings),
+            }
             card.write(manifest, final)
         else:
             manifest = _copied(before, plan, findings, files, final)
@@ -88,31 +83,6 @@ def clean(
     return manifest
 
 
-def _manifest(folder: Path) -> Manifest | None:
-    """The manifest of a dataset that curate wrote; None for any other file or folder.
-
-    Raises CurateError on a folder that looks like such a dataset and has lost its manifest: what was rejected would
-    be taken for rows.
-    """
-    try:
-        manifest = json.loads((folder / workspace.MANIFEST).read_text())
-        if {"plan", "counts", "content_hash"} <= manifest.keys() and isinstance(manifest["plan"], dict):
-            return manifest if (folder / "data").is_dir() else None
-    except (OSError, ValueError, AttributeError):
-        pass
-    if (folder / "data").is_dir() and (folder / "rejected").is_dir():
-        raise CurateError(
-            f"{folder}: has data/ and rejected/, but no manifest.json that can be read. Build it again, or give "
-            f"{folder / 'data'}."
-        )
-    return None
-
-
-def _real(path: Path) -> Path:
-    """Where links lead to. Path.resolve raises RuntimeError on a link to itself."""
-    return Path(os.path.realpath(path))
-
-
 def _plan(before: Manifest | None, found: TrainingSet, evaluations: Iterable[Evaluation], text: str | None) -> Any:
     sets = [evaluation.plan for evaluation in evaluations]
     if before is not None:
@@ -123,36 +93,6 @@ def _plan(before: Manifest | None, found: TrainingSet, evaluations: Iterable[Eva
         "inputs": {"dataset": files},
         "configuration": {"text": text},
         "against": sets,
-    }
-
-
-def _rebuilt(
-    before: Manifest, plan: Any, findings: Findings, files: Sequence[Path], rejected: Iterable[dict[str, Any]]
-) -> Manifest:
-    """The manifest of a build with what changes: counts, hash, and what was found."""
-    import pyarrow.parquet as pq
-
-    counts = copy.deepcopy(before["counts"])
-    content = ContentHash()
-    for count in counts.values():
-        count["kept"] = count["verified"] = 0
-    for path in files:
-        with pq.ParquetFile(path) as file:
-            for row in (row for batch in file.iter_batches(batch_size=16) for row in batch.to_pylist()):
-                content.add(row)
-                counts[row["source"]]["kept"] += 1
-                counts[row["source"]]["verified"] += row["verified"]
-    for row in rejected:
-        content.add(row)
-    for rejection in findings.rejections.values():
-        by_reason = counts[rejection.source]["rejected"].setdefault(rejection.stage, {})
-        by_reason[rejection.reason] = by_reason.get(rejection.reason, 0) + 1
-    return {
-        **before,
-        "plan": plan,
-        "content_hash": content.hexdigest(),
-        "counts": counts,
-        "decontamination": _sets(before, findings),
     }
 
 
@@ -178,18 +118,6 @@ def _sets(before: Manifest, findings: Findings) -> dict[str, Any]:
         names = itertools.chain([name], (f"{name} ({number})" for number in itertools.count(2)))
         found[next(free for free in names if free not in found)] = of_set
     return found
-
-
-def _rows(folder: Path | None, config: str) -> list[dict[str, Any]]:
-    """Rows of one of the smaller tables of a dataset; none if it has no such table."""
-    import pyarrow.parquet as pq
-
-    files = sorted((folder / config).glob("*.parquet")) if folder else []
-    rows: list[dict[str, Any]] = []
-    for file in files:
-        with readable(file):
-            rows += pq.read_table(file).to_pylist()
-    return rows
 
 
 def _copy_difficulty(folder: Path | None, removed: Collection[str], final: Path) -> None:

@@ -50,6 +50,18 @@ class Stored:
                     problem = Problem(tests=suite, solutions=None, licence="", **row)
                 yield problem
 
+    def columns(self, *names: str) -> Iterator[dict[str, Any]]:
+        """These columns of all rows, in order."""
+        import pyarrow.parquet as pq
+
+        for path, group in self._groups:
+            with readable(path), pq.ParquetFile(path) as file:
+                missing = set(names) - set(file.schema_arrow.names)
+                if missing:
+                    raise KeyError(f"no column {', '.join(sorted(missing))}")
+                rows = file.read_row_group(group, columns=list(names)).to_pylist()
+            yield from rows
+
     def load(self, row: int) -> Problem:
         """A whole row. Rows near each other are read together, so go through them in order if there are many."""
         import pyarrow.parquet as pq

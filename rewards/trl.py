@@ -14,8 +14,8 @@ log = logging.getLogger(__name__)
 def code_reward(completions: Sequence[Any], tests: Sequence[str], **columns: Any) -> list[float | None]:
     """completions: texts, or conversations whose last message is the answer; tests: the column of that name.
 
-    None where the sandbox or the suite's own checker failed: TRL leaves such a completion out of its group instead of
-    punishing it.
+    None where the sandbox or the suite's own checker failed: TRL leaves such a completion out of its group
+    instead of punishing it.
     """
     texts = [text if isinstance(text, str) else text[-1]["content"] for text in completions]
     scores = rewards(zip(texts, map(Suite.from_json, tests), strict=True), shared_sandbox())

@@ -24,6 +24,7 @@ from sandbox import Case, Suite
 
 SCORED_BY_VERL = ("apps", "codecontests", "codeforces", "taco")
 _COUNTED = 10
+_OF_TEXT, _OF_CALLS = ("lcb",), ("lcb", "exact")  # checkers that verl's comparison comes near; it takes 1.0 for 1
 _SECONDS_OF_CALLS = 3.0  # for all of them together: verl's scorer has six, on a machine that may be slower
 _SECONDS_OF_A_TEST = 5.0  # it has ten
 REASONS = {
@@ -48,8 +49,9 @@ To have answers judged in the sandbox of curate-code instead, by its checkers an
 where many processes score, with CURATE_URL set to the address of one `curate serve`.
 """
 _BY_VERL = """`data_source` is {name}: verl scores with its own `prime_code` (or `sandbox_fusion`, with
-`reward.sandbox_fusion.url`, for which `curate serve` will do). It gives the share of the first ten tests, accepts some
-answers that are wrong (the first element of an expected list, numbers within 1e-5) and rejects some that are right."""
+`reward.sandbox_fusion.url`, for which `curate serve` will do). It gives the share of the first ten tests. prime_code
+accepts some wrong answers (the first element of an expected list, numbers within 1e-5) and rejects right programs that
+read `sys.stdin.buffer`, import `*` or assign to what they imported, because it runs them inside a function."""
 _BY_US = "`data_source` is {name}, which verl's own scorers do not know: it must be told of the reward below."
 
 
@@ -71,7 +73,7 @@ def unfit(problem: Problem, options: ExportOptions) -> str | None:
     by_verl = options.verl_data_source in SCORED_BY_VERL
     if has_other_limits(suite):
         return "limits"
-    if by_verl and suite.checker != "lcb":
+    if by_verl and suite.checker not in (_OF_CALLS if calls else _OF_TEXT):
         return "checker"
     if calls and not all(_fits(case, by_verl) for case in suite.cases):
         return "arguments"

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-STAGES = ("parse", "filter", "verify", "dedup", "strength", "decontaminate", "difficulty")
+STAGES = ("parse", "filter", "verify", "dedup", "decontaminate", "strength", "difficulty")
 
 
 def funnel(counts: dict[str, Any]) -> dict[str, Any]:
