@@ -1,4 +1,6 @@
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from curate.report.charts import HEIGHT, between_edges, run_words, steps, whole_numbers
 
@@ -34,12 +36,12 @@ def test_a_single_problem_in_a_million_is_still_seen():
     assert chart.bars[0].height >= 1
 
 
-@pytest.mark.parametrize("most", [0, 1, 2, 3, 7, 10, 99, 100, 12_345, 10**9])
+@given(st.integers(0, 10**10))
 def test_ticks_are_few_whole_numbers_from_zero(most):
     chart = whole_numbers({"edges": [1, 2], "counts": [most]}, "tests")
     values = [int(tick.label.replace(",", "")) for tick in chart.up]
     assert values[0] == 0
-    assert values[-1] > most * 0.99
+    assert values[-1] >= most
     assert 2 <= len(values) <= 6
     assert len(set(values)) == len(values)
 
