@@ -1,18 +1,21 @@
 """The `curate` command."""
 
 import hashlib
+import io
 import json
 import os
 import platform
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from importlib import import_module
 from importlib.metadata import version
 from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import click
@@ -32,6 +35,18 @@ _ray = click.option(
     metavar="ADDRESS",
     help="Run programs on the nodes of a Ray cluster: HOST:PORT of its head, or auto. --workers is for each node.",
 )
+
+
+def _against(*, required: bool) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    return click.option(
+        "--against",
+        multiple=True,
+        required=required,
+        metavar="NAME=LOCATION",
+        help="An evaluation set that no row may hold, and its file, folder or Hub id. humaneval, lcb and codeforces "
+        "are read in their published forms, any other name by the usual columns. lcb:FROM..TO, with or without a "
+        "location, also takes the contests of these dates from rows of LiveCodeBench. Repeatable.",
+    )
 
 
 @click.group()
@@ -311,6 +326,7 @@ def list_sources() -> None:
     show_default=True,
     help="Least Jaccard similarity of near-duplicates.",
 )
+@_against(required=False)
 @click.option("--limit", type=click.IntRange(min=1), help="Read only the first N problems of each source.")
 @_workers
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of the programs' random and hash order.")
@@ -321,6 +337,7 @@ def list_sources() -> None:
 def build_dataset(
     sources: tuple[str, ...],
     out: Path,
+    against: tuple[str, ...],
     workers: int | None,
     isolation: str,
     ray: str | None,
@@ -344,7 +361,7 @@ def build_dataset(
     progress = _Progress()
     try:
         if dry_run:
-            counts = survey(locations, options, report=progress)
+            counts = survey(locations, options, against=against, report=progress)
             progress.close()
             _print_funnel(counts)
             return
@@ -352,6 +369,7 @@ def build_dataset(
             locations,
             out,
             options,
+            against=against,
             workers=workers,
             isolation=isolation,
             ray=ray,
@@ -365,6 +383,9 @@ def build_dataset(
     finally:
         progress.close()
     _print_funnel(manifest["counts"])
+    if manifest["decontamination"]:
+        click.echo()
+        _print_contamination(manifest["decontamination"])
     kept = sum(count["kept"] for count in manifest["counts"].values())
     click.echo(f"\n{kept} problems in {out}")
     if not kept:
@@ -375,15 +396,7 @@ def build_dataset(
 
 @main.command()
 @click.argument("dataset")
-@click.option(
-    "--against",
-    multiple=True,
-    required=True,
-    metavar="NAME=LOCATION",
-    help="An evaluation set and its file, folder or Hub id. humaneval, lcb and codeforces are read in their published "
-    "forms, any other name by the usual columns. lcb:FROM..TO, with or without a location, also takes the contests of "
-    "these dates from rows of LiveCodeBench. Repeatable.",
-)
+@_against(required=True)
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="Folder of the cleaned dataset.")
 @click.option("--text", metavar="COLUMN", help="Column of DATASET that holds the problems.  [default: the usual names]")
 @click.option("--overwrite", is_flag=True, help="Replace another dataset in the folder.")
@@ -402,15 +415,11 @@ def decontaminate(dataset: str, against: tuple[str, ...], out: Path, text: str |
         manifest = clean(dataset, against, out, text=text, overwrite=overwrite, report=progress)
     except (CurateError, OSError) as error:
         raise click.ClickException(str(error)) from error
+    except KeyboardInterrupt:
+        raise click.ClickException(f"interrupted; {dataset} is as it was, the same command starts again") from None
     finally:
         progress.close()
-    click.echo(f"{'against':<32}{'items':>8}{'rows':>10}{'removed':>9}{'rate':>9}{'review':>8}")
-    for name, count in manifest["decontamination"].items():
-        label = f"{name} {count['window'] or ''}"
-        numbers = f"{count['items']:>8}{count['rows']:>10}{count['removed']:>9}{count['removal_rate']:>9.2%}"
-        click.echo(f"{label:<32}{numbers}{count['review']:>8}")
-        if count["warning"]:
-            click.echo(f"Warning: {name}: {count['warning']}", err=True)
+    _print_contamination(manifest["decontamination"])
     kept = sum(count["kept"] for count in manifest["counts"].values())
     click.echo(f"\n{kept} rows in {out}; every hit is in {out / 'contamination'}")
     click.echo(f"content hash {manifest['content_hash']}")
@@ -504,6 +513,204 @@ def push_dataset(dataset: Path, repo_id: str, private: bool, revision: str, dry_
         raise click.ClickException(str(error)) from error
 
 
+@main.command()
+@click.argument("dataset", type=click.Path(path_type=Path))
+@click.argument("id", required=False)
+@click.option("--test", "number", type=int, metavar="N", help="Show this test of the problem whole; the first is 1.")
+@click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True, help="Rows to list.")
+def inspect(dataset: Path, id: str | None, number: int | None, limit: int) -> None:
+    """List the first problems of DATASET, or show all about the row called ID, kept or rejected."""
+    _need_data_extra()
+    from curate.dataset_folder import DatasetFolder
+    from curate.inspection import listed, one_test, shown
+
+    if id is None and number is not None:
+        raise click.ClickException(f"whose test? Type: curate inspect {dataset} ID --test {number}")
+    with _mistakes_explained():
+        folder = DatasetFolder.opened(dataset)
+        if id is None:
+            _print_lines(listed(folder, limit))
+        else:
+            _print_lines(shown(folder, id) if number is None else one_test(folder, id, number))
+
+
+@main.command()
+@click.argument("dataset", type=click.Path(path_type=Path))
+@click.option("--json", "as_json", is_flag=True, help="Print the numbers as report.json has them.")
+def stats(dataset: Path, as_json: bool) -> None:
+    """Count what is in DATASET: the tables of its report."""
+    _need_data_extra()
+    from curate.dataset_folder import DatasetFolder
+    from curate.report.files import stored_pairs
+    from curate.report.lines import lines
+    from curate.report.numbers import numbers
+
+    with _mistakes_explained():
+        counted = numbers(DatasetFolder.opened(dataset), stored_pairs(dataset))
+    if as_json:
+        click.echo(json.dumps(counted, indent=1))
+    else:
+        _print_lines(lines(counted))
+
+
+@main.command()
+@click.argument("old", metavar="A", type=click.Path(path_type=Path))
+@click.argument("new", metavar="B", type=click.Path(path_type=Path))
+def diff(old: Path, new: Path) -> None:
+    """Say what changed between the datasets A and B.
+
+    Columns that are measured do not count. The exit status is 0 if both have the same content, 1 if not, and 2 if
+    they cannot be compared.
+    """
+    _need_data_extra()
+    from curate.changes import changes
+    from curate.changes_lines import lines
+    from curate.dataset_folder import DatasetFolder
+
+    progress = _Progress()
+    try:
+        with _mistakes_explained(_Incomparable):
+            found = changes(DatasetFolder.opened(old), DatasetFolder.opened(new), report=progress)
+    finally:
+        progress.close()
+    _print_lines(lines(found))
+    sys.exit(0 if found.same else 1)
+
+
+class _Incomparable(click.ClickException):
+    exit_code = 2  # as diff has it: 1 means that the two differ
+
+
+@contextmanager
+def _mistakes_explained(kind: type[click.ClickException] = click.ClickException) -> Iterator[None]:
+    from curate.errors import CurateError
+
+    try:
+        yield
+    except (CurateError, PermissionError) as error:
+        raise kind(str(error)) from error
+
+
+def _print_lines(lines: Iterator[str]) -> None:
+    """Text of strangers, which may hold letters that the terminal's encoding lacks."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
+    for line in lines:
+        click.echo(line)
+
+
+@main.command()
+@click.argument("dataset", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.option(
+    "--model",
+    "models",
+    multiple=True,
+    metavar="NAME",
+    help="A model to sample: its folder or Hub id, or its name at the server. Repeatable: they stand side by side.",
+)
+@click.option("--base-url", metavar="URL", help="Ask an OpenAI-compatible server instead of running vLLM here.")
+@click.option("--k", type=click.IntRange(min=1), help="Of pass@k.  [default: 8]")
+@click.option("--n", type=click.IntRange(min=1), help="Samples of each problem.  [default: k]")
+@click.option("--temperature", type=click.FloatRange(0, 2), help="Of the samples.  [default: 0.6]")
+@click.option("--top-p", type=click.FloatRange(0, 1, min_open=True), help="Of the samples.  [default: 0.95]")
+@click.option("--max-tokens", type=click.IntRange(min=1), help="Most tokens of an answer.  [default: 16384]")
+@click.option("--seed", type=click.IntRange(0, 2**31 - 1), help="Of the samples.  [default: 0]")
+@click.option("--resample", is_flag=True, help="Drop the samples of the named models that are there, and draw anew.")
+@_workers
+@_isolation
+@_ray
+@click.option(
+    "--solve-rate",
+    metavar="LEAST:MOST",
+    help="Copy to --out the problems of which this share of samples is right, bounds included: 0.125:0.5, or 0.125:.",
+)
+@click.option("--out", type=click.Path(path_type=Path), help="Folder of the copy.")
+@click.option("--overwrite", is_flag=True, help="Replace another dataset in the folder --out.")
+def difficulty(
+    dataset: Path,
+    models: tuple[str, ...],
+    base_url: str | None,
+    resample: bool,
+    workers: int | None,
+    isolation: str,
+    ray: str | None,
+    solve_rate: str | None,
+    out: Path | None,
+    overwrite: bool,
+    **chosen: Any,
+) -> None:
+    """Measure how often models solve the problems of DATASET, and keep those of a band.
+
+    The counts go to difficulty/ in DATASET. Options of sampling that are not given are as they were when the model was
+    sampled before. What is there is not sampled again; after an interruption the same command continues. Without
+    --model, --solve-rate goes by all models that were sampled, and each of those it goes by must agree.
+    """
+    _need_data_extra()
+    from contextlib import closing, contextmanager
+    from functools import partial
+
+    from curate import solve_rates
+    from curate.difficulty import Sample, Settings, measure
+    from curate.errors import CurateError
+    from curate.refilter import refilter
+    from curate.solve_rate import Band
+    from sandbox import Sandbox, SandboxError
+    from train.sampler import SamplerError, Sampling, open_sampler
+
+    if not models and solve_rate is None:
+        raise click.UsageError("give a --model to sample, a --solve-rate to filter by, or both")
+    if (solve_rate is None) != (out is None):
+        raise click.UsageError("--solve-rate and --out belong together: the band, and the folder of what lies in it")
+
+    @contextmanager
+    def opened(settings: Settings) -> Iterator[Sample]:
+        sampling = Sampling(settings.temperature, settings.top_p, settings.max_tokens)
+        with closing(open_sampler(settings.model, base_url)) as sampler:
+            yield partial(sampler.sample, sampling=sampling)
+
+    where: dict[str, Any] = {"backend": "ray", "address": ray} if ray else {}
+    machine = partial(Sandbox, workers, isolation=isolation, **where)
+    asked = {name: value for name, value in chosen.items() if value is not None}
+    progress = _Progress(" samples")
+    try:
+        band = Band.parse(solve_rate) if solve_rate is not None else None
+        for model in models:
+            measured = measure(dataset, model, asked, opened, machine, resample=resample, report=progress)
+            for number, what in ((measured.n_unscored, "could not be judged"), (measured.n_refused, "were refused")):
+                if number:
+                    click.echo(f"Warning: {model}: {number} samples {what}; the same command tries again", err=True)
+        progress.close()
+        _print_solve_rates(solve_rates.read(dataset), models)
+        if band is None or out is None:
+            return
+        manifest = refilter(dataset, out, band, models, overwrite=overwrite)
+    except (CurateError, SamplerError, SandboxError, OSError) as error:
+        raise click.ClickException(str(error)) from error
+    except KeyboardInterrupt:
+        raise click.ClickException(f"interrupted; the samples are in {dataset}, the same command continues") from None
+    finally:
+        progress.close()
+    kept = sum(count["kept"] for count in manifest["counts"].values())
+    click.echo(f"\n{kept} problems in {out}; the others are in the config `rejected`")
+    if manifest["solve_rate"]["warning"]:
+        click.echo(f"Warning: {manifest['solve_rate']['warning']}", err=True)
+    click.echo(f"content hash {manifest['content_hash']}")
+    sys.exit(0 if kept else 1)
+
+
+def _print_solve_rates(rows: list[dict[str, Any]], models: Sequence[str]) -> None:
+    """A line for each model, then how many problems have how many correct samples."""
+    click.echo(f"{'model':<40}{'problems':>9}{'samples':>9}{'pass@1':>8}{'pass@k':>8}{'cut off':>9}{'no code':>9}")
+    for model in models or sorted({row["model"] for row in rows}):
+        known = [row for row in rows if row["model"] == model and row["n"]]
+        estimated = ([row[name] for row in known if row[name] is not None] for name in ("pass_at_1", "pass_at_k"))
+        means = "".join(f"{fmean(values):>8.3f}" if values else f"{'-':>8}" for values in estimated)
+        n, cut, bare = (sum(row[name] for row in known) for name in ("n", "n_truncated", "n_no_code"))
+        click.echo(f"{model:<40}{len(known):>9}{n:>9}{means}{cut:>9}{bare:>9}")
+        spread = Counter((row["n_correct"], row["n"]) for row in known)
+        click.echo("  " + ", ".join(f"{correct} of {n}: {number}" for (correct, n), number in sorted(spread.items())))
+
+
 def _name_and_location(source: str) -> tuple[str, str]:
     name, equals, location = source.partition("=")
     if not (name and equals and location):
@@ -513,7 +720,9 @@ def _name_and_location(source: str) -> tuple[str, str]:
 
 def _need_data_extra() -> None:
     missing = [
-        name for name in ("datasketch", "huggingface_hub", "pandas", "pyarrow", "xxhash") if find_spec(name) is None
+        name
+        for name in ("datasketch", "huggingface_hub", "jinja2", "pandas", "pyarrow", "xxhash")
+        if find_spec(name) is None
     ]
     if missing:
         raise click.ClickException(f"{', '.join(missing)} not installed. Type: pip install 'curate-code[data]'")
@@ -521,9 +730,9 @@ def _need_data_extra() -> None:
 
 def _print_funnel(counts: dict[str, Any]) -> None:
     """One line per source, then what was rejected, by stage and reason."""
-    stages = ("parse", "filter", "verify", "dedup", "strength")
+    stages = ("parse", "filter", "verify", "dedup", "decontaminate", "strength")
     click.echo(
-        f"{'source':<16}{'read':>8}" + "".join(f"{stage:>9}" for stage in stages) + f"{'kept':>8}{'verified':>10}"
+        f"{'source':<16}{'read':>8}" + "".join(f"{stage[:8]:>9}" for stage in stages) + f"{'kept':>8}{'verified':>10}"
     )
     for name, count in counts.items():
         lost = (-sum(count["rejected"].get(stage, {}).values()) for stage in stages)
@@ -534,13 +743,26 @@ def _print_funnel(counts: dict[str, Any]) -> None:
             click.echo(f"  {name} {stage}: " + ", ".join(f"{reason} {n}" for reason, n in reasons.items()))
 
 
+def _print_contamination(sets: dict[str, Any]) -> None:
+    """One line per evaluation set; a warning where more was found in it than is plausible."""
+    click.echo(f"{'against':<32}{'items':>8}{'rows':>10}{'removed':>9}{'rate':>9}{'review':>8}")
+    for name, count in sets.items():
+        label = f"{name} {count['window'] or ''}"
+        numbers = f"{count['items']:>8}{count['rows']:>10}{count['removed']:>9}{count['removal_rate']:>9.2%}"
+        click.echo(f"{label:<32}{numbers}{count['review']:>8}")
+        if count["warning"]:
+            click.echo(f"Warning: {name}: {count['warning']}", err=True)
+
+
 class _Progress:
     """Shows how far a stage is, with rate and time left: a bar on a terminal, elsewhere a line now and then."""
 
     SECONDS_BETWEEN_LINES = 10.0
 
-    def __init__(self) -> None:
+    def __init__(self, unit: str = " problems") -> None:
         from tqdm import tqdm
+
+        self._unit = unit
 
         self._tqdm = tqdm
         self._bar: tqdm[Any] | None = None  # only on a terminal
@@ -554,14 +776,14 @@ class _Progress:
             self._stage, self._initial = stage, done
             self._began = self._printed = time.monotonic()
             if sys.stderr.isatty():
-                self._bar = self._tqdm(desc=stage, total=total, initial=done, unit=" problems", file=sys.stderr)
+                self._bar = self._tqdm(desc=stage, total=total, initial=done, unit=self._unit, file=sys.stderr)
         now = time.monotonic()
         if self._bar is not None:
             self._bar.update(done - self._bar.n)
         elif done == total or now - self._printed >= self.SECONDS_BETWEEN_LINES:
             self._printed = now
             line = self._tqdm.format_meter(
-                done, total or 0, now - self._began, ncols=0, prefix=stage, unit=" problems", initial=self._initial
+                done, total or 0, now - self._began, ncols=0, prefix=stage, unit=self._unit, initial=self._initial
             )
             click.echo(line, err=True)
 

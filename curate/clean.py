@@ -5,27 +5,27 @@ went are in `rejected/`, manifest and card say so. Of any other file or folder t
 are into `data/`, with the same `rejected/` and `contamination/` beside them, a manifest and a small card.
 """
 
-import copy
 import hashlib
 import itertools
-import json
 import shutil
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import asdict
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 from curate import card, workspace
-from curate.decontaminate import HIT_COLUMNS, Findings, Row, decontaminate
-from curate.errors import CurateError
+from curate.compared import reported
+from curate.decontaminate import HIT_COLUMNS, Findings, decontaminate
+from curate.derived import Manifest, apart, manifest_of, rebuilt, rows_of
 from curate.evaluation import Evaluation, evaluations_of
-from curate.output import REJECTED_COLUMNS, ContentHash, write_table
+from curate.output import REJECTED_COLUMNS, write_table
+from curate.report.files import stored_pairs, write_report
+from curate.stored import readable
 from curate.tables import sha256
 from curate.training_set import TrainingSet, training_set
 
-Manifest = dict[str, Any]
 Report = Callable[[str, int, int | None], None]
 
 
@@ -43,55 +43,44 @@ def clean(
     text: the column that holds the problems, where it has an unusual name. A folder that is finished already is
     recognised by its inputs, and left as it is. Raises CurateError.
     """
-    before = _manifest(Path(location).expanduser())
+    before = manifest_of(Path(location).expanduser())
     found = training_set(f"{location}/data" if before else location, text)
-    given, target = Path(location).expanduser().resolve(), out.resolve()
-    if (given.is_dir() and target.is_relative_to(given)) or any(
-        file.resolve().is_relative_to(target) for file in found.table.files
-    ):
-        raise CurateError(f"{out} holds the dataset that is read, or lies in it. Choose another --out.")
+    apart(out, Path(location).expanduser(), found.table.files)
     evaluations = evaluations_of(against)
     plan = _plan(before, found, evaluations, text)
     done = workspace.finished(out, plan, overwrite=overwrite)
     if done is not None:
         return done
     started = time.monotonic()
-    findings = decontaminate(_reported(found, report), evaluations)
+    findings = decontaminate(reported(found.rows, report), evaluations)
     with workspace.opened(out, plan, overwrite=overwrite) as work:
         final = work / "final"
         shutil.rmtree(final, ignore_errors=True)  # half of it, if this was killed before
         files = found.copy(findings.rejections, final / "data")
         folder = Path(location).expanduser() if before else None
         removed = [asdict(rejection) for rejection in findings.rejections.values()]
-        rejected = [*_rows(folder, "rejected"), *removed]
+        rejected = [*rows_of(folder, "rejected"), *removed]
         rejected.sort(key=lambda row: tuple(row[name] for name in ("id", "stage", "reason", "detail")))
         write_table(iter(rejected), REJECTED_COLUMNS, final / "rejected")
-        hits = [*_rows(folder, "contamination"), *map(asdict, findings.hits)]
+        hits = [*rows_of(folder, "contamination"), *map(asdict, findings.hits)]
         write_table(iter(hits), HIT_COLUMNS, final / "contamination")
+        _copy_difficulty(folder, {row["id"] for row in removed}, final)
         if before and "versions" in before:
-            manifest = _rebuilt(before, plan, findings, files, rejected)
+            manifest = {
+                **rebuilt(before, plan, findings.rejections.values(), files, rejected),
+                "decontamination": _sets(before, findings),
+            }
             card.write(manifest, final)
         else:
             manifest = _copied(before, plan, findings, files, final)
-            (final / "README.md").write_text(_card(manifest, files))
+            (final / "README.md").write_text(_card(manifest, files), encoding="utf-8")
         manifest["seconds"] = {
             **(before or {}).get("seconds", {}),
             "decontaminate": round(time.monotonic() - started, 3),
         }
-        shutil.rmtree(out / "contamination", ignore_errors=True)
-        (final / "contamination").rename(out / "contamination")
+        write_report(final, manifest, stored_pairs(Path(location).expanduser()))
         workspace.publish(work, out, manifest)
     return manifest
-
-
-def _manifest(folder: Path) -> Manifest | None:
-    """The manifest of a dataset that curate wrote; None for any other file or folder."""
-    try:
-        manifest = json.loads((folder / workspace.MANIFEST).read_text())
-    except (OSError, ValueError):
-        return None
-    ours = isinstance(manifest, dict) and {"plan", "counts", "content_hash"} <= manifest.keys()
-    return manifest if ours and (folder / "data").is_dir() else None
 
 
 def _plan(before: Manifest | None, found: TrainingSet, evaluations: Iterable[Evaluation], text: str | None) -> Any:
@@ -107,46 +96,6 @@ def _plan(before: Manifest | None, found: TrainingSet, evaluations: Iterable[Eva
     }
 
 
-def _reported(found: TrainingSet, report: Report) -> Callable[[Collection[int] | None], Iterator[tuple[int, Row]]]:
-    def rows(wanted: Collection[int] | None) -> Iterator[tuple[int, Row]]:
-        stage, total = ("compare", None) if wanted is None else ("look again", len(wanted))
-        for done, (position, row) in enumerate(found.rows(wanted), start=1):
-            yield position, row
-            report(stage, done, total)
-
-    return rows
-
-
-def _rebuilt(
-    before: Manifest, plan: Any, findings: Findings, files: Sequence[Path], rejected: Iterable[dict[str, Any]]
-) -> Manifest:
-    """The manifest of a build with what changes: counts, hash, and what was found."""
-    import pyarrow.parquet as pq
-
-    counts = copy.deepcopy(before["counts"])
-    content = ContentHash()
-    for count in counts.values():
-        count["kept"] = count["verified"] = 0
-    for path in files:
-        with pq.ParquetFile(path) as file:
-            for row in (row for batch in file.iter_batches(batch_size=16) for row in batch.to_pylist()):
-                content.add(row)
-                counts[row["source"]]["kept"] += 1
-                counts[row["source"]]["verified"] += row["verified"]
-    for row in rejected:
-        content.add(row)
-    for rejection in findings.rejections.values():
-        by_reason = counts[rejection.source]["rejected"].setdefault(rejection.stage, {})
-        by_reason[rejection.reason] = by_reason.get(rejection.reason, 0) + 1
-    return {
-        **before,
-        "plan": plan,
-        "content_hash": content.hexdigest(),
-        "counts": counts,
-        "decontamination": _sets(before, findings),
-    }
-
-
 def _copied(before: Manifest | None, plan: Any, findings: Findings, files: Sequence[Path], folder: Path) -> Manifest:
     """The manifest of a dataset that others made; `before` if rows were taken from it earlier."""
     rows = max(count["rows"] for count in findings.counts.values())
@@ -156,7 +105,7 @@ def _copied(before: Manifest | None, plan: Any, findings: Findings, files: Seque
     listed = "".join(f"{sha256(file)} {file.relative_to(folder).as_posix()}\n" for file in files)
     return {
         "plan": plan,
-        "content_hash": hashlib.sha256(listed.encode()).hexdigest(),
+        "content_hash": hashlib.sha256(listed.encode("utf-8", "surrogateescape")).hexdigest(),
         "counts": {"dataset": {"read": read, "rejected": rejected, "kept": kept}},
         "decontamination": _sets(before or {}, findings),
     }
@@ -171,12 +120,18 @@ def _sets(before: Manifest, findings: Findings) -> dict[str, Any]:
     return found
 
 
-def _rows(folder: Path | None, config: str) -> list[dict[str, Any]]:
-    """Rows of one of the smaller tables of a dataset; none if it has no such table."""
+def _copy_difficulty(folder: Path | None, removed: Collection[str], final: Path) -> None:
+    """What was measured of the rows that stay."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
     import pyarrow.parquet as pq
 
-    files = sorted((folder / config).glob("*.parquet")) if folder else []
-    return [row for file in files for row in pq.read_table(file).to_pylist()]
+    for file in sorted((folder / "difficulty").glob("*.parquet")) if folder else []:
+        with readable(file):
+            rows = pq.read_table(file)
+            staying = rows.filter(pc.invert(pc.is_in(rows["id"], pa.array(sorted(removed), pa.string()))))
+        (final / "difficulty").mkdir(exist_ok=True)
+        pq.write_table(staying, final / "difficulty" / file.name, compression="zstd", write_page_index=True)
 
 
 def _card(manifest: Manifest, files: Sequence[Path]) -> str:

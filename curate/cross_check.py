@@ -84,10 +84,11 @@ class _Court:
         self.spent_seconds = 0.0
         self._sandbox = sandbox
 
-    def judge(self, program: Program, suite: Suite) -> Judgement:
-        judgement = self._sandbox.judge(program, suite, run_all=True)
-        self.spent_seconds += cpu_seconds(judgement)
-        return judgement
+    def judge(self, programs: Sequence[Program], suite: Suite) -> list[Judgement]:
+        """In the order of the programs."""
+        found = dict(self._sandbox.judge_many([(program, suite) for program in programs], run_all=True))
+        self.spent_seconds += sum(map(cpu_seconds, found.values()))
+        return [found[index] for index in range(len(programs))]
 
     def run(self, program: Program, stdin: str, limits: Limits) -> RunResult:
         result = self._sandbox.run(program, stdin, limits)
@@ -97,7 +98,7 @@ class _Court:
 
 def _seconded(court: _Court, solutions: Sequence[Program]) -> Opinion:
     """Whether others pass the tests that one has passed."""
-    verdicts = [[case.verdict for case in court.judge(solution, court.suite).cases] for solution in solutions]
+    verdicts = [[case.verdict for case in judgement.cases] for judgement in court.judge(solutions, court.suite)]
     n_cases = len(court.suite.cases)
     return Opinion(
         n_passing=sum(row == [Verdict.ACCEPTED] * n_cases for row in verdicts),
@@ -108,20 +109,18 @@ def _seconded(court: _Court, solutions: Sequence[Program]) -> Opinion:
 
 
 def _dissents(verdicts: Sequence[Verdict], n_cases: int) -> bool:
-    accepted = verdicts.count(Verdict.ACCEPTED)
-    return len(verdicts) == n_cases and n_cases / 2 <= accepted < n_cases == accepted + verdicts.count(
-        Verdict.WRONG_ANSWER
-    )
+    accepted, wrong = verdicts.count(Verdict.ACCEPTED), verdicts.count(Verdict.WRONG_ANSWER)
+    return accepted + wrong == n_cases and n_cases / 2 <= accepted < n_cases
 
 
 def _overruled(court: _Court, solutions: Sequence[Program]) -> Opinion:
     """Whether most of the solutions that fail agree with each other where they do."""
     if len(solutions) < 2:
         return Opinion(n_asked=0)
-    failed: dict[Program, set[int]] = {}
-    for solution in solutions:
-        cases = court.judge(solution, court.suite).cases
-        failed[solution] = {place for place, case in enumerate(cases) if case.verdict is Verdict.WRONG_ANSWER}
+    failed = {
+        solution: {place for place, case in enumerate(judgement.cases) if case.verdict is Verdict.WRONG_ANSWER}
+        for solution, judgement in zip(solutions, court.judge(solutions, court.suite), strict=True)
+    }
     counts = Counter(place for places in failed.values() for place in places)
     disputed = sorted(place for place, n in counts.items() if n > len(solutions) / 2)[:_PLACES]
     wrong: set[str] = set()
@@ -134,16 +133,14 @@ def _overruled(court: _Court, solutions: Sequence[Program]) -> Opinion:
 def _agreed(court: _Court, pivot: Program, others: Sequence[Program], places: Sequence[int]) -> set[str]:
     """Inputs at which most of all solutions give the pivot's answer, which is not the expected one."""
     suite = replace(court.suite, cases=tuple(court.suite.cases[place] for place in places))
-    judged = court.judge(pivot, suite).cases
-    inputs = [
-        case.input for case, seen in zip(suite.cases, judged, strict=False) if seen.verdict is Verdict.WRONG_ANSWER
-    ]
+    own = court.judge([pivot], suite)[0].cases
+    inputs = [case.input for case, seen in zip(suite.cases, own, strict=False) if seen.verdict is Verdict.WRONG_ANSWER]
     cases = list(answers(pivot, inputs, suite, partial(court.run, limits=suite.limits)))
     if not cases:
         return set()
     agreeing = Counter(case.input for case in cases)
     theirs = replace(suite, cases=tuple(cases))
-    for other in others:
-        seen = court.judge(other, theirs).cases
-        agreeing.update(case.input for case, one in zip(cases, seen, strict=False) if one.verdict is Verdict.ACCEPTED)
+    for judgement in court.judge(others, theirs):
+        seconded = zip(cases, judgement.cases, strict=False)
+        agreeing.update(case.input for case, seen in seconded if seen.verdict is Verdict.ACCEPTED)
     return {text for text, n in agreeing.items() if n > (len(others) + 1) / 2}

@@ -21,11 +21,11 @@ class Journal:
         for line in self._file:
             try:
                 key, record = json.loads(line)
-            except ValueError:
+                if not line.endswith(b"\n"):
+                    break
+                self._records[key] = record
+            except (ValueError, TypeError):  # torn, or nothing that was ever added
                 break
-            if not line.endswith(b"\n"):
-                break
-            self._records[key] = record
             end += len(line)
         self._file.truncate(end)
 

@@ -32,6 +32,7 @@ log = logging.getLogger(__name__)
 
 _TIMES_THE_REFERENCE, _SECONDS_MORE = 5.0, 0.25
 _SECONDS = 10.0  # CPU time of a problem's mutants after which no more are tried; most problems need a second
+_AT_ONCE = 8  # mutants, before the time is looked at
 _HOLES, _HOLE_LENGTH = 3, 500  # of those remembered: how many, and characters of each, for people look at them
 
 
@@ -120,9 +121,14 @@ class _Bench:
         self.spent_seconds = 0.0
 
     def judge(self, program: Program, suite: Suite, *, run_all: bool = False) -> Judgement:
-        judgement = self._sandbox.judge(program, suite, run_all=run_all)
-        self.spent_seconds += cpu_seconds(judgement)
+        (judgement,) = self.judge_many([(program, suite)], run_all=run_all)
         return judgement
+
+    def judge_many(self, pairs: Sequence[tuple[Program, Suite]], *, run_all: bool = False) -> list[Judgement]:
+        """All at once, for on a cluster each single question takes its time; answers in the order of the pairs."""
+        found = dict(self._sandbox.judge_many(pairs, run_all=run_all))
+        self.spent_seconds += sum(map(cpu_seconds, found.values()))
+        return [found[index] for index in range(len(pairs))]
 
     def run(self, program: Program, stdin: str, limits: Limits) -> RunResult:
         result = self._sandbox.run(program, stdin, limits)
@@ -178,15 +184,16 @@ def _killed_and_alive(made: Sequence[Mutant], suite: Suite, bench: _Bench) -> tu
     killed: list[_Killed] = []
     alive: list[Mutant] = []
     enough = bench.spent_seconds + _SECONDS
-    for mutant in made:
+    for start in range(0, len(made), _AT_ONCE):
         if bench.spent_seconds > enough:
             break
-        judgement = bench.judge(Program(mutant.source), ordered)
-        if judgement.accepted:
-            alive.append(mutant)
-        else:
-            end = len(judgement.cases) - 1
-            killed.append(_Killed(mutant, places[end], frozenset(places[:end]), judgement.verdict))
+        some = made[start : start + _AT_ONCE]
+        for mutant, judgement in zip(some, bench.judge_many([(Program(m.source), ordered) for m in some]), strict=True):
+            if judgement.accepted:
+                alive.append(mutant)
+            else:
+                end = len(judgement.cases) - 1
+                killed.append(_Killed(mutant, places[end], frozenset(places[:end]), judgement.verdict))
     return killed, alive
 
 
@@ -195,21 +202,25 @@ def _strongest(killed: Sequence[_Killed], suite: Suite, bench: _Bench) -> tuple[
     many times as much and finds covers that are hardly better."""
     first_killers = {one.killer for one in killed}
     places = [place for place in longest_first(suite) if place in first_killers]
-    enough = bench.spent_seconds + _SECONDS
-    rows = []
-    for one in killed:
+    untried = [
         # What did not end in time would take its time again and again.
-        untried = [
-            p for p in places if p != one.killer and p not in one.spared_by and one.verdict is not Verdict.TIME_LIMIT
-        ]
-        row = {one.killer}
-        if untried and bench.spent_seconds < enough:
-            judgement = bench.judge(Program(one.mutant.source), picked(suite, untried), run_all=True)
-            row |= {
-                p for p, case in zip(untried, judgement.cases, strict=False) if case.verdict is not Verdict.ACCEPTED
-            }
-        rows.append(frozenset(row))
-    return cover(rows, places)
+        []
+        if one.verdict is Verdict.TIME_LIMIT
+        else [place for place in places if place != one.killer and place not in one.spared_by]
+        for one in killed
+    ]
+    rows = [{one.killer} for one in killed]
+    asked = [number for number, some in enumerate(untried) if some]
+    enough = bench.spent_seconds + _SECONDS
+    for start in range(0, len(asked), _AT_ONCE):
+        if bench.spent_seconds > enough:
+            break
+        numbers = asked[start : start + _AT_ONCE]
+        pairs = [(Program(killed[number].mutant.source), picked(suite, untried[number])) for number in numbers]
+        for number, judgement in zip(numbers, bench.judge_many(pairs, run_all=True), strict=True):
+            cases = zip(untried[number], judgement.cases, strict=False)
+            rows[number] |= {place for place, case in cases if case.verdict is not Verdict.ACCEPTED}
+    return cover([frozenset(row) for row in rows], places)
 
 
 def _told_apart(
@@ -226,8 +237,8 @@ def _told_apart(
     further = replace(suite, cases=tuple(known))
     wrong: list[Mutant] = []
     telling: list[Case] = []
-    for mutant in alive:
-        judgement = bench.judge(Program(mutant.source), further)
+    judgements = bench.judge_many([(Program(mutant.source), further) for mutant in alive])
+    for mutant, judgement in zip(alive, judgements, strict=True):
         if not judgement.accepted:
             wrong.append(mutant)
             telling.append(known[len(judgement.cases) - 1])

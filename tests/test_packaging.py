@@ -9,7 +9,9 @@ import pytest
 
 import cli
 import curate
+import rewards
 import sandbox
+import train
 
 ROOT = Path(__file__).parents[1]
 
@@ -19,11 +21,17 @@ def test_the_wheel_holds_our_packages_and_nothing_else(tmp_path: Path) -> None:
     subprocess.run(build, cwd=ROOT, check=True, capture_output=True)
     (wheel,) = tmp_path.glob("*.whl")
     top_level = {name.split("/")[0] for name in zipfile.ZipFile(wheel).namelist()}
-    assert {name for name in top_level if not name.endswith(".dist-info")} == {"curate", "rewards", "sandbox", "cli.py"}
+    assert {name for name in top_level if not name.endswith(".dist-info")} == {
+        "cli.py",
+        "curate",
+        "rewards",
+        "sandbox",
+        "train",
+    }
 
 
 def test_our_packages_share_one_parent() -> None:
-    parents = {Path(module.__file__ or "").resolve().parent.parent for module in (sandbox, curate)}
+    parents = {Path(module.__file__ or "").resolve().parent.parent for module in (sandbox, rewards, curate, train)}
     assert parents == {Path(cli.__file__).resolve().parent}
 
 

@@ -4,14 +4,12 @@ What goes wrong on the way is tried again for some time; a request that got no a
 verdict. Judging changes nothing, so any request may be repeated.
 """
 
-import contextlib
 import json
 import os
 import random
 import socket
 import threading
 import time
-import weakref
 from collections.abc import Iterable, Iterator
 from typing import Any, TypeVar
 
@@ -20,6 +18,7 @@ from sandbox.errors import BackendUnavailable, ExecutionLost, RefereeFailed, San
 from sandbox.judge import Judgement
 from sandbox.messages import JudgeRequest, RunRequest
 from sandbox.program import Limits, RunResult
+from sandbox.sockets import Sockets
 from sandbox.streaming import completed
 
 try:
@@ -84,7 +83,7 @@ class Backend:
         self._headers = {"authorization": f"Bearer {token}"} if token else {}
         self._retry_seconds = retry_seconds
         self._closed = threading.Event()
-        self._sockets = _Sockets()
+        self._sockets = Sockets()
         self._path = where.path or ""
         self._pool = urllib3.connection_from_url(self._url, maxsize=_IDLE_CONNECTIONS, socket_options=_OPTIONS)
         self._pool.ConnectionCls = self._sockets.following(self._pool.ConnectionCls)
@@ -200,33 +199,6 @@ class Backend:
         if answer.status in _REPEATED:
             return f"{answer.status}, {words}"
         raise SandboxError(f"the service at {self._url} answered {answer.status}: {words}")
-
-
-class _Sockets:
-    """The sockets of all connections, so that close() can end what waits on them."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._open: weakref.WeakSet[socket.socket] = weakref.WeakSet()
-
-    def following(self, kind: Any) -> Any:
-        """The class of connections `kind`, with its sockets known here."""
-        sockets = self
-
-        class Following(kind):  # type: ignore[misc]
-            def connect(self) -> None:
-                super().connect()
-                with sockets._lock:
-                    sockets._open.add(self.sock)
-
-        Following.__name__ = kind.__name__  # urllib3's messages have it
-        return Following
-
-    def hang_up(self) -> None:
-        with self._lock:
-            for each in self._open:
-                with contextlib.suppress(OSError):
-                    each.shutdown(socket.SHUT_RDWR)
 
 
 def _content(answer: urllib3.BaseHTTPResponse) -> dict[str, Any]:

@@ -138,11 +138,11 @@ def test_a_lost_run_is_repeated_and_decides_nothing(box):
         def run(self, *arguments):
             return box.run(*arguments)
 
-        def judge(self, *arguments, **options):
+        def judge_many(self, *arguments, **options):
             if self.losses:
                 self.losses -= 1
                 raise SandboxError("a worker died")
-            return box.judge(*arguments, **options)
+            return box.judge_many(*arguments, **options)
 
     problems = [problem(GOOD, id=f"taco/{n}") for n in range(3)]
     found = {p.id: s.share for p, s in measure(problems, Losing(), seed=0)}
@@ -153,7 +153,7 @@ def test_a_sandbox_that_stays_broken_stops_the_build():
     class Broken:
         workers = 1
 
-        def judge(self, *arguments, **options):
+        def judge_many(self, *arguments, **options):
             raise SandboxError("no namespaces")
 
     with pytest.raises(CurateError, match=r"no namespaces.*curate doctor"):

@@ -1,0 +1,44 @@
+"""The band of solve rates in which a problem teaches: neither always solved nor never."""
+
+from dataclasses import dataclass
+
+from curate.errors import CurateError
+
+
+@dataclass(frozen=True, slots=True)
+class Band:
+    """Least and most share of samples that solve a problem, both included.
+
+    INTELLECT-2 keeps problems of which 1 to 4 of 8 samples are right: 0.125 to 0.5.
+    """
+
+    least: float = 0.0
+    most: float = 1.0
+
+    @classmethod
+    def parse(cls, text: str) -> "Band":
+        """LEAST:MOST; either may be left out. Raises CurateError for anything else."""
+        least, colon, most = text.partition(":")
+        try:
+            band = cls(float(least or 0), float(most or 1))
+        except ValueError:
+            colon = ""
+        if not colon or text == ":" or not 0 <= band.least <= band.most <= 1:
+            raise CurateError(
+                f"--solve-rate {text}: give LEAST:MOST, two shares from 0 to 1 such as 0.125:0.5; "
+                "either may be left out, as in 0.125:"
+            )
+        return band
+
+    def misses(self, n: int, n_correct: int) -> str | None:
+        """None: n_correct of n samples lie in the band. Otherwise a fixed word for why not."""
+        if n == 0:
+            return "not_sampled"
+        # The quotient is the float next to the ratio, and so is a bound that is written as that ratio's decimals.
+        rate = n_correct / n
+        if rate < self.least:
+            return "too_hard"
+        return "too_easy" if rate > self.most else None
+
+    def __str__(self) -> str:
+        return f"{self.least:g}:{self.most:g}"

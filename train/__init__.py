@@ -1,0 +1,1 @@
+"""Sampling from a model, and training it. Heavy packages are imported where they are used."""
