@@ -122,6 +122,7 @@ def strength_table(measured: dict[str, Any]) -> str:
         f" {measured['mutants'] - measured['equivalent']:,} mutants rejected ({measured['equivalent']} more were"
         f" equivalent), median {share['median']:.2f}, lowest {share['least']:.2f},"
         f" {share['at_least_0.9']:.0%} of the problems at least 0.9. Measured on {measured['machine']}."
+    )
 
 
 _ENGINES = {
