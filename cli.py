@@ -463,10 +463,14 @@ def export_dataset(dataset: Path, to: str, out: Path, overwrite: bool, **chosen:
 
     if to not in target_names():
         raise click.BadParameter(f"{to!r} is not one of {', '.join(target_names())}", param_hint="--to")
+    try:
+        options = ExportOptions(**chosen)
+    except ValueError as error:
+        raise click.ClickException(str(error)) from error
     progress = _Progress()
     try:
-        manifest = export(dataset, to, out, ExportOptions(**chosen), overwrite=overwrite, report=progress)
-    except (CurateError, OSError, ValueError) as error:
+        manifest = export(dataset, to, out, options, overwrite=overwrite, report=progress)
+    except (CurateError, OSError) as error:
         raise click.ClickException(str(error)) from error
     finally:
         progress.close()

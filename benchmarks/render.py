@@ -99,6 +99,32 @@ def build_line(measured: dict[str, Any]) -> str:
     )
 
 
+def strength_table(measured: dict[str, Any]) -> str:
+    groups = {
+        "submissions": "submissions labelled wrong",
+        "others": "mutants of another solution",
+        "unseen": "mutants unseen by the choice",
+    }
+    ways = {"first": "the first", "longest": "longest", "blind": "drawn blindly", "strongest": "strongest"}
+    budgets = ("3", "5", "8", "15")
+    lines = [
+        "| wrong programs let through by | " + " | ".join(f"{budget} tests" for budget in budgets) + " |",
+        "|---" * (len(budgets) + 1) + "|",
+    ]
+    for group, name in groups.items():
+        found = measured["wrong_programs"][group]["failing"]
+        for way, words in ways.items():
+            counts = " | ".join(f"{found['let_through'][way][budget]:.0f}" for budget in budgets)
+            lines.append(f"| {words}, of {found['wrong_programs']} {name} | {counts} |")
+    share = measured["share"]
+    return "\n".join(lines) + (
+        f"\n\nTest strength of {measured['measured']} real problems: {measured['killed']:,} of"
+        f" {measured['mutants'] - measured['equivalent']:,} mutants rejected ({measured['equivalent']} more were"
+        f" equivalent), median {share['median']:.2f}, lowest {share['least']:.2f},"
+        f" {share['at_least_0.9']:.0%} of the problems at least 0.9. Measured on {measured['machine']}."
+    )
+
+
 _ENGINES = {
     "plain": "datasketch, a loop",
     "bulk": "datasketch, in bulk",
@@ -145,6 +171,7 @@ _PARTS = (
     ("service", service_line),
     ("soak", soak_line),
     ("build", build_line),
+    ("strength", strength_table),
     ("million", million_line),
     ("dedup", dedup_table),
 )

@@ -23,6 +23,7 @@ from curate.export_options import ExportOptions
 from curate.problem import Problem
 from curate.selection import select
 from curate.stored import Stored
+from sandbox import Suite
 
 Manifest = dict[str, Any]
 Report = Callable[[str, int, int | None], None]
@@ -98,8 +99,11 @@ def export(
     return manifest
 
 
-def _tests(problem: Problem, options: ExportOptions) -> Any:
-    return select(problem.tests, options.select, budget=options.most_tests, strongest=problem.strongest_tests)
+def _tests(problem: Problem, options: ExportOptions) -> Suite:
+    try:
+        return select(problem.tests, options.select, budget=options.most_tests, strongest=problem.strongest_tests)
+    except ValueError as error:
+        raise CurateError(f"{problem.id}: {error}. Build the dataset again.") from error
 
 
 def _unverified(problem: Problem, options: ExportOptions) -> str | None:

@@ -152,7 +152,9 @@ def _solve_rates(dataset: DatasetFolder, id: str) -> Iterator[str]:
         yield "  not measured"
         return
     names = [
-        name for name in ("model", "n_correct", "n", "pass_at_1", "k", "pass_at_k", "temperature") if name in found[0]
+        name
+        for name in ("model", "n_correct", "n", "n_truncated", "pass_at_1", "k", "pass_at_k", "temperature")
+        if name in found[0]
     ]
     yield from table(names, [[_word(row[name]) for name in names] for row in found], indent="  ")
 

@@ -1,9 +1,12 @@
-"""A real Ray cluster of several nodes on this machine, for the tests that use one."""
+"""What many tests share, and is slow to make: a Ray cluster of several nodes on this machine, and a tiny model that
+was taught to answer some problems, in a folder and behind a server."""
 
 import os
 import shutil
 import tempfile
 from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -58,3 +61,22 @@ def ray_cluster() -> Iterator[RayCluster]:
         finally:
             cluster.stop()
             shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the model of tests/taught.py."""
+    if find_spec("vllm") is None:
+        pytest.skip("vLLM is not installed; `make test` installs it")
+    import taught
+
+    return taught.model(tmp_path_factory.mktemp("model") / "tiny")
+
+
+@pytest.fixture(scope="session")
+def model_server(tiny_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The base URL of that model's server."""
+    import taught
+
+    with taught.served(tiny_model, tmp_path_factory.mktemp("server") / "log") as url:
+        yield url

@@ -55,7 +55,9 @@ class HttpSampler:
         self._sockets = Sockets()
         self._pool = urllib3.connection_from_url(self._url, maxsize=_AT_ONCE)
         self._pool.ConnectionCls = self._sockets.following(self._pool.ConnectionCls)
-        self._extra = _OF_VLLM if self._owner() == "vllm" else {}
+        about = self._about()
+        self._extra = _OF_VLLM if about.get("owned_by") == "vllm" else {}
+        self._context = about.get("max_model_len")  # tokens; not all servers tell
 
     def sample(self, prompts: Iterable[Prompt], sampling: Sampling) -> Iterator[tuple[int, Completion | ValueError]]:
         """(index, completion) as they finish; see train/sampler.py."""
@@ -78,8 +80,8 @@ class HttpSampler:
         self._sockets.hang_up()
         self._pool.close()
 
-    def _owner(self) -> str:
-        """Who runs the server, in its own words; by the way it is seen whether it answers and has the model."""
+    def _about(self) -> dict[str, Any]:
+        """What the server says of the model."""
         try:
             answer = self._send("GET", "/models", None, _CONNECT_SECONDS)
         except HTTPError as error:
@@ -94,11 +96,11 @@ class HttpSampler:
                 f"what answers at {self._url} is no OpenAI-compatible server: GET /models gave {answer.status}. "
                 "Does the address end in /v1?"
             )
-        owners = {str(each.get("id")): str(each.get("owned_by")) for each in models if isinstance(each, dict)}
-        if self._model not in owners:
-            names = ", ".join(sorted(owners)[:10])
+        known = {str(each.get("id")): each for each in models if isinstance(each, dict)}
+        if self._model not in known:
+            names = ", ".join(sorted(known)[:10])
             raise SamplerError(f"the server at {self._url} has no model {self._model}. It has {names or 'none'}.")
-        return owners[self._model]
+        return known[self._model]
 
     def _ask(self, chat: Any, seed: int, sampling: Sampling) -> Completion:
         """Raises ValueError where the server refuses this prompt, SamplerError where it does not answer."""
@@ -111,6 +113,8 @@ class HttpSampler:
             "seed": seed,
             **self._extra,
         }
+        if isinstance(self._context, int) and sampling.max_tokens >= self._context:
+            del asked["max_tokens"]  # it would be refused; without it, an answer may take what the prompt leaves
         body = json.dumps(asked).encode()
         first_failed: float | None = None
         tries = 0

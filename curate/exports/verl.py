@@ -48,10 +48,11 @@ To have answers judged in the sandbox of curate-code instead, by its checkers an
 
 where many processes score, with CURATE_URL set to the address of one `curate serve`.
 """
-_BY_VERL = """`data_source` is {name}: verl scores with its own `prime_code` (or `sandbox_fusion`, with
-`reward.sandbox_fusion.url`, for which `curate serve` will do). It gives the share of the first ten tests. prime_code
-accepts some wrong answers (the first element of an expected list, numbers within 1e-5) and rejects right programs that
-read `sys.stdin.buffer`, import `*` or assign to what they imported, because it runs them inside a function."""
+_BY_VERL = """`data_source` is {name}: verl scores with its own `prime_code`, which gives the share of the
+first ten tests. It accepts some wrong answers (the first element of an expected list, numbers within 1e-5) and rejects
+right programs that read `sys.stdin.buffer`, import `*` or assign to what they imported, because it runs them inside a
+function. Its `sandbox_fusion` (`reward.sandbox_fusion.url=http://HOST:8080/run_code`, of a `curate serve`) has none of
+these faults, but rejects functions that return text, and gives 0 when the service is away."""
 _BY_US = "`data_source` is {name}, which verl's own scorers do not know: it must be told of the reward below."
 
 

@@ -4,6 +4,7 @@ Across, everything is in percent of the plot's width, so that a chart fills a pa
 their size; upwards in pixels, from the top as SVG has it.
 """
 
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -137,12 +138,10 @@ def _height(count: int, top: int) -> float:
 
 
 def _round_ticks(most: int) -> list[int]:
-    """Three to five round numbers from 0 to just above the highest bar, which leaves room for its label."""
+    """A few round numbers from 0 to just above the highest bar, which leaves room for its label."""
     wanted = max(most * 1.08, 1)
-    size = 10 ** math.floor(math.log10(wanted))
-    step = next(
-        (int(size * part) for part in (0.2, 0.25, 0.5, 1, 2) if size * part >= 1 and wanted / (size * part) <= 4), 1
-    )
+    sizes = (10**digits * part for digits in itertools.count() for part in (1, 2, 5))
+    step = next(size for size in sizes if wanted / size <= 4)
     return list(range(0, math.ceil(wanted / step) * step + 1, step))
 
 

@@ -1,5 +1,6 @@
 """Write the report into a dataset folder, or write it again after something was added to the folder."""
 
+import fcntl
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -8,7 +9,7 @@ from typing import Any
 from curate.dataset_folder import DatasetFolder
 from curate.report.numbers import numbers
 from curate.report.page import page
-from curate.workspace import write_whole
+from curate.workspace import MANIFEST, write_whole
 
 JSON, HTML = "report.json", "report.html"
 SIDES = ("removed", "kept")  # of a pair
@@ -29,7 +30,10 @@ def write_report(folder: Path, manifest: dict[str, Any], pairs: Sequence[dict[st
 
 def refresh_report(folder: Path) -> None:
     """Write the report of a finished dataset again, with the pairs that are in it. Raises CurateError."""
-    write_report(folder, DatasetFolder.opened(folder).manifest, stored_pairs(folder))
+    manifest = DatasetFolder.opened(folder).manifest
+    with (folder / MANIFEST).open() as held:
+        fcntl.flock(held, fcntl.LOCK_EX)  # another model may be at this point in another process
+        write_report(folder, manifest, stored_pairs(folder))
 
 
 def stored_pairs(folder: Path) -> list[dict[str, Any]]:

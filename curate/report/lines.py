@@ -26,6 +26,7 @@ def lines(numbers: Numbers) -> Iterator[str]:
     strength = numbers["test_strength"]
     if strength and strength["n"]:
         yield from _section("Test strength: share of wrong programs caught", _bars(*_ranges(strength)))
+        yield f"  {strength['n_whole']} of {strength['n']} caught every one"
     mutants = numbers["mutants"]
     if mutants and mutants["survivors"]:
         survivors = [list(pair) for pair in mutants["survivors"].items()]

@@ -43,7 +43,11 @@ def numbers(dataset: DatasetFolder, pairs: Sequence[dict[str, Any]] = ()) -> Num
         "tests": histogram(columns["n_tests"], WHOLE) if "n_tests" in columns else None,
         "test_strength": None
         if strength is None
-        else {**histogram(strength, SHARES, trim=False), "least": options.get("min_test_strength")},
+        else {
+            **histogram(strength, SHARES, trim=False),
+            "n_whole": int((strength == 1).sum()),
+            "least": options.get("min_test_strength"),
+        },
         "mutants": manifest.get("strength"),
         "reference_time": reference_time(dataset, columns),
         "solve_rates": solve_rates(dataset, manifest.get("solve_rate")),

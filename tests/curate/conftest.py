@@ -3,12 +3,12 @@
 import json
 from pathlib import Path
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import showcase
 from native import words, write_jsonl
 
+from curate import solve_rates
 from curate.clean import clean
 from curate.pipeline import Options, build
 from curate.report.files import refresh_report
@@ -31,13 +31,16 @@ def reported(showcase_build: Path, tmp_path_factory: pytest.TempPathFactory) -> 
     out = folder / "out"
     clean(str(showcase_build), [f"mine={write_jsonl(folder / 'eval.jsonl', items)}"], out)
     ids = [row["id"] for row in pq.read_table(out / "data", columns=["id"]).to_pylist()]
-    rates = [
-        {"id": id, "model": model, "n": 8, "n_correct": (n * step) % 9, "n_sampled": 8, "k": 8, "pass_at_1": 0.5}
-        for model, step in (("someone/some-model-of-7B", 1), ("b", 3))
-        for n, id in enumerate(ids)
-    ]
-    (out / "difficulty").mkdir()
-    pq.write_table(pa.Table.from_pylist(rates), out / "difficulty" / "train-00000-of-00001.parquet")
+    settings = {"temperature": 0.6, "top_p": 0.95, "max_tokens": 4096, "seed": 0, "k": 8}
+    verdicts = [{"verdict": "accepted", "n_tokens": 9}, {"verdict": "wrong_answer", "n_tokens": 9}]
+    for model, step in (("b", 3), ("someone/some-model-of-7B", 1)):
+        rows = []
+        for n, id in enumerate(ids):
+            right = (n * step) % 9
+            records = verdicts[:1] * right + verdicts[1:] * (8 - right)
+            rows.append(solve_rates.row(id, "", settings | {"model": model}, records, n_sampled=8))
+        with solve_rates.work(out, model):
+            solve_rates.write(out, model, rows)
     manifest = json.loads((out / "manifest.json").read_text())
     manifest["solve_rate"] = {"band": "0.125:0.5", "models": ["b", "someone/some-model-of-7B"], "warning": None}
     (out / "manifest.json").write_text(json.dumps(manifest))

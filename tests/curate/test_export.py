@@ -1,14 +1,22 @@
 import fcntl
 import json
 import os
+import random
+import resource
+import subprocess
+import sys
+from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
-from exported import JOINS, SUMS, problem, problems, write
+from exported import JOINS, SUM, SUMS, problem, problems, write
 
 from cli import main
 from curate.export import target_names
-from sandbox import Suite
+from sandbox import Case, Suite
+
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="module")
@@ -135,6 +143,34 @@ def test_an_export_that_fails_leaves_the_earlier_one(dataset, tmp_path):
     assert "damaged" in result.stderr
     assert (tmp_path / "out" / "problems.jsonl").read_bytes() == before
     assert sorted(path.name for path in tmp_path.iterdir()) == ["damaged", "out"]
+
+
+@pytest.mark.parametrize("to", target_names())
+def test_a_full_disk_is_said_and_leaves_nothing(tmp_path, to):
+    noise = random.Random(0)
+    cases = [Case(noise.randbytes(30_000).hex(), "1") for _ in range(5)]
+    dataset = write(tmp_path / "built", [problem("big", Suite(cases), SUM)])
+    words = ["export", str(dataset), "--to", to, "--out", str(tmp_path / "out")]
+    result = subprocess.run(
+        [sys.executable, "-c", "from cli import main; main()", *words],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        # Beyond this a file cannot grow, as on a disk that is full.
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, 50_000)),
+    )
+    assert result.returncode == 1
+    assert result.stderr.splitlines()[-1].startswith("Error: [Errno 27]")
+    assert "Traceback" not in result.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["built"]
+
+
+def test_many_rows_are_written_in_groups(tmp_path):
+    dataset = write(tmp_path / "built", (problem(f"{n:04}", Suite(SUMS[:5]), SUM) for n in range(1001)))
+    assert invoke(dataset, "trl", tmp_path / "out").exit_code == 0
+    with pq.ParquetFile(tmp_path / "out" / "train.parquet") as file:
+        assert [file.metadata.row_group(group).num_rows for group in range(3)] == [500, 500, 1]
+        assert file.read(columns=["id"])["id"].to_pylist() == [f"taco/{n:04}" for n in range(1001)]
 
 
 def test_what_a_killed_export_left_is_swept_away(dataset, tmp_path):

@@ -10,8 +10,6 @@ from curate.export import export  # noqa: E402
 from curate.export_options import ExportOptions  # noqa: E402
 from rewards.trl import code_reward  # noqa: E402
 
-pytestmark = pytest.mark.filterwarnings("ignore")
-
 
 @pytest.fixture(scope="module")
 def rows(tmp_path_factory):

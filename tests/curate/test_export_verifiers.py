@@ -17,8 +17,6 @@ from curate.export_options import ExportOptions  # noqa: E402
 from rewards import execution  # noqa: E402
 from sandbox import Sandbox  # noqa: E402
 
-pytestmark = pytest.mark.filterwarnings("ignore")
-
 
 @pytest.fixture(scope="module")
 def package(tmp_path_factory):

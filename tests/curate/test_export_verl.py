@@ -1,15 +1,14 @@
 """What is exported to verl is read by its loader and scored by its scorer; and by ours."""
 
 import pytest
-from exported import problems, write
+from exported import SUM, SUMS, problem, problems, write
 from foreign import needed, tiny_tokenizer
 
 needed("verl", "torch", "transformers")
 
 from curate.export import export  # noqa: E402
 from curate.export_options import ExportOptions  # noqa: E402
-
-pytestmark = pytest.mark.filterwarnings("ignore")  # verl, ray and torch warn of each other
+from sandbox import Suite  # noqa: E402
 
 
 @pytest.fixture(scope="module")
@@ -60,6 +59,22 @@ def test_its_scorer_gives_the_reference_one_and_a_wrong_program_nothing(rows, na
 
     assert score(row["extra_info"]["reference"]) == 1.0
     assert score(wrong) == 0.0
+
+
+def test_its_scorer_gives_full_marks_to_what_fails_the_eleventh_test(tmp_path):
+    """Which is why ten go out; when this fails, verl has been mended."""
+    import pyarrow.parquet as pq
+    from verl.utils.reward_score import default_compute_score
+
+    export(
+        write(tmp_path / "built", [problem("sum", Suite(SUMS[:11]), SUM)]),
+        "verl",
+        tmp_path / "out",
+        ExportOptions(select="all", verl_data_source="curate"),
+    )
+    (row,) = pq.read_table(tmp_path / "out" / "train.parquet").to_pylist()
+    nearly = "a, b = map(int, input().split())\nprint(a + b if a < 10 else 0)"
+    assert default_compute_score("taco", f"```python\n{nearly}\n```", row["reward_model"]["ground_truth"]) == 1.0
 
 
 def test_our_reward_is_loaded_by_verl_and_runs_every_row_in_the_sandbox(dataset, tmp_path):

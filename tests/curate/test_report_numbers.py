@@ -1,18 +1,21 @@
 import json
 import shutil
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from native import words, write_jsonl
+from native import FILES, words, write_jsonl
 
 from curate.clean import clean
 from curate.dataset_folder import DatasetFolder
 from curate.errors import CurateError
+from curate.refilter import refilter
 from curate.report.files import refresh_report, stored_pairs
 from curate.report.funnel import funnel
 from curate.report.histogram import SHARES, WHOLE, histogram
 from curate.report.numbers import numbers
+from curate.solve_rate import Band
 
 
 @pytest.fixture(scope="module")
@@ -47,6 +50,7 @@ def test_histograms_count_what_the_columns_hold(report, reported):
     measured = [row["test_strength"] for row in rows if row["test_strength"] is not None]
     strength = report["test_strength"]
     assert (strength["n"], strength["unknown"]) == (len(measured), len(rows) - len(measured))
+    assert strength["n_whole"] == measured.count(1.0)
     assert strength["median"] == pytest.approx(np.median(measured))
     timed = {row["id"]: row for row in rows if row["slowest_cpu_seconds"] is not None}
     assert report["reference_time"]["slowest"]["n"] == len(timed)
@@ -89,6 +93,17 @@ def test_solve_rates_are_counted_by_model_with_both_ends_of_the_band(report, rep
         assert rates["counts"] == [right.count(n) for n in range(9)]
         assert (rates["never"], rates["always"]) == (right.count(0), right.count(8))
         assert rates["in_band"] == sum(1 <= n <= 4 for n in right)
+
+
+def test_a_filter_by_solve_rate_is_a_stage_and_its_band_is_that_of_the_models_it_asked(reported, tmp_path):
+    refilter(reported, tmp_path / "out", Band(0.5, 0.75), ["b"])
+    report = json.loads((tmp_path / "out" / "report.json").read_text())
+    assert [rates["band"] for rates in report["solve_rates"]] == [[0.5, 0.75], None]
+    kept = {row["id"] for row in table(tmp_path / "out", "data")}
+    rates = {row["id"]: row["n_correct"] for row in table(reported, "difficulty") if row["model"] == "b"}
+    assert report["solve_rates"][0]["in_band"] == len(kept) == sum(4 <= right <= 6 for right in rates.values())
+    assert report["funnel"]["stages"][-1] == "difficulty"
+    assert len(report["duplicates"]["least_similar"]) == 10
 
 
 def test_contamination_comes_with_the_hits_nearest_to_the_border(report):
@@ -145,6 +160,15 @@ def test_a_report_is_written_again_with_the_pairs_it_had(showcase_build, tmp_pat
         (copy / "report.json").write_text(damage)
         assert stored_pairs(copy) == []
         refresh_report(copy)
+
+
+def test_reports_written_by_several_at_once_are_whole(showcase_build, tmp_path):
+    copy = shutil.copytree(showcase_build, tmp_path / "copy")
+    before = (copy / "report.html").read_text()
+    with ThreadPoolExecutor(4) as threads:
+        list(threads.map(refresh_report, [copy] * 8))
+    assert (copy / "report.html").read_text() == before
+    assert {path.name for path in copy.iterdir()} == FILES
 
 
 def test_damaged_parquet_is_named(showcase_build, tmp_path):

@@ -1,0 +1,22 @@
+from curate.prompt import chat
+
+
+def test_a_problem_of_input_and_output_asks_for_a_program():
+    (message,) = chat("  Add two numbers.\n", "", None)
+    assert message["role"] == "user"
+    assert message["content"].startswith("Add two numbers.\n\nWrite a Python 3 program")
+    assert "standard input" in message["content"]
+    assert "```python block at the end" in message["content"]
+
+
+def test_starter_code_is_to_be_completed():
+    starter = "class Solution:\n    def total(self, numbers: List[int]) -> int:\n        "
+    (message,) = chat("Add them.", starter, "total")
+    assert f"```python\n{starter}\n```" in message["content"]
+    assert "`total`" in message["content"]
+    assert "standard input" not in message["content"]
+
+
+def test_a_function_without_starter_code_is_named():
+    (message,) = chat("Add {them}.", "", "total")
+    assert message["content"].startswith("Add {them}.\n\nWrite a Python 3 function `total`")
