@@ -9,20 +9,19 @@ import hashlib
 import itertools
 import shutil
 import time
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from curate import card, workspace
+from curate import card, difficulty_card, solve_rates, workspace
 from curate.compared import reported
 from curate.decontaminate import HIT_COLUMNS, Findings, decontaminate
 from curate.derived import Manifest, apart, manifest_of, rebuilt, rows_of
 from curate.evaluation import Evaluation, evaluations_of
 from curate.output import REJECTED_COLUMNS, write_table
 from curate.report.files import stored_pairs, write_report
-from curate.stored import readable
 from curate.tables import sha256
 from curate.training_set import TrainingSet, training_set
 
@@ -64,7 +63,10 @@ def clean(
         write_table(iter(rejected), REJECTED_COLUMNS, final / "rejected")
         hits = [*rows_of(folder, "contamination"), *map(asdict, findings.hits)]
         write_table(iter(hits), HIT_COLUMNS, final / "contamination")
-        _copy_difficulty(folder, {row["id"] for row in removed}, final)
+        gone = {row["id"] for row in removed}
+        solved = [row for row in solve_rates.read(folder) if row["id"] not in gone] if folder else []
+        if solved:
+            write_table(iter(solved), solve_rates.COLUMNS, final / solve_rates.FOLDER)
         if before and "versions" in before:
             manifest = {
                 **rebuilt(before, plan, findings.rejections.values(), files, rejected),
@@ -74,6 +76,8 @@ def clean(
         else:
             manifest = _copied(before, plan, findings, files, final)
             (final / "README.md").write_text(_card(manifest, files), encoding="utf-8")
+        if solved:
+            difficulty_card.announce(final, solved, manifest.get("solve_rate"))
         manifest["seconds"] = {
             **(before or {}).get("seconds", {}),
             "decontaminate": round(time.monotonic() - started, 3),
@@ -118,20 +122,6 @@ def _sets(before: Manifest, findings: Findings) -> dict[str, Any]:
         names = itertools.chain([name], (f"{name} ({number})" for number in itertools.count(2)))
         found[next(free for free in names if free not in found)] = of_set
     return found
-
-
-def _copy_difficulty(folder: Path | None, removed: Collection[str], final: Path) -> None:
-    """What was measured of the rows that stay."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-    import pyarrow.parquet as pq
-
-    for file in sorted((folder / "difficulty").glob("*.parquet")) if folder else []:
-        with readable(file):
-            rows = pq.read_table(file)
-            staying = rows.filter(pc.invert(pc.is_in(rows["id"], pa.array(sorted(removed), pa.string()))))
-        (final / "difficulty").mkdir(exist_ok=True)
-        pq.write_table(staying, final / "difficulty" / file.name, compression="zstd", write_page_index=True)
 
 
 def _card(manifest: Manifest, files: Sequence[Path]) -> str:

@@ -10,6 +10,7 @@ from click.testing import CliRunner
 from native import livecodebench_row, taco_row, words, write_jsonl, write_parquet
 
 from cli import main
+from curate import solve_rates
 from curate.pipeline import Options, build
 
 
@@ -283,9 +284,11 @@ def test_what_no_file_can_hold_is_written_as_escapes(tmp_path):
     assert (hit["id"], hit["item"]) == ("half \\ud800", "half \\ud800")
 
 
-def test_what_is_known_of_the_rows_that_stay_stays(dataset, evaluation_set, tmp_path):
+def test_solve_rates_of_the_rows_that_stay_stay(dataset, evaluation_set, tmp_path):
     copied = shutil.copytree(dataset, tmp_path / "copied")
-    rows = [{"id": f"livecodebench/{n}", "model": model, "pass_at_1": 0.5} for n in range(7) for model in "ab"]
-    write_parquet(copied / "difficulty" / "train.parquet", rows)
+    values = {name: {"string": "x", "int32": 1}.get(kind, 0.5) for name, (kind, _) in solve_rates.COLUMNS.items()}
+    rows = [values | {"id": f"livecodebench/{n}", "model": model} for n in range(7) for model in "ab"]
+    solve_rates.save(copied, rows)
     invoke(copied, "--against", f"a={evaluation_set}", "--out", tmp_path / "out")
-    assert table(tmp_path / "out" / "difficulty") == [row for row in rows if row["id"][-1] not in "25"]
+    assert solve_rates.read(tmp_path / "out") == [row for row in rows if row["id"][-1] not in "25"]
+    assert "- config_name: difficulty" in (tmp_path / "out" / "README.md").read_text()
