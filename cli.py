@@ -1,13 +1,15 @@
 """The `curate` command."""
 
 import hashlib
+import io
 import json
 import os
 import platform
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from importlib import import_module
 from importlib.metadata import version
 from importlib.util import find_spec
@@ -33,6 +35,18 @@ _ray = click.option(
     metavar="ADDRESS",
     help="Run programs on the nodes of a Ray cluster: HOST:PORT of its head, or auto. --workers is for each node.",
 )
+
+
+def _against(*, required: bool) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    return click.option(
+        "--against",
+        multiple=True,
+        required=required,
+        metavar="NAME=LOCATION",
+        help="An evaluation set that no row may hold, and its file, folder or Hub id. humaneval, lcb and codeforces "
+        "are read in their published forms, any other name by the usual columns. lcb:FROM..TO, with or without a "
+        "location, also takes the contests of these dates from rows of LiveCodeBench. Repeatable.",
+    )
 
 
 @click.group()
@@ -312,6 +326,7 @@ def list_sources() -> None:
     show_default=True,
     help="Least Jaccard similarity of near-duplicates.",
 )
+@_against(required=False)
 @click.option("--limit", type=click.IntRange(min=1), help="Read only the first N problems of each source.")
 @_workers
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of the programs' random and hash order.")
@@ -322,6 +337,7 @@ def list_sources() -> None:
 def build_dataset(
     sources: tuple[str, ...],
     out: Path,
+    against: tuple[str, ...],
     workers: int | None,
     isolation: str,
     ray: str | None,
@@ -345,7 +361,7 @@ def build_dataset(
     progress = _Progress()
     try:
         if dry_run:
-            counts = survey(locations, options, report=progress)
+            counts = survey(locations, options, against=against, report=progress)
             progress.close()
             _print_funnel(counts)
             return
@@ -353,6 +369,7 @@ def build_dataset(
             locations,
             out,
             options,
+            against=against,
             workers=workers,
             isolation=isolation,
             ray=ray,
@@ -366,6 +383,9 @@ def build_dataset(
     finally:
         progress.close()
     _print_funnel(manifest["counts"])
+    if manifest["decontamination"]:
+        click.echo()
+        _print_contamination(manifest["decontamination"])
     kept = sum(count["kept"] for count in manifest["counts"].values())
     click.echo(f"\n{kept} problems in {out}")
     if not kept:
@@ -376,15 +396,7 @@ def build_dataset(
 
 @main.command()
 @click.argument("dataset")
-@click.option(
-    "--against",
-    multiple=True,
-    required=True,
-    metavar="NAME=LOCATION",
-    help="An evaluation set and its file, folder or Hub id. humaneval, lcb and codeforces are read in their published "
-    "forms, any other name by the usual columns. lcb:FROM..TO, with or without a location, also takes the contests of "
-    "these dates from rows of LiveCodeBench. Repeatable.",
-)
+@_against(required=True)
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="Folder of the cleaned dataset.")
 @click.option("--text", metavar="COLUMN", help="Column of DATASET that holds the problems.  [default: the usual names]")
 @click.option("--overwrite", is_flag=True, help="Replace another dataset in the folder.")
@@ -403,19 +415,188 @@ def decontaminate(dataset: str, against: tuple[str, ...], out: Path, text: str |
         manifest = clean(dataset, against, out, text=text, overwrite=overwrite, report=progress)
     except (CurateError, OSError) as error:
         raise click.ClickException(str(error)) from error
+    except KeyboardInterrupt:
+        raise click.ClickException(f"interrupted; {dataset} is as it was, the same command starts again") from None
     finally:
         progress.close()
-    click.echo(f"{'against':<32}{'items':>8}{'rows':>10}{'removed':>9}{'rate':>9}{'review':>8}")
-    for name, count in manifest["decontamination"].items():
-        label = f"{name} {count['window'] or ''}"
-        numbers = f"{count['items']:>8}{count['rows']:>10}{count['removed']:>9}{count['removal_rate']:>9.2%}"
-        click.echo(f"{label:<32}{numbers}{count['review']:>8}")
-        if count["warning"]:
-            click.echo(f"Warning: {name}: {count['warning']}", err=True)
+    _print_contamination(manifest["decontamination"])
     kept = sum(count["kept"] for count in manifest["counts"].values())
     click.echo(f"\n{kept} rows in {out}; every hit is in {out / 'contamination'}")
     click.echo(f"content hash {manifest['content_hash']}")
     sys.exit(0 if kept else 1)
+
+
+@main.command("export")
+@click.argument("dataset", type=click.Path(path_type=Path))
+@click.option("--to", required=True, metavar="[jsonl|trl|verifiers|verl]", help="The form to write.")
+@click.option("--out", type=click.Path(path_type=Path), required=True, help="Folder to write to.")
+@click.option(
+    "--select",
+    default="strongest",
+    metavar="[strongest|longest|all]",
+    show_default=True,
+    help="Tests that rewards run: those that catch most wrong programs, those with the longest inputs, or all.",
+)
+@click.option(
+    "--budget", type=click.IntRange(min=1), help="Tests at most.  [default: 15; 10 where verl's own scorer runs them]"
+)
+@click.option("--unverified", is_flag=True, help="Also problems without a reference that passed the tests.")
+@click.option(
+    "--verl-data-source",
+    metavar="NAME",
+    default="taco",
+    show_default=True,
+    help="By it verl chooses its scorer. apps, codecontests, codeforces and taco go to its own; any other needs "
+    "rewards.verl, which takes every row.",
+)
+@click.option("--overwrite", is_flag=True, help="Replace an earlier export in the folder.")
+def export_dataset(dataset: Path, to: str, out: Path, overwrite: bool, **chosen: Any) -> None:
+    """Write DATASET in the form of a trainer or a tool.
+
+    verl: Parquet for its loader and scorers. trl: a dataset for GRPOTrainer. verifiers: an environment package. jsonl:
+    records of `curate judge`. Rows that a form cannot express are left out, counted, and listed in left_out.jsonl.
+    """
+    _need_data_extra()
+    from curate.errors import CurateError
+    from curate.export import export, reasons, target_names
+    from curate.export_options import ExportOptions
+
+    if to not in target_names():
+        raise click.BadParameter(f"{to!r} is not one of {', '.join(target_names())}", param_hint="--to")
+    try:
+        options = ExportOptions(**chosen)
+    except ValueError as error:
+        raise click.ClickException(str(error)) from error
+    progress = _Progress()
+    try:
+        manifest = export(dataset, to, out, options, overwrite=overwrite, report=progress)
+    except (CurateError, OSError) as error:
+        raise click.ClickException(str(error)) from error
+    finally:
+        progress.close()
+    counts = manifest["counts"]
+    click.echo(f"{counts['exported']} of {counts['rows']} problems in {out}")
+    for reason, n in counts["left_out"].items():
+        click.echo(f"  left out: {reason} {n} ({reasons(to)[reason]})")
+
+
+@main.command("push")
+@click.argument("dataset", type=click.Path(path_type=Path))
+@click.argument("repo_id")
+@click.option(
+    "--private/--public", default=True, show_default=True, help="Of a repository that is new; others stay as they are."
+)
+@click.option("--revision", default="main", show_default=True, help="Branch to commit to.")
+@click.option("--dry-run", is_flag=True, help="Show what would be sent; the network is not asked.")
+def push_dataset(dataset: Path, repo_id: str, private: bool, revision: str, dry_run: bool) -> None:
+    """Commit DATASET to the Hub as the dataset REPO_ID, such as owner/name.
+
+    All tables, the card, the manifest and the report go up in one commit, or nothing does.
+    """
+    _need_data_extra()
+    from curate.errors import CurateError
+    from curate.push import push, upload_of
+
+    try:
+        upload = upload_of(dataset, repo_id, private=private, revision=revision)
+        for name, size in upload.files.items():
+            click.echo(f"{size:>14,}  {name}")
+        click.echo(f"{sum(upload.files.values()):>14,}  bytes in {len(upload.files)} files")
+        where = f"dataset {repo_id}, revision {revision}"
+        if dry_run:
+            kind = "private" if private else "public"
+            click.echo(f"nothing was sent; to {where}, which would be created if it is not there, {kind}")
+            return
+        click.echo(f"sending to {where}")
+        click.echo(f"committed: {push(upload)}")
+    except (CurateError, OSError) as error:
+        raise click.ClickException(str(error)) from error
+
+
+@main.command()
+@click.argument("dataset", type=click.Path(path_type=Path))
+@click.argument("id", required=False)
+@click.option("--test", "number", type=int, metavar="N", help="Show this test of the problem whole; the first is 1.")
+@click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True, help="Rows to list.")
+def inspect(dataset: Path, id: str | None, number: int | None, limit: int) -> None:
+    """List the first problems of DATASET, or show all about the row called ID, kept or rejected."""
+    _need_data_extra()
+    from curate.dataset_folder import DatasetFolder
+    from curate.inspection import listed, one_test, shown
+
+    if id is None and number is not None:
+        raise click.ClickException(f"whose test? Type: curate inspect {dataset} ID --test {number}")
+    with _mistakes_explained():
+        folder = DatasetFolder.opened(dataset)
+        if id is None:
+            _print_lines(listed(folder, limit))
+        else:
+            _print_lines(shown(folder, id) if number is None else one_test(folder, id, number))
+
+
+@main.command()
+@click.argument("dataset", type=click.Path(path_type=Path))
+@click.option("--json", "as_json", is_flag=True, help="Print the numbers as report.json has them.")
+def stats(dataset: Path, as_json: bool) -> None:
+    """Count what is in DATASET: the tables of its report."""
+    _need_data_extra()
+    from curate.dataset_folder import DatasetFolder
+    from curate.report.files import stored_pairs
+    from curate.report.lines import lines
+    from curate.report.numbers import numbers
+
+    with _mistakes_explained():
+        counted = numbers(DatasetFolder.opened(dataset), stored_pairs(dataset))
+    if as_json:
+        click.echo(json.dumps(counted, indent=1))
+    else:
+        _print_lines(lines(counted))
+
+
+@main.command()
+@click.argument("old", metavar="A", type=click.Path(path_type=Path))
+@click.argument("new", metavar="B", type=click.Path(path_type=Path))
+def diff(old: Path, new: Path) -> None:
+    """Say what changed between the datasets A and B.
+
+    Columns that are measured do not count. The exit status is 0 if both have the same content, 1 if not, and 2 if
+    they cannot be compared.
+    """
+    _need_data_extra()
+    from curate.changes import changes
+    from curate.changes_lines import lines
+    from curate.dataset_folder import DatasetFolder
+
+    progress = _Progress()
+    try:
+        with _mistakes_explained(_Incomparable):
+            found = changes(DatasetFolder.opened(old), DatasetFolder.opened(new), report=progress)
+    finally:
+        progress.close()
+    _print_lines(lines(found))
+    sys.exit(0 if found.same else 1)
+
+
+class _Incomparable(click.ClickException):
+    exit_code = 2  # as diff has it: 1 means that the two differ
+
+
+@contextmanager
+def _mistakes_explained(kind: type[click.ClickException] = click.ClickException) -> Iterator[None]:
+    from curate.errors import CurateError
+
+    try:
+        yield
+    except (CurateError, PermissionError) as error:
+        raise kind(str(error)) from error
+
+
+def _print_lines(lines: Iterator[str]) -> None:
+    """Text of strangers, which may hold letters that the terminal's encoding lacks."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
+    for line in lines:
+        click.echo(line)
 
 
 @main.command()
@@ -539,7 +720,9 @@ def _name_and_location(source: str) -> tuple[str, str]:
 
 def _need_data_extra() -> None:
     missing = [
-        name for name in ("datasketch", "huggingface_hub", "pandas", "pyarrow", "xxhash") if find_spec(name) is None
+        name
+        for name in ("datasketch", "huggingface_hub", "jinja2", "pandas", "pyarrow", "xxhash")
+        if find_spec(name) is None
     ]
     if missing:
         raise click.ClickException(f"{', '.join(missing)} not installed. Type: pip install 'curate-code[data]'")
@@ -547,9 +730,9 @@ def _need_data_extra() -> None:
 
 def _print_funnel(counts: dict[str, Any]) -> None:
     """One line per source, then what was rejected, by stage and reason."""
-    stages = ("parse", "filter", "verify", "dedup", "strength")
+    stages = ("parse", "filter", "verify", "dedup", "decontaminate", "strength")
     click.echo(
-        f"{'source':<16}{'read':>8}" + "".join(f"{stage:>9}" for stage in stages) + f"{'kept':>8}{'verified':>10}"
+        f"{'source':<16}{'read':>8}" + "".join(f"{stage[:8]:>9}" for stage in stages) + f"{'kept':>8}{'verified':>10}"
     )
     for name, count in counts.items():
         lost = (-sum(count["rejected"].get(stage, {}).values()) for stage in stages)
@@ -558,6 +741,17 @@ def _print_funnel(counts: dict[str, Any]) -> None:
     for name, count in counts.items():
         for stage, reasons in count["rejected"].items():
             click.echo(f"  {name} {stage}: " + ", ".join(f"{reason} {n}" for reason, n in reasons.items()))
+
+
+def _print_contamination(sets: dict[str, Any]) -> None:
+    """One line per evaluation set; a warning where more was found in it than is plausible."""
+    click.echo(f"{'against':<32}{'items':>8}{'rows':>10}{'removed':>9}{'rate':>9}{'review':>8}")
+    for name, count in sets.items():
+        label = f"{name} {count['window'] or ''}"
+        numbers = f"{count['items']:>8}{count['rows']:>10}{count['removed']:>9}{count['removal_rate']:>9.2%}"
+        click.echo(f"{label:<32}{numbers}{count['review']:>8}")
+        if count["warning"]:
+            click.echo(f"Warning: {name}: {count['warning']}", err=True)
 
 
 class _Progress:

@@ -99,6 +99,71 @@ def build_line(measured: dict[str, Any]) -> str:
     )
 
 
+def strength_table(measured: dict[str, Any]) -> str:
+    groups = {
+        "submissions": "submissions labelled wrong",
+        "others": "mutants of another solution",
+        "unseen": "mutants unseen by the choice",
+    }
+    ways = {"first": "the first", "longest": "longest", "blind": "drawn blindly", "strongest": "strongest"}
+    budgets = ("3", "5", "8", "15")
+    lines = [
+        "| wrong programs let through by | " + " | ".join(f"{budget} tests" for budget in budgets) + " |",
+        "|---" * (len(budgets) + 1) + "|",
+    ]
+    for group, name in groups.items():
+        found = measured["wrong_programs"][group]["failing"]
+        for way, words in ways.items():
+            counts = " | ".join(f"{found['let_through'][way][budget]:.0f}" for budget in budgets)
+            lines.append(f"| {words}, of {found['wrong_programs']} {name} | {counts} |")
+    share = measured["share"]
+    return "\n".join(lines) + (
+        f"\n\nTest strength of {measured['measured']} real problems: {measured['killed']:,} of"
+        f" {measured['mutants'] - measured['equivalent']:,} mutants rejected ({measured['equivalent']} more were"
+        f" equivalent), median {share['median']:.2f}, lowest {share['least']:.2f},"
+        f" {share['at_least_0.9']:.0%} of the problems at least 0.9. Measured on {measured['machine']}."
+    )
+
+
+_ENGINES = {
+    "plain": "datasketch, a loop",
+    "bulk": "datasketch, in bulk",
+    "rensa": "rensa",
+    "gaoya": "gaoya",
+    "ours": "curate-code",
+}
+
+
+def dedup_table(measured: dict[str, Any]) -> str:
+    lines = [
+        "| near-duplicates of | with | documents per second of CPU | recall | precision | peak MB |",
+        "|---:|---|---:|---:|---:|---:|",
+    ]
+    machines = []
+    for documents in sorted(measured, key=int):
+        for engine, name in _ENGINES.items():
+            if found := measured[documents].get(engine):
+                machines.append(found["machine"])
+                lines.append(
+                    f"| {int(documents):,} | {name} | {found['documents_per_cpu_second']:,.0f} | {found['recall']:.4f}"
+                    f" | {found['precision']:.4f} | {found['peak_mb']:,.0f} |"
+                )
+    return "\n".join(lines) + (
+        "\n\nFrom text to clusters, on made-up statements, at a Jaccard similarity of 0.7 or more; benchmarks/dedup.py"
+        f" says what is counted. Measured on {'; '.join(dict.fromkeys(machines))}."
+    )
+
+
+def million_line(measured: dict[str, Any]) -> str:
+    return (
+        f"`curate build-dataset` on {measured['rows']:,} made-up rows without solutions took"
+        f" {measured['wall_seconds'] / 60:.0f} min ({measured['rows_per_second']:,.0f} rows per second) and at most"
+        f" {measured['peak_mb'] / 1024:.1f} GB of memory; {measured['raw_mb']:,.0f} MB in,"
+        f" {measured['dataset_mb']:,.0f} MB out, {measured['work_mb']:,.0f} MB on the way."
+        f" Measured on {measured['machine']}."
+    )
+
+
 _PARTS = (
     ("sandbox", sandbox_table),
     ("docker", docker_table),
@@ -106,6 +171,9 @@ _PARTS = (
     ("service", service_line),
     ("soak", soak_line),
     ("build", build_line),
+    ("strength", strength_table),
+    ("million", million_line),
+    ("dedup", dedup_table),
 )
 
 

@@ -9,17 +9,19 @@ import hashlib
 import itertools
 import shutil
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from curate import card, workspace
-from curate.decontaminate import HIT_COLUMNS, Findings, Row, decontaminate
+from curate import card, difficulty_card, solve_rates, workspace
+from curate.compared import reported
+from curate.decontaminate import HIT_COLUMNS, Findings, decontaminate
 from curate.derived import Manifest, apart, manifest_of, rebuilt, rows_of
 from curate.evaluation import Evaluation, evaluations_of
 from curate.output import REJECTED_COLUMNS, write_table
+from curate.report.files import stored_pairs, write_report
 from curate.tables import sha256
 from curate.training_set import TrainingSet, training_set
 
@@ -49,7 +51,7 @@ def clean(
     if done is not None:
         return done
     started = time.monotonic()
-    findings = decontaminate(_reported(found, report), evaluations)
+    findings = decontaminate(reported(found.rows, report), evaluations)
     with workspace.opened(out, plan, overwrite=overwrite) as work:
         final = work / "final"
         shutil.rmtree(final, ignore_errors=True)  # half of it, if this was killed before
@@ -61,6 +63,10 @@ def clean(
         write_table(iter(rejected), REJECTED_COLUMNS, final / "rejected")
         hits = [*rows_of(folder, "contamination"), *map(asdict, findings.hits)]
         write_table(iter(hits), HIT_COLUMNS, final / "contamination")
+        gone = {row["id"] for row in removed}
+        solved = [row for row in solve_rates.read(folder) if row["id"] not in gone] if folder else []
+        if solved:
+            write_table(iter(solved), solve_rates.COLUMNS, final / solve_rates.FOLDER)
         if before and "versions" in before:
             manifest = {
                 **rebuilt(before, plan, findings.rejections.values(), files, rejected),
@@ -69,13 +75,14 @@ def clean(
             card.write(manifest, final)
         else:
             manifest = _copied(before, plan, findings, files, final)
-            (final / "README.md").write_text(_card(manifest, files))
+            (final / "README.md").write_text(_card(manifest, files), encoding="utf-8")
+        if solved:
+            difficulty_card.announce(final, solved, manifest.get("solve_rate"))
         manifest["seconds"] = {
             **(before or {}).get("seconds", {}),
             "decontaminate": round(time.monotonic() - started, 3),
         }
-        shutil.rmtree(out / "contamination", ignore_errors=True)
-        (final / "contamination").rename(out / "contamination")
+        write_report(final, manifest, stored_pairs(Path(location).expanduser()))
         workspace.publish(work, out, manifest)
     return manifest
 
@@ -93,16 +100,6 @@ def _plan(before: Manifest | None, found: TrainingSet, evaluations: Iterable[Eva
     }
 
 
-def _reported(found: TrainingSet, report: Report) -> Callable[[Collection[int] | None], Iterator[tuple[int, Row]]]:
-    def rows(wanted: Collection[int] | None) -> Iterator[tuple[int, Row]]:
-        stage, total = ("compare", None) if wanted is None else ("look again", len(wanted))
-        for done, (position, row) in enumerate(found.rows(wanted), start=1):
-            yield position, row
-            report(stage, done, total)
-
-    return rows
-
-
 def _copied(before: Manifest | None, plan: Any, findings: Findings, files: Sequence[Path], folder: Path) -> Manifest:
     """The manifest of a dataset that others made; `before` if rows were taken from it earlier."""
     rows = max(count["rows"] for count in findings.counts.values())
@@ -112,7 +109,7 @@ def _copied(before: Manifest | None, plan: Any, findings: Findings, files: Seque
     listed = "".join(f"{sha256(file)} {file.relative_to(folder).as_posix()}\n" for file in files)
     return {
         "plan": plan,
-        "content_hash": hashlib.sha256(listed.encode()).hexdigest(),
+        "content_hash": hashlib.sha256(listed.encode("utf-8", "surrogateescape")).hexdigest(),
         "counts": {"dataset": {"read": read, "rejected": rejected, "kept": kept}},
         "decontamination": _sets(before or {}, findings),
     }

@@ -8,23 +8,23 @@ A row is removed if it
     whole_item   holds an item, or its prose, in one piece where that is short or mostly boilerplate
     contained    holds at least half of the runs of eight words of an item, or of its prose, boilerplate aside
 
-A row that holds a fifth to a half is left for somebody to look at. Every hit is kept with the item, the share and
+A row that was kept instead of a duplicate is known by the duplicate's keys and dates, too (curate/compared.py). One
+that holds a fifth to a half is left for somebody to look at. Every hit is kept with the item, the share and
 the words that both have, so that nobody needs to believe it.
 """
 
 import unicodedata
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
+from curate.compared import Row, Rows
 from curate.evaluation import Evaluation
-from curate.keys import keys
 from curate.overlap import Overlap, Passage, Passages
-from curate.parsing import short
-from curate.problem import Problem, Rejection
-from curate.templates import without_template
+from curate.parsing import short, storable
+from curate.problem import Rejection
 from curate.words import located
 
 REMOVED_FROM, REVIEWED_FROM = 0.5, 0.2
@@ -34,7 +34,7 @@ SPAN_CHARACTERS = 500
 RULES = ("same_key", "in_window", "same_text", "whole_item", "contained")
 
 HIT_COLUMNS = {
-    "row": ("int32", "position in the training set, from zero"),
+    "row": ("int32", "position among the rows compared, from zero"),
     "id": ("string", "id there, or file and place"),
     "source": ("string", "its source"),
     "set": ("string", "evaluation set, by the name it was given"),
@@ -44,17 +44,6 @@ HIT_COLUMNS = {
     "span": ("string", "the longest stretch of words that both have, as the row words it; or the key, or the date"),
     "verdict": ("string", "removed or review"),
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """What is looked at of a training row."""
-
-    id: str
-    source: str
-    text: str
-    keys: frozenset[str] = frozenset()
-    date: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,25 +71,11 @@ class Findings:
     counts: dict[str, Any]
 
 
-# The rows with their positions: all of them, or those at the given positions, always in the same order.
-Rows = Callable[[Collection[int] | None], Iterator[tuple[int, Row]]]
-
-
-def row_of(problem: Problem) -> Row:
-    """A problem as it is looked at."""
-    names = (problem.id.rpartition("/")[2], problem.title)
-    return Row(
-        id=problem.id,
-        source=problem.source,
-        text=without_template(problem.statement),
-        keys=keys(url=problem.url, platform=problem.platform, names=names),
-        date=problem.date,
-    )
-
-
 def decontaminate(rows: Rows, evaluations: Sequence[Evaluation]) -> Findings:
     """Find the rows that hold something of the evaluation sets. The rows are read twice, the second time only those
-    in which something was found; positions count from zero."""
+    in which something was found, and not at all if there is nothing to compare with; positions count from zero."""
+    if not evaluations:
+        return Findings([], {}, {})
     items = [(number, item) for number, evaluation in enumerate(evaluations) for item in evaluation.items]
     with_key: dict[str, list[int]] = defaultdict(list)
     for number, (_, item) in enumerate(items):
@@ -119,9 +94,8 @@ def decontaminate(rows: Rows, evaluations: Sequence[Evaluation]) -> Findings:
                 for of, item in map(items.__getitem__, with_key.get(key, ())):
                     found[position].append(_Trace(evaluations[of].name, item.id, "same_key", 1.0, key))
             for evaluation in evaluations:
-                window = evaluation.window
-                if window is not None and row.source in window.sources and window.holds(row.date):
-                    found[position].append(_Trace(evaluation.name, str(window), "in_window", 1.0, row.date))
+                if evaluation.window and (day := evaluation.window.first_of(row.contests)):
+                    found[position].append(_Trace(evaluation.name, str(evaluation.window), "in_window", 1.0, day))
             yield row.text
 
     index.see(texts())
@@ -163,7 +137,8 @@ def _hits(position: int, row: Row, traces: Sequence[_Trace], index: Passages) ->
         done.add((trace.set, trace.item))
         verdict = "removed" if trace.score >= REMOVED_FROM else "review"
         score = round(trace.score, 4)
-        yield Hit(position, row.id, row.source, trace.set, trace.item, trace.rule, score, span, verdict)
+        id, source, item, span = map(storable, (row.id, row.source, trace.item, span))
+        yield Hit(position, id, source, trace.set, item, trace.rule, score, span, verdict)
 
 
 def _span(text: str, overlap: Overlap, index: Passages) -> str | None:

@@ -109,6 +109,12 @@ def _alike(row: int, sketches: Sketches, bands: Bands, threshold: float) -> list
     return [(similarity, other) for similarity, other in pairs if similarity >= threshold]
 
 
+def kept_instead(removed: Rejection) -> str:
+    """The id of the row that was kept instead of a duplicate."""
+    named = removed.detail.removeprefix("cluster=").rpartition(" jaccard=")[0]
+    return named[: (len(named) - len(" kept=")) // 2]  # the same twice, and it may hold any words
+
+
 def _removed(rows: Rows, row: int, reason: str, kept: str, similarity: float) -> Rejection:
     # Every removed row matches the kept one itself, so the kept id is also the name of the cluster.
     detail = f"cluster={kept} kept={kept} jaccard={similarity:.3f}"

@@ -2,6 +2,7 @@
 
 import copy
 import json
+import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -9,19 +10,30 @@ from typing import Any
 from curate.errors import CurateError
 from curate.output import ContentHash
 from curate.problem import Rejection
+from curate.stored import readable
 from curate.workspace import MANIFEST
 
 Manifest = dict[str, Any]
 
 
 def manifest_of(folder: Path) -> Manifest | None:
-    """The manifest of a dataset that curate wrote; None for any other file or folder."""
+    """The manifest of a dataset that curate wrote; None for any other file or folder.
+
+    Raises CurateError on a folder that looks like such a dataset and has lost its manifest: what was rejected would
+    be taken for rows.
+    """
     try:
         manifest = json.loads((folder / MANIFEST).read_text())
-    except (OSError, ValueError):
-        return None
-    ours = isinstance(manifest, dict) and {"plan", "counts", "content_hash"} <= manifest.keys()
-    return manifest if ours and (folder / "data").is_dir() else None
+        if {"plan", "counts", "content_hash"} <= manifest.keys() and isinstance(manifest["plan"], dict):
+            return manifest if (folder / "data").is_dir() else None
+    except (OSError, ValueError, AttributeError):
+        pass
+    if (folder / "data").is_dir() and (folder / "rejected").is_dir():
+        raise CurateError(
+            f"{folder}: has data/ and rejected/, but no manifest.json that can be read. Build it again, or give "
+            f"{folder / 'data'}."
+        )
+    return None
 
 
 def rows_of(folder: Path | None, config: str) -> list[dict[str, Any]]:
@@ -29,16 +41,25 @@ def rows_of(folder: Path | None, config: str) -> list[dict[str, Any]]:
     import pyarrow.parquet as pq
 
     files = sorted((folder / config).glob("*.parquet")) if folder else []
-    return [row for file in files for row in pq.read_table(file).to_pylist()]
+    rows: list[dict[str, Any]] = []
+    for file in files:
+        with readable(file):
+            rows += pq.read_table(file).to_pylist()
+    return rows
 
 
 def apart(out: Path, given: Path, files: Iterable[Path]) -> None:
     """Raises CurateError if writing to `out` would touch what is read from the file or folder `given`."""
-    target = out.resolve()
-    if (given.is_dir() and target.is_relative_to(given.resolve())) or any(
-        file.resolve().is_relative_to(target) for file in files
+    target = _real(out)
+    if (given.is_dir() and target.is_relative_to(_real(given))) or any(
+        _real(file).is_relative_to(target) for file in files
     ):
         raise CurateError(f"{out} holds the dataset that is read, or lies in it. Choose another --out.")
+
+
+def _real(path: Path) -> Path:
+    """Where links lead to. Path.resolve raises RuntimeError on a link to itself."""
+    return Path(os.path.realpath(path))
 
 
 def rebuilt(

@@ -23,6 +23,7 @@ from curate.errors import CurateError
 from curate.journal import Journal
 from curate.parsing import short
 from curate.patience import FAILURES_IN_A_ROW
+from curate.report.files import refresh_report
 from curate.shelf import Shelf
 from curate.stored import Stored
 from rewards.answer import program_in
@@ -133,6 +134,7 @@ def measure(
         if not measured.n_unscored:
             shelf_path.unlink(missing_ok=True)  # judged: it has done its work, and is by far the largest file
         solve_rates.write(dataset, model, table)
+        refresh_report(dataset)
     return measured
 
 

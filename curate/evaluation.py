@@ -51,6 +51,10 @@ class Window:
     def holds(self, day: str) -> bool:
         return self.first <= day[:10] <= self.last
 
+    def first_of(self, contests: Iterable[tuple[str, str]]) -> str | None:
+        """The first day of those on which one of its sources has a contest in the window. contests: source, date."""
+        return min((day for source, day in contests if source in self.sources and self.holds(day)), default=None)
+
     def __str__(self) -> str:
         return f"{self.first}..{self.last}"
 

@@ -105,8 +105,13 @@ def distinct(cases: Sequence[Case]) -> tuple[Case, ...]:
     return tuple(dict.fromkeys(cases))
 
 
+def storable(text: str) -> str:
+    """The text with halves of surrogate pairs, which no file can hold, written as escapes."""
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
 def short(error: object) -> str:
     """An error's own words (or any text) on one line, bounded and storable: some quote the whole input."""
     words = " ".join(str(error)[:1000].split()) or type(error).__name__
-    words = words.encode("utf-8", "backslashreplace").decode()
+    words = storable(words)
     return words if len(words) <= 120 else words[:117] + "..."

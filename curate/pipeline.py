@@ -1,10 +1,10 @@
 """The spine: raw records in, a verified and deduplicated dataset out. Read `build` from top to bottom.
 
-    read -> filter -> verify -> cross-check -> run again -> deduplicate -> measure the tests -> write
+    read -> filter -> verify -> cross-check -> run again -> deduplicate -> decontaminate -> measure the tests -> write
 
-Each problem lies on disk between the stages; memory holds ids, findings and shingles. What was executed is
-journaled under a name that covers everything it depends on, so after a kill the same command reads its inputs
-again, which is cheap, and executes only what is missing. The manifest is written last.
+Each problem lies on disk between the stages, and so does what was found out about it; memory holds ids and sketches.
+What was executed is journaled under a name that covers everything it depends on, so after a kill the same command
+reads its inputs again, which is cheap, and executes only what is missing. The manifest is written last.
 """
 
 import json
@@ -25,18 +25,23 @@ from pathlib import Path
 from typing import Any
 
 from curate import card, mutation, output, sources, strength, workspace
+from curate.compared import reported, rows_of
 from curate.cross_check import Opinion, cross_check
+from curate.decontaminate import HIT_COLUMNS, decontaminate
 from curate.dedup import duplicates
 from curate.errors import CurateError
+from curate.evaluation import Evaluation, evaluations_of
 from curate.filters.few_tests import few_tests
 from curate.filters.image import image
 from curate.filters.interactive import interactive
 from curate.filters.no_reference import no_reference
 from curate.filters.no_statement import no_statement
 from curate.filters.wrong_language import wrong_language
-from curate.journal import Journal
+from curate.journal import Found, Journal, Records
 from curate.parsing import short
 from curate.problem import Problem, Rejection, to_row
+from curate.report.duplicates import least_similar
+from curate.report.files import write_report
 from curate.sketches import Sketches
 from curate.spill import Spill
 from curate.strength import Strength
@@ -51,7 +56,8 @@ Report = Callable[[str, int, int | None], None]
 Manifest = dict[str, Any]
 
 _PACKAGES = ("curate-code", "datasketch", "numpy", "pyarrow", "xxhash")
-_STAGES = ("parse", "filter", "verify", "dedup", "strength")  # of rejections, in the order in which they happen
+# Of rejections, in the order in which they happen.
+_STAGES = ("parse", "filter", "verify", "dedup", "decontaminate", "strength")
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +94,7 @@ def build(
     out: Path,
     options: Options,
     *,
+    against: Sequence[str] = (),
     workers: int | None = None,
     isolation: str = "full",
     ray: str | None = None,
@@ -96,6 +103,7 @@ def build(
 ) -> Manifest:
     """Build the dataset of the named sources (name, location) in the folder `out` and return its manifest.
 
+    against names evaluation sets, as `curate decontaminate` takes them, whose items no row may hold.
     ray is the address of a cluster whose nodes execute the programs, with that many workers each; without it, this
     machine does. What comes out is the same.
 
@@ -103,15 +111,16 @@ def build(
     CurateError when an input, the folder or the sandbox does not allow the build to go on.
     """
     tables = _tables(locations)
-    plan = _plan(tables, options)
+    evaluations = evaluations_of(against)
+    plan = _plan(tables, options, evaluations)
     done = workspace.finished(out, plan, overwrite=overwrite)
     if done is not None:
         return done
     seconds: dict[str, float] = {}
     with (
+        _explained(out),  # outermost: closing a file on a full disk fails, too
         workspace.opened(out, plan, overwrite=overwrite) as work,
-        closing(Spill(work / "problems.jsonl")) as spill,
-        _explained(out),
+        closing(Spill(work / "problems")) as spill,
     ):
         rejections: list[Rejection] = []
         read: Counter[str] = Counter()
@@ -135,21 +144,19 @@ def build(
             machine = partial(machine, backend="ray", address=ray)
         with _timed(seconds, "verify"):
             first = partial(_first_runs, spill, options, machine)
-            records = _executed("verify", keys, first, work / "findings.jsonl", report)
-            findings = {id: Finding.from_record(record) for id, record in records.items()}
+            findings = _executed("verify", keys, first, work / "findings.jsonl", Finding.from_record, report)
         with _timed(seconds, "cross-check"):
             asked = {id: key for id, key in keys.items() if options.cross_checks or findings[id].passed is None}
             others = partial(_cross_checks, spill, findings, options, machine)
-            records = _executed("cross-check", asked, others, work / "opinions.jsonl", report)
-            opinions = {id: Opinion.from_record(record) for id, record in records.items()}
+            opinions = _executed("cross-check", asked, others, work / "opinions.jsonl", Opinion.from_record, report)
         settled = partial(_settled, spill, findings, opinions, options)
         with _timed(seconds, "run again"):
             passed = {id: key for id, key in keys.items() if findings[id].passed is not None}
             second = partial(_second_runs, settled, options, machine)
-            repeats = _executed("run again", passed, second, work / "second.jsonl", report)
+            repeats = _executed("run again", passed, second, work / "second.jsonl", dict[str, Any], report)
         failed = [_reference_fails(spill.load(id), findings[id], opinions[id]) for id in keys.keys() - passed.keys()]
-        verdicts = {id: repeat["verdict"] for id, repeat in repeats.items()}
-        failed += [_flaky(id, verdict) for id, verdict in verdicts.items() if verdict != Verdict.ACCEPTED.value]
+        verdicts = ((id, repeat["verdict"]) for id, repeat in repeats.items())
+        failed += [_flaky(id, verdict) for id, verdict in verdicts if verdict != Verdict.ACCEPTED.value]
         rejections += failed
 
         with _timed(seconds, "deduplicate"):
@@ -158,29 +165,39 @@ def build(
             problems = map(settled, _counted(left, "deduplicate", report))
             with Sketches(problems, names, folder=work) as sketches:
                 removed = list(duplicates(sketches, threshold=options.dedup, load=settled))
+            pairs = least_similar(removed, settled)
             rejections += removed
 
-        with _timed(seconds, "measure the tests"):
+        with _timed(seconds, "decontaminate"):
             different = sorted(set(left) - {rejection.id for rejection in removed})
-            wanted = _strength_keys(map(settled, different), options) if options.mutants else {}
+            found = decontaminate(reported(rows_of(different, spill.load, removed), report), evaluations)
+            contaminated = found.rejections.values()
+            rejections += contaminated
+
+        with _timed(seconds, "measure the tests"):
+            clean = sorted(set(different) - {rejection.id for rejection in contaminated})
+            wanted = _strength_keys(map(settled, clean), options) if options.mutants else {}
             measured = partial(_measurements, settled, options, machine)
-            records = _executed("measure the tests", wanted, measured, work / "strengths.jsonl", report)
-            strengths = {id: Strength.from_record(record) for id, record in records.items()}
+            journal = work / "strengths.jsonl"
+            strengths = _executed("measure the tests", wanted, measured, journal, Strength.from_record, report)
             weak = [_weak(id, found) for id, found in strengths.items() if _is_weak(found, options)]
             rejections += weak
 
         with _timed(seconds, "write"):
-            kept = sorted(set(different) - {rejection.id for rejection in weak})
+            kept = sorted(set(clean) - {rejection.id for rejection in weak})
             rows = (to_row(_with_strength(settled(id), strengths.get(id))) for id in _counted(kept, "write", report))
             rejections.sort(key=lambda r: (r.id, r.stage, r.reason, r.detail))
             shutil.rmtree(work / "final", ignore_errors=True)  # half of it, if a build was killed here
             content_hash = output.write(rows, rejections, work / "final")
+            if evaluations:
+                output.write_table(map(asdict, found.hits), HIT_COLUMNS, work / "final" / "contamination")
 
         manifest = {
             "plan": plan,
             "content_hash": content_hash,
             "counts": _counts(names, read, rejections, kept, passed),
-            "strength": strength.summary(list(strengths.values())),
+            "decontamination": found.counts,
+            "strength": strength.summary(strengths.values()),
             "locations": {name: {"location": t.location, "revision": t.revision} for name, t in tables},
             "workers": workers,
             "isolation": isolation,
@@ -202,13 +219,17 @@ def build(
             ),
         }
         card.write(manifest, work / "final")
+        write_report(work / "final", manifest, pairs)
         workspace.publish(work, out, manifest)
     return manifest
 
 
-def survey(locations: Sequence[tuple[str, str]], options: Options, *, report: Report) -> dict[str, Any]:
+def survey(
+    locations: Sequence[tuple[str, str]], options: Options, *, report: Report, against: Sequence[str] = ()
+) -> dict[str, Any]:
     """Read and filter only: the counts of a build that executes and writes nothing. Raises CurateError."""
     tables = _tables(locations)
+    evaluations_of(against)  # for its errors: nothing is compared
     read: Counter[str] = Counter()
     rejections: list[Rejection] = []
     kept: list[str] = []
@@ -287,7 +308,7 @@ def _table(name: str, location: str) -> Table:
     return table
 
 
-def _plan(tables: Sequence[tuple[str, Table]], options: Options) -> dict[str, Any]:
+def _plan(tables: Sequence[tuple[str, Table]], options: Options, evaluations: Sequence[Evaluation]) -> dict[str, Any]:
     inputs = {
         name: [{"name": f.name, "bytes": size(f), "sha256": sha256(f)} for f in table.files] for name, table in tables
     }
@@ -297,7 +318,12 @@ def _plan(tables: Sequence[tuple[str, Table]], options: Options) -> dict[str, An
         "source_options": {name: table.options for name, table in tables if table.options},
         **json.loads(json.dumps(asdict(options))),
     }
-    return {"curate": _version("curate-code"), "inputs": inputs, "configuration": configuration}
+    return {
+        "curate": _version("curate-code"),
+        "inputs": inputs,
+        "configuration": configuration,
+        "against": [evaluation.plan for evaluation in evaluations],
+    }
 
 
 def _executed(
@@ -305,8 +331,9 @@ def _executed(
     keys: dict[str, str],
     execute: Callable[[list[str]], Iterator[tuple[str, Any]]],
     journal_path: Path,
+    read: Callable[[Any], Found],
     report: Report,
-) -> dict[str, Any]:
+) -> Records[Found]:
     """A record for each problem: from the journal, or else executed now and journaled as it comes."""
     with Journal(journal_path) as journal:
         missing = [id for id, key in keys.items() if key not in journal]
@@ -316,7 +343,7 @@ def _executed(
             journal.add(keys[id], record)
             done += 1
             report(stage, done, len(keys))
-        return {id: journal[key] for id, key in keys.items()}
+        return journal.records(keys, read)
 
 
 def _first_runs(
@@ -338,7 +365,7 @@ def _second_runs(
 
 
 def _cross_checks(
-    spill: Spill, findings: dict[str, Finding], options: Options, machine: Callable[..., Sandbox], ids: list[str]
+    spill: Spill, findings: Records[Finding], options: Options, machine: Callable[..., Sandbox], ids: list[str]
 ) -> Iterator[tuple[str, Any]]:
     with machine(seed=options.seed) as sandbox:
         for problem, opinion in cross_check(
@@ -369,7 +396,7 @@ def _strength_keys(problems: Iterable[Problem], options: Options) -> dict[str, s
 
 
 def _settled(
-    spill: Spill, findings: dict[str, Finding], opinions: dict[str, Opinion], options: Options, id: str
+    spill: Spill, findings: Records[Finding], opinions: Records[Opinion], options: Options, id: str
 ) -> Problem:
     problem = spill.load(id)
     if id not in findings:

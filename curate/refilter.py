@@ -13,6 +13,7 @@ from curate.derived import Manifest, apart, manifest_of, rebuilt, rows_of
 from curate.errors import CurateError
 from curate.output import REJECTED_COLUMNS, write_table
 from curate.problem import Rejection
+from curate.report.files import stored_pairs, write_report
 from curate.solve_rate import Band
 from curate.stored import Stored
 from curate.training_set import training_set
@@ -57,10 +58,7 @@ def refilter(dataset: Path, out: Path, band: Band, models: Sequence[str], *, ove
         manifest["solve_rate"] = {"band": str(band), "models": models, "warning": _warning(files, removed)}
         card.write(manifest, final)
         difficulty_card.announce(final, table, manifest["solve_rate"])
-        for name in (solve_rates.FOLDER, "contamination"):
-            shutil.rmtree(out / name, ignore_errors=True)
-            if (final / name).is_dir():
-                (final / name).rename(out / name)
+        write_report(final, manifest, stored_pairs(dataset))
         workspace.publish(work, out, manifest)
     return manifest
 

@@ -28,7 +28,7 @@ class Stored:
         self._read: tuple[int, list[dict[str, Any]]] | None = None
         self._n_rows = 0
         for path in files:
-            with _readable(path), pq.ParquetFile(path) as file:
+            with readable(path), pq.ParquetFile(path) as file:
                 for group in range(file.num_row_groups):
                     self._groups.append((path, group))
                     self._first_rows.append(self._n_rows)
@@ -42,10 +42,10 @@ class Stored:
         import pyarrow.parquet as pq
 
         for path, group in self._groups:
-            with _readable(path), pq.ParquetFile(path) as file:
+            with readable(path), pq.ParquetFile(path) as file:
                 rows = file.read_row_group(group, columns=list(_NEEDED)).to_pylist()
             for row in rows:
-                with _readable(path):
+                with readable(path):
                     suite = Suite.from_json(row.pop("tests"))
                     problem = Problem(tests=suite, solutions=None, licence="", **row)
                 yield problem
@@ -55,7 +55,7 @@ class Stored:
         import pyarrow.parquet as pq
 
         for path, group in self._groups:
-            with _readable(path), pq.ParquetFile(path) as file:
+            with readable(path), pq.ParquetFile(path) as file:
                 missing = set(names) - set(file.schema_arrow.names)
                 if missing:
                     raise KeyError(f"no column {', '.join(sorted(missing))}")
@@ -68,7 +68,7 @@ class Stored:
 
         number = bisect_right(self._first_rows, row) - 1
         path, group = self._groups[number]
-        with _readable(path):
+        with readable(path):
             if self._read is None or self._read[0] != number:
                 with pq.ParquetFile(path) as file:
                     self._read = number, file.read_row_group(group).to_pylist()
@@ -76,7 +76,8 @@ class Stored:
 
 
 @contextmanager
-def _readable(path: Path) -> Iterator[None]:
+def readable(path: Path) -> Iterator[None]:
+    """While a file of a dataset is read: what is wrong with it becomes a CurateError that names it."""
     import pyarrow as pa
 
     try:

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -76,12 +77,7 @@ def known_options(table: Table, names: Sequence[str]) -> Mapping[str, Any]:
 
 
 def _files(folder: Path, location: str, pattern: str | None = None) -> tuple[Path, ...]:
-    # Folders that begin with a dot are caches of download tools.
-    found = [
-        path
-        for path in folder.rglob("*")
-        if path.is_file() and not any(part.startswith(".") for part in path.relative_to(folder).parts)
-    ]
+    found = list(_below(folder))
     if pattern:
         matching = [path for path in found if fnmatchcase(path.relative_to(folder).as_posix(), pattern)]
         if not matching:
@@ -94,6 +90,22 @@ def _files(folder: Path, location: str, pattern: str | None = None) -> tuple[Pat
             train = [p for p in files if p.name.startswith("train") or p.parent.name == "train"]
             return tuple(files if pattern else train or files)
     raise CurateError(f"{location}: no {', '.join(FORMATS)} file inside. Give the folder of the data.")
+
+
+def _below(folder: Path) -> Iterator[Path]:
+    """The files below a folder. Raises OSError or CurateError where something would be left out unnoticed."""
+    for place, folders, names in os.walk(folder, onerror=_raise):
+        # Folders that begin with a dot are caches of download tools.
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        for path in (Path(place, name) for name in names if not name.startswith(".")):
+            if path.is_file():
+                yield path
+            elif path.is_symlink() and path.suffix in FORMATS:
+                raise CurateError(f"{path}: a link to a file that is not there. Fetch it again, or remove the link.")
+
+
+def _raise(error: OSError) -> None:
+    raise error
 
 
 def _natural(path: Path) -> list[tuple[int, str]]:

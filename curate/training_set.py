@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from curate.decontaminate import Row
+from curate.compared import Row
 from curate.errors import CurateError
 from curate.evaluations.generic import TEXTS
 from curate.keys import keys
@@ -68,12 +68,13 @@ class TrainingSet:
         names = (id.rpartition("/")[2], *(values[name] for name in ("title", "question_title", "name")))
         # LiveCodeBench's own files do not say what they are, but nobody else has both of these columns.
         livecodebench = values["contest_date"] and values["question_title"]
+        source = values["source"] or ("livecodebench" if livecodebench else "")
         return Row(
             id=id,
-            source=values["source"] or ("livecodebench" if livecodebench else ""),
+            source=source,
             text=without_template(text),
             keys=keys(url=values["url"], platform=values["platform"] or values["source"], names=names),
-            date=(values["date"] or values["contest_date"])[:10],
+            contests=frozenset({(source, (values["date"] or values["contest_date"])[:10])}),
         )
 
     def _hint(self) -> str:

@@ -15,8 +15,8 @@ from typing import Any
 from curate.errors import CurateError
 
 MANIFEST = "manifest.json"
-PARTS = ("data", "rejected", "README.md")
-WORK = ".work"
+PARTS = ("data", "rejected", "contamination", "difficulty", "README.md", "report.json", "report.html")
+WORK, PLAN = ".work", "plan.json"
 
 
 def finished(out: Path, plan: dict[str, Any], *, overwrite: bool) -> dict[str, Any] | None:
@@ -31,6 +31,8 @@ def finished(out: Path, plan: dict[str, Any], *, overwrite: bool) -> dict[str, A
     try:
         manifest: dict[str, Any] = json.loads((out / MANIFEST).read_text())
         found = manifest["plan"]
+        if not isinstance(found["configuration"], dict):
+            raise TypeError
     except FileNotFoundError:
         if (out / WORK).is_dir():
             return None
@@ -38,7 +40,8 @@ def finished(out: Path, plan: dict[str, Any], *, overwrite: bool) -> dict[str, A
     except (ValueError, KeyError, TypeError):
         raise CurateError(f"{out / MANIFEST} is not a manifest of ours. Choose another --out.") from None
     if found == plan and not overwrite:
-        shutil.rmtree(out / WORK, ignore_errors=True)  # left over if the build was killed in its last moment
+        if _begun(out / WORK) in (None, plan):  # left over from a build killed in its last moment
+            shutil.rmtree(out / WORK, ignore_errors=True)
         return manifest
     if not overwrite:
         raise CurateError(
@@ -48,41 +51,68 @@ def finished(out: Path, plan: dict[str, Any], *, overwrite: bool) -> dict[str, A
     return None
 
 
+def manifest_of(folder: Path) -> dict[str, Any]:
+    """The manifest of a finished dataset. Raises CurateError if the folder is none."""
+    try:
+        manifest: dict[str, Any] = json.loads((folder / MANIFEST).read_text())
+        ours = {"plan", "counts", "content_hash"} <= manifest.keys() and (folder / "data").is_dir()
+    except FileNotFoundError:
+        if (folder / WORK).is_dir():
+            raise CurateError(f"{folder} is not finished. Build it to its end: the same command continues.") from None
+        ours = False
+    except (OSError, ValueError, AttributeError):
+        ours = False
+    if not ours:
+        raise CurateError(f"{folder} is not a dataset of ours. Give the folder that curate build-dataset wrote.")
+    return manifest
+
+
 @contextmanager
 def opened(out: Path, plan: dict[str, Any], *, overwrite: bool) -> Iterator[Path]:
     """The work folder, held by this process alone; what an earlier process left of the same plan is in it.
 
-    Raises CurateError if another process holds it, or if it was begun by another plan.
+    Raises CurateError if it cannot be made, if another process holds it, or if another plan has executed something
+    in it, which the journals tell, `*.jsonl`.
     """
     work = out / WORK
-    work.mkdir(parents=True, exist_ok=True)
-    with (work / "lock").open("w") as lock:
+    try:
+        work.mkdir(parents=True, exist_ok=True)
+        held = (work / "lock").open("w")
+    except OSError as error:
+        raise CurateError(f"{out} cannot be written to ({error.strerror}). Choose another --out.") from error
+    with held as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             raise CurateError(f"another build is writing to {out}. Wait for it, or choose another --out.") from None
-        plan_file = work / "plan.json"
-        begun = json.loads(plan_file.read_text()) if plan_file.exists() else None
-        if begun is not None and begun != plan:
-            if not overwrite:
+        begun = _begun(work)
+        if begun not in (None, plan):
+            journals = list(work.glob("*.jsonl"))
+            if not overwrite and any(path.stat().st_size for path in journals):
                 raise CurateError(
                     f"{out} holds an unfinished build of another plan ({_difference(begun, plan)}). "
                     "Choose another --out, or add --overwrite to drop it."
                 )
-            for path in work.glob("*.jsonl"):
+            for path in journals:
                 path.unlink()
-        (out / MANIFEST).unlink(missing_ok=True)  # what is about to be replaced must not look finished
-        write_whole(plan_file, json.dumps(plan))
+        write_whole(work / PLAN, json.dumps(plan))
         yield work
 
 
 def publish(work: Path, out: Path, manifest: dict[str, Any]) -> None:
     """Move the finished parts into place, then write the manifest, then drop the work folder."""
+    (out / MANIFEST).unlink(missing_ok=True)  # what is being replaced must not look finished
     for name in PARTS:
         old, new = out / name, work / "final" / name
+        if (old / WORK).is_dir():  # a model's samples: dear, and named after all they depend on
+            new.mkdir(exist_ok=True)
+            (old / WORK).rename(new / WORK)
         if old.is_dir():
             shutil.rmtree(old)
-        new.rename(old)
+        else:
+            old.unlink(missing_ok=True)
+        if new.exists():
+            new.rename(old)
     write_whole(out / MANIFEST, json.dumps(manifest, indent=2) + "\n")
     shutil.rmtree(work)
 
@@ -90,14 +120,26 @@ def publish(work: Path, out: Path, manifest: dict[str, Any]) -> None:
 def write_whole(path: Path, text: str) -> None:
     """Write a file so that a reader finds all of it or none."""
     aside = path.with_name(path.name + ".new")
-    aside.write_text(text)
+    aside.write_text(text, encoding="utf-8")
     aside.replace(path)
 
 
+def _begun(work: Path) -> dict[str, Any] | None:
+    """The plan that a work folder was begun by; None if there is none, an empty one if it cannot be read."""
+    try:
+        plan = json.loads((work / PLAN).read_text())
+    except FileNotFoundError:
+        return None
+    except ValueError:
+        return {}
+    return plan if isinstance(plan, dict) else {}
+
+
 def _difference(found: dict[str, Any], wanted: dict[str, Any]) -> str:
+    before = found.get("configuration", {})
     differing = [
-        f"{name} was {found['configuration'].get(name)}, now {value}"
+        f"{name} was {before[name]}, now {value}"
         for name, value in wanted["configuration"].items()
-        if found.get("configuration", {}).get(name) != value
+        if name in before and before[name] != value
     ]
-    return "; ".join(differing) or "other inputs or another version"
+    return "; ".join(differing) or "other inputs, evaluation sets or another version"

@@ -24,7 +24,18 @@ def test_the_funnel_is_printed_and_the_content_hash_is_the_last_line(sources, tm
     result = invoke(*sources, "--out", tmp_path / "out", "--workers", 2)
     assert result.exit_code == 0, result.output
     lines = result.stdout.splitlines()
-    assert lines[0].split() == ["source", "read", "parse", "filter", "verify", "dedup", "strength", "kept", "verified"]
+    assert lines[0].split() == [
+        "source",
+        "read",
+        "parse",
+        "filter",
+        "verify",
+        "dedup",
+        "decontam",
+        "strength",
+        "kept",
+        "verified",
+    ]
     assert lines[1].split() == ["taco", "11", "-1", "-6", "-1", "3", "3"]
     assert "  taco verify: reference_fails 1" in lines
     assert lines[-1].startswith("content hash ")

@@ -1,4 +1,6 @@
 import json
+import os
+import shutil
 
 import datasets
 import pyarrow as pa
@@ -8,6 +10,7 @@ from click.testing import CliRunner
 from native import livecodebench_row, taco_row, words, write_jsonl, write_parquet
 
 from cli import main
+from curate import solve_rates
 from curate.pipeline import Options, build
 
 
@@ -40,13 +43,10 @@ def test_a_build_comes_out_without_its_contaminated_rows_in_the_same_layout(data
     out = tmp_path / "out"
     result = invoke(dataset, "--against", f"humaneval={evaluation_set}", "--out", out)
     assert result.exit_code == 0, result.output
-    assert sorted(path.name for path in out.iterdir()) == [
-        "README.md",
-        "contamination",
-        "data",
-        "manifest.json",
-        "rejected",
-    ]
+    assert {path.name for path in out.iterdir()} == {
+        *("contamination", "data", "rejected"),
+        *("README.md", "manifest.json", "report.html", "report.json"),
+    }
     gone = {"livecodebench/2", "livecodebench/5"}
     before = [row for row in table(dataset / "data") if row["id"] not in gone]
     assert table(out / "data") == before
@@ -240,3 +240,55 @@ def test_rows_taken_from_a_dataset_of_another_make_stay_on_record(evaluation_set
     assert [row["id"] for row in table(tmp_path / "two" / "rejected")] == ["0", "2", "5"]
     counts = json.loads((tmp_path / "two" / "manifest.json").read_text())["counts"]["dataset"]
     assert counts == {"read": 6, "rejected": {"decontaminate": {"contaminated": 3}}, "kept": 3}
+
+
+def test_links_that_lead_to_themselves_are_explained(dataset, evaluation_set, tmp_path):
+    loop = tmp_path / "loop"
+    loop.symlink_to(loop)
+    refused = invoke(dataset, "--against", f"a={evaluation_set}", "--out", loop / "out")
+    assert isinstance(refused.exception, SystemExit)
+    assert "cannot be written to" in refused.stderr
+    missing = invoke(loop, "--against", f"a={evaluation_set}", "--out", tmp_path / "out")
+    assert f"{loop}: no such file or folder" in missing.stderr
+
+
+def test_what_was_rejected_is_not_taken_for_rows_when_the_manifest_is_lost(dataset, evaluation_set, tmp_path):
+    copied = shutil.copytree(dataset, tmp_path / "copied")
+    for text in ("{", "[]", '{"plan": 1, "counts": 2, "content_hash": 3}', None):
+        (copied / "manifest.json").unlink()
+        if text is not None:
+            (copied / "manifest.json").write_text(text)
+        result = invoke(copied, "--against", f"a={evaluation_set}", "--out", tmp_path / "out")
+        assert isinstance(result.exception, SystemExit)
+        assert f"or give {copied / 'data'}" in result.stderr
+    assert invoke(copied / "data", "--against", f"a={evaluation_set}", "--out", tmp_path / "out").exit_code == 0
+
+
+@pytest.mark.parametrize("config", ["data", "rejected"])
+def test_a_damaged_dataset_is_named(dataset, evaluation_set, tmp_path, config):
+    copied = shutil.copytree(dataset, tmp_path / "copied")
+    (file,) = (copied / config).iterdir()
+    os.truncate(file, 1000)
+    result = invoke(copied, "--against", f"a={evaluation_set}", "--out", tmp_path / "out")
+    assert isinstance(result.exception, SystemExit)
+    assert f"{file}: " in result.stderr
+
+
+def test_what_no_file_can_hold_is_written_as_escapes(tmp_path):
+    row = {"id": "half \ud800", "text": f"\ud801 {words(0)}"}
+    raw = write_jsonl(tmp_path / os.fsdecode(b"rows-\xff.jsonl"), [row, {"id": "b", "text": words(1)}])
+    evaluation_set = write_jsonl(tmp_path / "eval.jsonl", [row])
+    result = invoke(raw, "--against", f"a={evaluation_set}", "--out", tmp_path / "out")
+    assert result.exit_code == 0, result.output
+    (hit,) = table(tmp_path / "out" / "contamination")
+    assert (hit["id"], hit["item"]) == ("half \\ud800", "half \\ud800")
+
+
+def test_solve_rates_of_the_rows_that_stay_stay(dataset, evaluation_set, tmp_path):
+    copied = shutil.copytree(dataset, tmp_path / "copied")
+    values = {name: {"string": "x", "int32": 1}.get(kind, 0.5) for name, (kind, _) in solve_rates.COLUMNS.items()}
+    rows = [values | {"id": f"livecodebench/{n}", "model": model} for n in range(7) for model in "ab"]
+    solve_rates.save(copied, rows)
+    invoke(copied, "--against", f"a={evaluation_set}", "--out", tmp_path / "out")
+    assert solve_rates.read(tmp_path / "out") == [row for row in rows if row["id"][-1] not in "25"]
+    assert "- config_name: difficulty" in (tmp_path / "out" / "README.md").read_text()

@@ -1,4 +1,8 @@
+import json
+import os
 import random
+import subprocess
+import sys
 from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
@@ -90,3 +94,26 @@ def test_no_rows_make_an_empty_file(tmp_path):
     write_signatures([], tmp_path / "a.parquet")
     assert pq.read_table(tmp_path / "a.parquet").num_rows == 0
     assert list(duplicates_of_pairs([tmp_path / "a.parquet"], [], [], load=lambda id: None)) == []
+
+
+@pytest.fixture
+def patient(monkeypatch):
+    """On a loaded machine a node may be silent for longer than the half minute after which Ray gives it up."""
+    monkeypatch.setenv("RAY_health_check_timeout_ms", "120000")
+
+
+def test_the_example_on_ray_removes_what_one_machine_removes(patient, request, shards, tmp_path):
+    ray_cluster = request.getfixturevalue("ray_cluster")  # which takes the environment as it is now
+    for _ in range(2):
+        ray_cluster.add_node()
+    out = tmp_path / "removed.jsonl"
+    done = subprocess.run(
+        [sys.executable, ROOT / "examples" / "dedup_on_ray.py", *shards, "--out", out],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        env=os.environ | {"PYTHONPATH": str(ROOT), "RAY_ADDRESS": ray_cluster.address},
+    )
+    assert done.returncode == 0, done.stderr
+    removed = [json.loads(line) for line in out.read_text().splitlines()]
+    assert [(row["id"], row["detail"]) for row in removed] == [(r.id, r.detail) for r in on_one_machine()]

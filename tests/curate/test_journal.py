@@ -1,3 +1,5 @@
+import pytest
+
 from curate.journal import Journal
 
 
@@ -31,3 +33,23 @@ def test_a_journal_torn_at_any_byte_keeps_its_whole_lines_and_goes_on(tmp_path):
             journal.add("c", 3)
         with Journal(path) as journal:
             assert journal["c"] == 3
+
+
+@pytest.mark.parametrize("line", ["3", '["a"]', '[["a"], 1]', "null", "\0\0"])
+def test_what_was_never_added_ends_a_journal(tmp_path, line):
+    (tmp_path / "j").write_text(f'["a", 1]\n{line}\n["b", 2]\n')
+    with Journal(tmp_path / "j") as journal:
+        assert journal["a"] == 1
+        assert "b" not in journal
+        journal.add("c", 3)
+    assert (tmp_path / "j").read_text() == '["a", 1]\n["c", 3]\n'
+
+
+def test_records_are_read_from_the_file_whenever_they_are_asked_for(tmp_path):
+    with Journal(tmp_path / "j") as journal:
+        for number in range(3):
+            journal.add(f"key {number}", number)
+        records = journal.records({"a": "key 2", "b": "key 0"}, lambda number: number * 10)
+        journal.add("key 3", 3)
+        assert list(records.items()) == [("a", 20), ("b", 0)]
+    assert (len(records), records["b"], records.get("c"), "c" in records) == (2, 0, None, False)

@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import shlex
 import signal
 import subprocess
 import sys
@@ -10,7 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
-from native import taco_row, words, write_parquet
+from native import FILES, taco_row, words, write_parquet
 
 REPOSITORY = Path(__file__).parents[2]
 TESTS = [(f"{n}\n", f"{n + 1}\n") for n in range(5)]
@@ -44,6 +45,13 @@ def finish(raw, out, workers=2):
     return json.loads((out / "manifest.json").read_text())["content_hash"]
 
 
+def stopped(process):
+    """What a process said, whose end is near."""
+    _, error = process.communicate(timeout=60)
+    assert "Traceback" not in error
+    return process.returncode, error.strip().splitlines()[-1]
+
+
 def records(out):
     path = out / ".work" / "findings.jsonl"
     whole = path.read_bytes().split(b"\n")[:-1] if path.exists() else []
@@ -71,7 +79,7 @@ def test_a_build_killed_again_and_again_ends_as_an_undisturbed_one(raw, undistur
         known = records(out)
     assert finish(raw, out) == content_hash
     assert len(set(known)) == len(known)  # and is not executed again
-    assert sorted(path.name for path in out.iterdir()) == ["README.md", "data", "manifest.json", "rejected"]
+    assert {path.name for path in out.iterdir()} == FILES
 
 
 @pytest.mark.parametrize("stage", ["write", "card.write", "publish"])
@@ -94,3 +102,55 @@ def test_a_build_killed_while_it_writes_is_written_again(raw, undisturbed, tmp_p
     killed = subprocess.run([sys.executable, "-c", code, *options], cwd=REPOSITORY, capture_output=True)
     assert killed.returncode == -signal.SIGKILL
     assert finish(raw, out) == undisturbed[0]
+
+
+def test_ctrl_c_ends_a_build_in_one_line_and_the_same_command_continues(raw, undisturbed, tmp_path):
+    out = tmp_path / "out"
+    process = subprocess.Popen(
+        command(raw, out, 1), cwd=REPOSITORY, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+    while not records(out):
+        assert process.poll() is None
+        time.sleep(0.01)
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to the workers, too
+    assert stopped(process) == (1, f"Error: interrupted; work is saved in {out}, the same command continues")
+    known = records(out)
+    assert finish(raw, out) == undisturbed[0]
+    assert 0 < len(known) < 19
+
+
+def test_on_a_full_disk_a_build_says_so_and_continues_when_there_is_room(tmp_path):
+    """Of 700 KB the problems take 400 and what was executed 20; sketches and Parquet files would take 400."""
+    rows = [taco_row(words(n, 4_000), TESTS, [f"{ADD}  # {n}"]) for n in range(16)]
+    raw = write_parquet(tmp_path / "raw" / "train.parquet", rows)
+    disk, journal = tmp_path / "disk", tmp_path / "findings.jsonl"
+    disk.mkdir()
+    out = disk / "out"
+    build = shlex.join(command(raw, out, 2))
+    script = f"""
+        mount -t tmpfs -o size=700k none {disk} || exit 77
+        {build} && exit 1
+        cp {out}/.work/findings.jsonl {journal} && mount -o remount,size=20m {disk} && {build}
+    """
+    own = ["unshare", "--mount", *(["--map-root-user"] if os.geteuid() else [])]
+    done = subprocess.run([*own, "sh", "-c", script], cwd=REPOSITORY, capture_output=True, text=True)
+    if done.returncode == 77:
+        pytest.skip("no disk can be mounted here")
+    assert done.returncode == 0, done.stderr
+    assert "Traceback" not in done.stderr
+    (error,) = [line for line in done.stderr.splitlines() if line.startswith("Error: ")]
+    assert "No space left on device" in error
+    assert error.endswith(f"What was verified so far is saved in {out}; the same command continues.")
+    assert len(journal.read_text().splitlines()) == 16
+    assert f"16 problems in {out}" in done.stdout
+
+
+def test_a_disk_that_is_full_when_a_file_is_closed_is_explained_as_well(raw, tmp_path):
+    out = tmp_path / "out"
+    (out / ".work").mkdir(parents=True)
+    (out / ".work" / "problems").symlink_to("/dev/full")
+    done = subprocess.run(command(raw, out, 1), cwd=REPOSITORY, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1].endswith(f"is saved in {out}; the same command continues.")
+    (out / ".work" / "problems").unlink()
+    assert finish(raw, out)

@@ -1,4 +1,5 @@
 import json
+import os
 
 import pyarrow as pa
 import pytest
@@ -48,6 +49,29 @@ def test_a_missing_path_is_named(tmp_path):
 
 def test_a_folder_without_data_is_named(tmp_path):
     with pytest.raises(CurateError, match=r"\.parquet"):
+        locate(str(tmp_path))
+
+
+def test_links_to_nowhere_and_folders_that_are_closed_are_not_passed_over(tmp_path):
+    write_parquet(tmp_path / "train-0.parquet", [{"a": 1}])
+    (tmp_path / "notes").symlink_to("gone")
+    (tmp_path / "self").symlink_to(tmp_path)
+    assert values(tmp_path) == [1]
+    for target in ("gone", "train-1.parquet"):
+        (tmp_path / "train-1.parquet").symlink_to(target)
+        with pytest.raises(CurateError, match=r"train-1.parquet: a link to a file that is not there"):
+            locate(str(tmp_path))
+        (tmp_path / "train-1.parquet").unlink()
+    (tmp_path / "loop").symlink_to("loop")
+    with pytest.raises(CurateError, match="loop: no such file or folder"):
+        locate(str(tmp_path / "loop"))
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may look into any folder")
+def test_a_folder_that_may_not_be_looked_into_is_not_passed_over(tmp_path):
+    write_parquet(tmp_path / "train-0.parquet", [{"a": 1}])
+    (tmp_path / "closed").mkdir(mode=0)
+    with pytest.raises(PermissionError, match="closed"):
         locate(str(tmp_path))
 
 

@@ -1,6 +1,8 @@
 import json
+from pathlib import Path
 
 import pytest
+from native import FILES
 
 from curate.errors import CurateError
 from curate.workspace import finished, opened, publish
@@ -14,7 +16,8 @@ def complete(out, plan=PLAN):
         for name in ("data", "rejected"):
             (work / "final" / name).mkdir(parents=True)
             (work / "final" / name / "train.parquet").write_text(json.dumps(plan))
-        (work / "final" / "README.md").write_text("card")
+        for name in ("README.md", "report.json", "report.html"):
+            (work / "final" / name).write_text(name)
         publish(work, out, {"plan": plan})
 
 
@@ -23,7 +26,7 @@ def test_a_finished_folder_is_recognised_by_its_plan(tmp_path):
     assert finished(out, PLAN, overwrite=False) is None
     complete(out)
     assert finished(out, PLAN, overwrite=False) == {"plan": PLAN}
-    assert sorted(path.name for path in out.iterdir()) == ["README.md", "data", "manifest.json", "rejected"]
+    assert {path.name for path in out.iterdir()} == FILES
 
 
 def test_another_plan_is_refused_and_the_difference_named(tmp_path):
@@ -41,14 +44,43 @@ def test_overwriting_replaces_every_file(tmp_path):
     assert finished(tmp_path, OTHER, overwrite=False) == {"plan": OTHER}
 
 
+def test_a_dataset_that_is_to_be_replaced_stays_whole_until_its_successor_is(tmp_path):
+    complete(tmp_path)
+    with opened(tmp_path, OTHER, overwrite=True) as work:
+        (work / "findings.jsonl").write_text("work")
+    assert finished(tmp_path, PLAN, overwrite=False) == {"plan": PLAN}
+    assert json.loads((tmp_path / "data" / "train.parquet").read_text()) == PLAN
+    with opened(tmp_path, OTHER, overwrite=True) as work:
+        assert (work / "findings.jsonl").read_text() == "work"
+
+
+def test_what_other_commands_added_goes_with_the_dataset_it_was_about(tmp_path):
+    complete(tmp_path)
+    for name in ("contamination", "difficulty"):
+        (tmp_path / name).mkdir()
+    complete(tmp_path, OTHER)
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(FILES)
+
+
+def test_the_samples_of_a_model_outlive_the_dataset_they_were_drawn_for(tmp_path):
+    complete(tmp_path)
+    (tmp_path / "difficulty" / ".work").mkdir(parents=True)
+    (tmp_path / "difficulty" / ".work" / "model.jsonl").write_text("samples")
+    (tmp_path / "difficulty" / "train.parquet").write_text("solve rates")
+    complete(tmp_path, OTHER)
+    assert not (tmp_path / "difficulty" / "train.parquet").exists()
+    assert (tmp_path / "difficulty" / ".work" / "model.jsonl").read_text() == "samples"
+
+
 def test_foreign_files_are_never_touched(tmp_path):
     (tmp_path / "thesis.txt").write_text("years of work")
     for overwrite in (False, True):
         with pytest.raises(CurateError, match="--out"):
             finished(tmp_path, PLAN, overwrite=overwrite)
-    (tmp_path / "manifest.json").write_text("{}")
-    with pytest.raises(CurateError, match="--out"):
-        finished(tmp_path, PLAN, overwrite=True)
+    for text in ("{}", '{"plan": {}}', '{"plan": {"configuration": []}}', "[]", "{"):
+        (tmp_path / "manifest.json").write_text(text)
+        with pytest.raises(CurateError, match="--out"):
+            finished(tmp_path, PLAN, overwrite=True)
 
 
 def test_an_unfinished_build_is_continued_by_its_own_plan_only(tmp_path):
@@ -63,6 +95,23 @@ def test_an_unfinished_build_is_continued_by_its_own_plan_only(tmp_path):
         assert not (work / "findings.jsonl").exists()
 
 
+def test_of_a_plan_that_executed_nothing_there_is_nothing_to_lose(tmp_path):
+    with opened(tmp_path, PLAN, overwrite=False) as work:
+        (work / "findings.jsonl").write_text("")
+        (work / "problems").write_text("read again each time")
+    with opened(tmp_path, OTHER, overwrite=False):
+        pass
+
+
+@pytest.mark.parametrize("text", ["{", "[3]", "\0"])
+def test_a_work_folder_of_nobodys_plan_is_not_continued(tmp_path, text):
+    with opened(tmp_path, PLAN, overwrite=False) as work:
+        (work / "findings.jsonl").write_text("work")
+        (work / "plan.json").write_text(text)
+    with pytest.raises(CurateError, match="--overwrite"), opened(tmp_path, PLAN, overwrite=False):
+        pass
+
+
 def test_two_builds_do_not_write_to_one_folder(tmp_path):
     with (
         opened(tmp_path, PLAN, overwrite=False),
@@ -70,6 +119,13 @@ def test_two_builds_do_not_write_to_one_folder(tmp_path):
         opened(tmp_path, PLAN, overwrite=False),
     ):
         pass
+
+
+def test_a_folder_that_cannot_be_made_is_named(tmp_path):
+    (tmp_path / "loop").symlink_to("loop")
+    for out in (tmp_path / "loop", tmp_path / "loop" / "out", Path("/proc/nowhere")):
+        with pytest.raises(CurateError, match="cannot be written to .* Choose another --out"):
+            opened(out, PLAN, overwrite=False).__enter__()
 
 
 def test_a_file_is_no_folder(tmp_path):

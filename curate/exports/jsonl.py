@@ -1,0 +1,47 @@
+"""problems.jsonl: one JSON object per line, which is a record of `curate judge` with the reference as its program,
+and beside it what a trainer wants. Put an answer in the place of `code`, and `curate judge` says what it is worth."""
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+
+from curate.export_options import ExportOptions
+from curate.exports._prompt import question
+from curate.exports._record import LIMITS, has_other_limits, record
+from curate.problem import Problem
+
+REASONS = {"limits": LIMITS}
+_README = """# Problems as JSON Lines
+
+`problems.jsonl` holds a record of `curate judge` per line: `id`, `kind`, `fn_name`, `tests`, `time_limit_s`,
+`memory_limit_mb`, `checker`, and the reference as `code` (null where none was verified) in `language`. Beside these:
+`prompt`, `statement`, `starter_code`, `source`, `url`, `licence`.
+
+    curate judge problems.jsonl --out verdicts.jsonl
+"""
+
+
+def unfit(problem: Problem, options: ExportOptions) -> str | None:
+    return "limits" if has_other_limits(problem.tests) else None
+
+
+def write(problems: Iterable[Problem], folder: Path, options: ExportOptions) -> None:
+    with (folder / "problems.jsonl").open("w", encoding="utf-8") as file:
+        for problem in problems:
+            file.write(json.dumps(_line(problem), ensure_ascii=False) + "\n")
+    (folder / "README.md").write_text(_README)
+
+
+def _line(problem: Problem) -> dict[str, object]:
+    return {
+        "id": problem.id,
+        "prompt": question(problem),
+        "code": problem.reference and problem.reference.source,
+        "language": problem.reference.language if problem.reference else "python",
+        **record(problem.tests),
+        "statement": problem.statement,
+        "starter_code": problem.starter_code,
+        "source": problem.source,
+        "url": problem.url,
+        "licence": problem.licence,
+    }

@@ -1,0 +1,60 @@
+"""train.parquet for TRL: a conversation in `prompt`, and columns that reward functions get as keywords, of which
+`tests` is what `rewards.trl.code_reward` judges by. It holds every suite whole: checkers, referees and limits."""
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from curate.export_options import ExportOptions
+from curate.exports._parquet import conversations, write_parquet
+from curate.exports._prompt import conversation
+from curate.problem import Problem
+
+REASONS: dict[str, str] = {}
+_README = """---
+configs:
+- config_name: default
+  data_files: train.parquet
+---
+
+# Problems for TRL
+
+`prompt` is a conversation, `tests` the JSON text of a `sandbox.Suite`; also `id`, `source`, `reference`, `licence`.
+
+```python
+from datasets import load_dataset
+from rewards.trl import code_reward  # of curate-code; None where the sandbox failed
+from trl import GRPOTrainer
+
+trainer = GRPOTrainer(MODEL, reward_funcs=code_reward, train_dataset=load_dataset(DIR, split="train"))
+```
+"""
+
+
+def unfit(problem: Problem, options: ExportOptions) -> str | None:
+    return None
+
+
+def write(problems: Iterable[Problem], folder: Path, options: ExportOptions) -> None:
+    import pyarrow as pa
+
+    texts = ("id", "source", "tests", "reference", "licence")
+    schema = pa.schema({"prompt": conversations(), **{name: pa.string() for name in texts}})
+    write_parquet(_rows(problems), schema, folder / "train.parquet")
+    (folder / "README.md").write_text(_README)
+
+
+def _rows(problems: Iterable[Problem]) -> Iterator[tuple[dict[str, Any], int]]:
+    for problem in problems:
+        tests = problem.tests.to_json()
+        yield (
+            {
+                "prompt": conversation(problem),
+                "id": problem.id,
+                "source": problem.source,
+                "tests": tests,
+                "reference": problem.reference and problem.reference.source,
+                "licence": problem.licence,
+            },
+            len(tests),
+        )

@@ -1,0 +1,76 @@
+"""A package for verifiers: install the folder, then its name is a taskset. Problems lie inside as Parquet, rewards are
+executed in our sandbox, so every suite is held whole."""
+
+import re
+import shutil
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from curate.export_options import ExportOptions
+from curate.exports._parquet import write_parquet
+from curate.exports._prompt import question
+from curate.problem import Problem
+
+REASONS: dict[str, str] = {}
+_TASKSET = Path(__file__).with_name("_taskset.py")
+_INIT = """from {package}.taskset import ProblemTaskset
+
+__all__ = ["ProblemTaskset"]
+"""
+_PYPROJECT = """[build-system]
+requires = ["hatchling"]
+build-backend = "hatchling.build"
+
+[project]
+name = "{name}"
+version = "0.1.0"
+description = "Verified programming problems, rewarded in a sandbox."
+requires-python = ">=3.11"
+dependencies = ["curate-code", "pyarrow>=17", "verifiers>=0.4"]
+
+[tool.hatch.build.targets.wheel]
+packages = ["{package}"]
+"""
+_README = """# Problems for verifiers
+
+A package with the taskset `{name}`, for verifiers 0.4 or newer, in an environment that has curate-code:
+
+    pip install --editable DIR
+    vf-eval {name} --env.agent.harness.id null
+
+A reply is rewarded with 1.0 if the program in its last fenced block passes every test in the sandbox, else 0.0. When
+the sandbox fails, the trace has an error and no reward. Where many processes score, set CURATE_URL to the address of
+one `curate serve`.
+"""
+
+
+def unfit(problem: Problem, options: ExportOptions) -> str | None:
+    return None
+
+
+def package_name(folder: str) -> str:
+    """A name that can be imported, after that of the folder, and that is nobody else's."""
+    return f"curate_{re.sub(r'[^a-z0-9]+', '_', folder.lower()).strip('_') or 'problems'}"
+
+
+def write(problems: Iterable[Problem], folder: Path, options: ExportOptions) -> None:
+    import pyarrow as pa
+
+    package = package_name(options.name)
+    names = {"package": package, "name": package.replace("_", "-")}
+    inner = folder / package
+    inner.mkdir()
+    schema = pa.schema({name: pa.string() for name in ("id", "prompt", "tests", "source", "licence")})
+    write_parquet(_rows(problems), schema, inner / "problems.parquet")
+    shutil.copyfile(_TASKSET, inner / "taskset.py")
+    (inner / "__init__.py").write_text(_INIT.format(**names))
+    (folder / "pyproject.toml").write_text(_PYPROJECT.format(**names))
+    (folder / "README.md").write_text(_README.format(**names))
+
+
+def _rows(problems: Iterable[Problem]) -> Iterator[tuple[dict[str, Any], int]]:
+    for problem in problems:
+        tests = problem.tests.to_json()
+        row = {"id": problem.id, "prompt": question(problem), "tests": tests, "source": problem.source}
+        yield row | {"licence": problem.licence}, len(tests)

@@ -1,0 +1,168 @@
+"""train.parquet for verl, whose default scorer dispatches on `data_source`.
+
+For the names in SCORED_BY_VERL that is its prime_code, or its client of SandboxFusion if a URL is configured. It
+takes APPS's {"inputs", "outputs", "fn_name"}, has rules of its own, and once a test has failed counts the first ten
+only: a program that fails the eleventh gets full marks. So no more than ten go out, and no row that it would misjudge.
+Any other name is for `rewards.verl`, which runs all tests in our sandbox; then every row fits that a record can hold.
+
+verl/utils/reward_score/__init__.py, prime_code/testing_util.py and sandbox_fusion/utils.py of verl 0.9.1.
+"""
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from curate.errors import CurateError
+from curate.export_options import ExportOptions
+from curate.exports._parquet import conversations, write_parquet
+from curate.exports._prompt import conversation
+from curate.exports._record import LIMITS, has_other_limits, record
+from curate.problem import Problem
+from sandbox import Case, Suite
+
+SCORED_BY_VERL = ("apps", "codecontests", "codeforces", "taco")
+_COUNTED = 10
+_OF_TEXT, _OF_CALLS = ("lcb",), ("lcb", "exact")  # checkers that verl's comparison comes near; it takes 1.0 for 1
+_SECONDS_OF_CALLS = 3.0  # for all of them together: verl's scorer has six, on a machine that may be slower
+_SECONDS_OF_A_TEST = 5.0  # it has ten
+REASONS = {
+    "limits": LIMITS,
+    "checker": "a checker that verl's scorer does not have; rewards.verl does: choose another --verl-data-source",
+    "arguments": "calls whose arguments or values verl cannot be given, or takes apart: none at all, dictionaries "
+    "keyed by numbers, integers of thousands of digits",
+    "slow": "a reference that needs more time than verl's scorer is sure to give",
+}
+_README = """# Problems for verl
+
+`train.parquet` has verl's columns: `data_source`, `prompt`, `ability`, `reward_model`, `extra_info`.
+
+    data.train_files=DIR/train.parquet
+
+{scoring}
+
+To have answers judged in the sandbox of curate-code instead, by its checkers and limits, over all tests:
+
+    reward.custom_reward_function.path=pkg://rewards.verl reward.custom_reward_function.name=compute_score
+
+where many processes score, with CURATE_URL set to the address of one `curate serve`.
+"""
+_BY_VERL = """`data_source` is {name}: verl scores with its own `prime_code`, which gives the share of the
+first ten tests. It accepts some wrong answers (the first element of an expected list, numbers within 1e-5) and rejects
+right programs that read `sys.stdin.buffer`, import `*` or assign to what they imported, because it runs them inside a
+function. Its `sandbox_fusion` (`reward.sandbox_fusion.url=http://HOST:8080/run_code`, of a `curate serve`) has none of
+these faults, but rejects functions that return text, and gives 0 when the service is away."""
+_BY_US = "`data_source` is {name}, which verl's own scorers do not know: it must be told of the reward below."
+
+
+def settle(options: ExportOptions) -> ExportOptions:
+    """No more tests than verl's scorer counts. Raises CurateError if more were asked for."""
+    if options.verl_data_source not in SCORED_BY_VERL:
+        return options
+    if options.select == "all" or (options.budget or 0) > _COUNTED:
+        raise CurateError(
+            f"verl's scorer of data_source {options.verl_data_source} counts the first {_COUNTED} tests only. "
+            f"Add --budget {_COUNTED} and --select longest or strongest; or --verl-data-source curate, and score "
+            "with rewards.verl."
+        )
+    return replace(options, budget=options.budget or _COUNTED)
+
+
+def unfit(problem: Problem, options: ExportOptions) -> str | None:
+    suite, calls = problem.tests, problem.tests.entry_point is not None
+    by_verl = options.verl_data_source in SCORED_BY_VERL
+    if has_other_limits(suite):
+        return "limits"
+    if by_verl and suite.checker not in (_OF_CALLS if calls else _OF_TEXT):
+        return "checker"
+    if calls and not all(_fits(case, by_verl) for case in suite.cases):
+        return "arguments"
+    slowest = problem.slowest_cpu_seconds or 0.0
+    most = _SECONDS_OF_CALLS / len(suite.cases) if calls else _SECONDS_OF_A_TEST
+    return "slow" if by_verl and slowest > most else None
+
+
+def write(problems: Iterable[Problem], folder: Path, options: ExportOptions) -> None:
+    import pyarrow as pa
+
+    text = pa.string()
+    extra = {"split": text, "index": pa.int64(), "id": text, "source": text, "reference": text, "licence": text}
+    schema = pa.schema(
+        {
+            "data_source": text,
+            "prompt": conversations(),
+            "ability": text,
+            "reward_model": pa.struct({"style": text, "ground_truth": text}),
+            "extra_info": pa.struct(extra),
+        }
+    )
+    write_parquet(_rows(problems, options.verl_data_source), schema, folder / "train.parquet")
+    scoring = _BY_VERL if options.verl_data_source in SCORED_BY_VERL else _BY_US
+    (folder / "README.md").write_text(_README.format(scoring=scoring.format(name=options.verl_data_source)))
+
+
+def _rows(problems: Iterable[Problem], data_source: str) -> Iterator[tuple[dict[str, Any], int]]:
+    for index, problem in enumerate(problems):
+        truth = json.dumps(_ground_truth(problem.tests))
+        row = {
+            "data_source": data_source,
+            "prompt": conversation(problem),
+            "ability": "code",
+            "reward_model": {"style": "rule", "ground_truth": truth},
+            "extra_info": {
+                "split": "train",
+                "index": index,
+                "id": problem.id,
+                "source": problem.source,
+                "reference": problem.reference and problem.reference.source,
+                "licence": problem.licence,
+            },
+        }
+        yield row, len(truth)
+
+
+def _ground_truth(suite: Suite) -> dict[str, Any]:
+    """APPS's form for verl, and beside it what only rewards.verl reads."""
+    cases = suite.cases
+    if suite.entry_point is not None:
+        cases = tuple(map(_call, cases))
+    elif suite.checker == "lcb":
+        # The same by that rule; verl's compares lines to stripped ones.
+        cases = tuple(Case(case.input, _stripped(case.expected)) for case in cases)
+    fields = {name: value for name, value in record(suite).items() if name not in ("kind", "tests", "fn_name")}
+    called = {} if suite.entry_point is None else {"fn_name": suite.entry_point}
+    return {"inputs": [c.input for c in cases], "outputs": [c.expected for c in cases], **called, **fields}
+
+
+def _call(case: Case) -> Case:
+    """The arguments one a line, and values spelt as Python's json does, which one of verl's scorers compares."""
+    arguments = "\n".join(map(json.dumps, json.loads(case.input)))
+    return Case(arguments, json.dumps(json.loads(case.expected)))
+
+
+def _stripped(text: str) -> str:
+    return "\n".join(line.strip() for line in text.strip().split("\n"))
+
+
+def _fits(case: Case, by_verl: bool) -> bool:
+    """Whether a call can be written down and, by verl's scorer, passed and compared as it is."""
+    try:
+        arguments, value = json.loads(case.input), json.loads(case.expected)
+    except ValueError:  # an integer of more digits than Python reads
+        return False
+    first = value[0] if isinstance(value, list) and value else None
+    return not by_verl or (bool(arguments) and not any(map(_keyed_by_numbers, (arguments[0], value, first))))
+
+
+def _keyed_by_numbers(value: object) -> bool:
+    """A dictionary that verl's scorer rewrites, dropping what stands beside it; the empty one is among them."""
+    return isinstance(value, dict) and all(map(_is_integer, value))
+
+
+def _is_integer(text: str) -> bool:
+    try:
+        int(text)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,164 @@
+"""Counts -> where bars, ticks and labels go. Pure geometry; page.html draws it.
+
+Across, everything is in percent of the plot's width, so that a chart fills a page of any width while its letters keep
+their size; upwards in pixels, from the top as SVG has it.
+"""
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+HEIGHT = 150.0  # of the plot, without labels
+_GAP = 0.12  # of a bar's room that stays free
+_LABELS_ON_BARS = 12  # with more bars than this their numbers would touch
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    x: float
+    width: float
+    y: float
+    height: float
+    series: int
+    label: str  # the number above the bar, or nothing
+    words: str  # what a pointer over the bar shows
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    place: float
+    label: str
+    minor: bool = False  # left out where the page is narrow
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    bars: tuple[Bar, ...]
+    across: tuple[Tick, ...]
+    up: tuple[Tick, ...]
+    x_label: str
+    y_label: str
+    band: tuple[float, float] | None = None  # shaded
+    band_label: str = ""
+    line: float | None = None
+    line_label: str = ""
+    legend: tuple[str, ...] = ()
+    height: float = HEIGHT
+
+
+def between_edges(
+    histograms: Sequence[dict[str, Any]],
+    x_label: str,
+    y_label: str = "problems",
+    *,
+    unit: str = "",
+    line: float | None = None,
+    line_label: str = "",
+    legend: Sequence[str] = (),
+) -> Chart:
+    """Bars of equal width between edges, whatever the edges are; several histograms of the same edges side by side."""
+    edges = histograms[0]["edges"]
+    names = [f"{_number(low)} to {_number(high)}{unit}" for low, high in zip(edges, edges[1:], strict=False)]
+    n = len(edges) - 1
+    step = max(1, math.ceil(n / 10))
+    across = tuple(
+        Tick(100 * place / n, _number(edge), minor=bool((n - place) // step % 2))
+        for place, edge in enumerate(edges)
+        if (n - place) % step == 0
+    )
+    at = None if line is None else _place(line, edges)
+    bars, up = _bars([h["counts"] for h in histograms], names)
+    return Chart(bars, across, up, x_label, y_label, line=at, line_label=line_label, legend=tuple(legend))
+
+
+def whole_numbers(histogram: dict[str, Any], x_label: str) -> Chart:
+    """A bar for each number or run of numbers, with its name under it."""
+    edges = histogram["edges"]
+    names = [run_words(low, high) for low, high in zip(edges, edges[1:], strict=False)]
+    bars, up = _bars([histogram["counts"]], names)
+    step = math.ceil(len(names) / 7)
+    across = tuple(
+        Tick(100 * (place + 0.5) / len(names), name, minor=bool(place // step % 2))
+        for place, name in enumerate(names)
+        if place % step == 0
+    )
+    return Chart(bars, across, up, x_label, "problems")
+
+
+def steps(rates: dict[str, Any], x_label: str) -> Chart:
+    """A bar for each share that a number of samples can give; the chosen band is shaded."""
+    n = rates["steps"]
+    shares = [step / n for step in range(n + 1)]
+    bars, up = _bars([rates["counts"]], [f"{step} of {n} right" for step in range(n + 1)])
+    wanted = max(1, math.ceil(n / 8))
+    across = tuple(
+        Tick(100 * (step + 0.5) / (n + 1), f"{share:.3g}", minor=bool((step // wanted) % 2))
+        for step, share in enumerate(shares)
+        if step % wanted == 0
+    )
+    band, label = None, ""
+    if rates["band"]:
+        low, high = rates["band"]
+        inside = [step for step, share in enumerate(shares) if low <= share <= high]
+        if inside:
+            band = 100 * inside[0] / (n + 1), 100 * (inside[-1] + 1) / (n + 1)
+        label = f"chosen: {low:g} to {high:g}"
+    return Chart(bars, across, up, x_label, "problems", band=band, band_label=label)
+
+
+def _bars(series: Sequence[Sequence[int]], names: Sequence[str]) -> tuple[tuple[Bar, ...], tuple[Tick, ...]]:
+    most = max((max(counts, default=0) for counts in series), default=0)
+    ticks = _round_ticks(most)
+    top = ticks[-1]
+    room = 100 / max(len(names), 1)
+    width = room * (1 - _GAP) / len(series)
+    labelled = len(names) <= _LABELS_ON_BARS and len(series) == 1
+    bars = tuple(
+        Bar(
+            x=place * room + room * _GAP / 2 + number * width,
+            width=width,
+            y=HEIGHT - (height := _height(count, top)),
+            height=height,
+            series=number,
+            label=f"{count:,}" if labelled and count else "",
+            words=f"{name}: {count:,}",
+        )
+        for number, counts in enumerate(series)
+        for place, (name, count) in enumerate(zip(names, counts, strict=True))
+        if count
+    )
+    return bars, tuple(Tick(HEIGHT - HEIGHT * tick / top, f"{tick:,}") for tick in ticks)
+
+
+def _height(count: int, top: int) -> float:
+    """What exists is seen: no bar is thinner than a line."""
+    return max(1.5, HEIGHT * count / top)
+
+
+def _round_ticks(most: int) -> list[int]:
+    """A few round numbers from 0 to just above the highest bar, which leaves room for its label."""
+    wanted = max(most * 1.08, 1)
+    sizes = (10**digits * part for digits in itertools.count() for part in (1, 2, 5))
+    step = next(size for size in sizes if wanted / size <= 4)
+    return list(range(0, math.ceil(wanted / step) * step + 1, step))
+
+
+def _place(value: float, edges: Sequence[float | None]) -> float | None:
+    """Where a value stands between edges, in percent; None outside of them."""
+    for place, (low, high) in enumerate(zip(edges, edges[1:], strict=False)):
+        if low is not None and high is not None and low <= value <= high:
+            return 100 * (place + (value - low) / (high - low)) / (len(edges) - 1)
+    return None
+
+
+def run_words(low: float | None, high: float | None) -> str:
+    """Whole numbers from low to below high, in words."""
+    if high is None:
+        return f"{_number(low)}+"
+    return _number(low) if low is not None and high - low <= 1 else f"{_number(low)}–{_number(high - 1)}"
+
+
+def _number(value: float | None) -> str:
+    return "more" if value is None else f"{value:,g}" if value < 1e6 else f"{value:,.0f}"

@@ -1,0 +1,42 @@
+"""Numbers -> counts between edges, with the least, the middle and the most."""
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    Values = np.ndarray[tuple[int], np.dtype[np.float64]]
+
+# Close together where most problems are: whether 5 or 8 tests matters, whether 305 or 308 does not.
+WHOLE = (0, 1, 2, 3, 4, 5, 6, 8, 11, 16, 21, 31, 51, 76, 101, 151, 201, 501, 1001, 10_001, math.inf)
+SECONDS = (0, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, math.inf)
+SHARES = tuple(round(0.05 * step, 2) for step in range(21))
+
+
+def histogram(values: "Values", edges: Sequence[float], *, trim: bool = True) -> dict[str, Any]:
+    """Counts of the values between neighbouring edges, the lower one included; a value at the last edge is in the
+    last count. nan is not known, and counted as that. With trim, empty ends are left off; an open end is None."""
+    import numpy as np
+
+    known = values[~np.isnan(values)]
+    counts = np.histogram(known, np.array(edges))[0]
+    filled = np.flatnonzero(counts)
+    begin, end = (int(filled[0]), int(filled[-1]) + 1) if trim and len(filled) else (0, len(counts))
+    return {
+        "edges": [None if math.isinf(edge) else edge for edge in edges[begin : end + 1]],
+        "counts": counts[begin:end].tolist(),
+        **summary(values),
+    }
+
+
+def summary(values: "Values") -> dict[str, Any]:
+    """How many values there are and how many are not known (nan), the least, the middle and the most; None of none."""
+    import numpy as np
+
+    known = values[~np.isnan(values)]
+    least, middle, most = (
+        (float(known.min()), float(np.median(known)), float(known.max())) if len(known) else (None, None, None)
+    )
+    return {"n": len(known), "unknown": len(values) - len(known), "min": least, "median": middle, "max": most}

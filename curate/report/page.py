@@ -1,0 +1,62 @@
+"""`report.html`: the numbers of the report as one file that needs nothing else, neither scripts nor a network.
+
+Every text goes through Jinja's escaping, since statements and names come from strangers.
+"""
+
+from pathlib import Path
+from typing import Any
+
+from curate.report import charts
+from curate.report.marked import marked
+from curate.report.numbers import Numbers
+
+_PERCENT = "\N{NO-BREAK SPACE}%"
+
+
+def page(numbers: Numbers) -> str:
+    """The page that shows these numbers; what it needs is in them."""
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    environment = Environment(
+        loader=FileSystemLoader(Path(__file__).parent),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {"count": _count, "percent": _percent, "seconds": _seconds, "number": _number}
+    environment.globals |= {"charts": charts, "marked": marked}
+    return environment.get_template("page.html").render(**numbers, sources=list(numbers["funnel"]["sources"]))
+
+
+def _count(value: int) -> str:
+    return f"{value:,}"
+
+
+def _percent(share: float) -> str:
+    """With as many digits as tell it from none and from all."""
+    percent = 100 * share
+    if percent >= 100:
+        return f"{percent:,.0f}{_PERCENT}"
+    rounded = f"{percent:.1f}" if 0.05 <= percent <= 99.95 or not percent else f"{percent:.2g}"
+    return rounded.removesuffix(".0") + _PERCENT
+
+
+def _seconds(value: float | None) -> str:
+    """Three digits that matter."""
+    if value is None:
+        return "–"
+    if value < 1:
+        return f"{1000 * value:.3g} ms"
+    return f"{value:.3g} s" if value < 100 else f"{value:,.0f} s"
+
+
+def _number(value: Any) -> str:
+    """A number without needless zeros, a list with commas, nothing as a dash."""
+    if value is None or value == [] or value == {}:
+        return "–"
+    if isinstance(value, list):
+        return ", ".join(map(_number, value))
+    if isinstance(value, dict):
+        return ", ".join(f"{key} {_number(item)}" for key, item in value.items())
+    return f"{value:,g}" if isinstance(value, int | float) and not isinstance(value, bool) else str(value)

@@ -1,0 +1,48 @@
+"""A dataset with everything that a report shows, made once by the real commands."""
+
+import json
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+import showcase
+from native import words, write_jsonl
+
+from curate import solve_rates
+from curate.clean import clean
+from curate.pipeline import Options, build
+from curate.report.files import refresh_report
+
+
+@pytest.fixture(scope="session")
+def showcase_build(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A build of the showcase."""
+    folder = tmp_path_factory.mktemp("built")
+    build(showcase.write(folder), folder / "out", Options(mutants=4, cross_checks=0))
+    return folder / "out"
+
+
+@pytest.fixture(scope="session")
+def reported(showcase_build: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """That build without two evaluation items, with the solve rates of two models beside it."""
+    folder = tmp_path_factory.mktemp("reported")
+    items = [{"task_id": "E/3", "prompt": words(3)}, {"task_id": "E/4", "prompt": showcase.near(4, 22)}]
+    items.append({"task_id": "E/5", "prompt": showcase.near(5, 40)})
+    out = folder / "out"
+    clean(str(showcase_build), [f"mine={write_jsonl(folder / 'eval.jsonl', items)}"], out)
+    ids = [row["id"] for row in pq.read_table(out / "data", columns=["id"]).to_pylist()]
+    settings = {"temperature": 0.6, "top_p": 0.95, "max_tokens": 4096, "seed": 0, "k": 8}
+    verdicts = [{"verdict": "accepted", "n_tokens": 9}, {"verdict": "wrong_answer", "n_tokens": 9}]
+    for model, step in (("b", 3), ("someone/some-model-of-7B", 1)):
+        rows = []
+        for n, id in enumerate(ids):
+            right = (n * step) % 9
+            records = verdicts[:1] * right + verdicts[1:] * (8 - right)
+            rows.append(solve_rates.row(id, "", settings | {"model": model}, records, n_sampled=8))
+        with solve_rates.work(out, model):
+            solve_rates.write(out, model, rows)
+    manifest = json.loads((out / "manifest.json").read_text())
+    manifest["solve_rate"] = {"band": "0.125:0.5", "models": ["b", "someone/some-model-of-7B"], "warning": None}
+    (out / "manifest.json").write_text(json.dumps(manifest))
+    refresh_report(out)
+    return out

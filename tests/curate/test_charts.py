@@ -1,0 +1,56 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from curate.report.charts import HEIGHT, between_edges, run_words, steps, whole_numbers
+
+
+def test_bars_are_as_high_as_their_counts_and_below_the_highest_tick():
+    chart = whole_numbers({"edges": [5, 6, 8], "counts": [30, 60]}, "tests")
+    low, high = chart.bars
+    assert high.height == pytest.approx(2 * low.height)
+    assert low.y + low.height == high.y + high.height == HEIGHT
+    assert min(tick.place for tick in chart.up) == 0 < high.y
+    assert [tick.label for tick in chart.across] == ["5", "6–7"]
+
+
+def test_bars_stay_within_the_plot_and_do_not_cover_each_other():
+    histogram = {"edges": [0, 1, 2, 3], "counts": [3, 1, 2]}
+    bars = sorted(between_edges([histogram, histogram], "s", legend=["a", "b"]).bars, key=lambda bar: bar.x)
+    assert len(bars) == 6
+    for bar, following in zip(bars, bars[1:], strict=False):
+        assert bar.x + bar.width <= following.x + 1e-9
+    assert bars[0].x >= 0
+    assert bars[-1].x + bars[-1].width <= 100
+
+
+def test_a_line_stands_where_its_value_is_between_the_edges():
+    histogram = {"edges": [0.7, 0.8, 1.0], "counts": [1, 1]}
+    assert between_edges([histogram], "similarity", line=0.75).line == pytest.approx(25)
+    assert between_edges([histogram], "similarity", line=0.9).line == pytest.approx(75)
+    assert between_edges([histogram], "similarity", line=0.2).line is None
+
+
+def test_a_single_problem_in_a_million_is_still_seen():
+    chart = whole_numbers({"edges": [5, 6, 8], "counts": [1, 1_000_000]}, "tests")
+    assert chart.bars[0].height >= 1
+
+
+@given(st.integers(0, 10**10))
+def test_ticks_are_few_whole_numbers_from_zero(most):
+    chart = whole_numbers({"edges": [1, 2], "counts": [most]}, "tests")
+    values = [int(tick.label.replace(",", "")) for tick in chart.up]
+    assert values[0] == 0
+    assert values[-1] >= most
+    assert 2 <= len(values) <= 6
+    assert len(set(values)) == len(values)
+
+
+def test_a_band_without_any_bar_is_not_shaded():
+    rates = {"steps": 2, "counts": [1, 1, 1], "band": [0.6, 0.9]}
+    assert steps(rates, "share").band is None
+    assert steps(rates | {"band": [0.5, 1.0]}, "share").band == pytest.approx((100 / 3, 100))
+
+
+def test_runs_of_whole_numbers_are_named_by_their_ends():
+    assert [run_words(5, 6), run_words(6, 8), run_words(1001, None)] == ["5", "6–7", "1,001+"]
