@@ -7,6 +7,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/ready
+TRAIN := .venv/train
 
 .PHONY: setup demo test check bench sandbox-image soak clean
 
@@ -21,6 +22,14 @@ $(READY): pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[data,docker,ray,http,serve,dev]'
 	@touch $(READY)
 
+# vLLM and torch for processors, 2.3 GB: for the tests of sampling and training, not for the demo.
+$(TRAIN): $(READY) train/requirements-cpu.txt
+	@torch=$$(grep '^torch==' train/requirements-cpu.txt); pip="$(BIN)/python -m pip install --quiet \
+		--disable-pip-version-check --no-deps"; \
+		$$pip "$$torch" 2>/dev/null || $$pip --index-url https://download.pytorch.org/whl/cpu "$$torch"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -r train/requirements-cpu.txt
+	@touch $(TRAIN)
+
 demo: $(READY)
 	$(BIN)/curate build-dataset \
 		--source taco=examples/raw/taco \
@@ -29,7 +38,7 @@ demo: $(READY)
 		--out demo
 	@$(BIN)/python examples/show.py demo
 
-test: $(READY)
+test: $(READY) $(TRAIN)
 	$(BIN)/python -m pytest
 
 check: $(READY)

@@ -59,6 +59,9 @@ def _body(manifest: dict[str, Any], folder: Path) -> list[str]:
         "rejected = load_dataset(DIR, 'rejected', split='train')",
         "```",
         "",
+        "`report.html` shows what became of the rows, how strong the tests are and what was removed; `report.json` has",
+        "its numbers.",
+        "",
         "## What became of the rows",
         "",
         *_table(["source", "read", "rejected", "kept", "verified"], map(_funnel_row, counts.items())),
@@ -77,6 +80,9 @@ def _body(manifest: dict[str, Any], folder: Path) -> list[str]:
         f"- At least {options['min_tests']} distinct tests, a statement, no pictures, not interactive.",
         f"- Up to {options['tries']} solutions per problem ({', '.join(options['reference_languages'])}), shortest "
         "first, until one passed every test; that one was run a second time with another seed.",
+        f"- {options['cross_checks']} further solutions were run on all tests, to see whether they agree.",
+        f"- Up to {options['mutants']} wrong programs were made of each reference, to see how many its tests reject; "
+        f"least share asked for: {options['min_test_strength'] or 'none'}.",
         f"- Problems of sources without solutions: {options['no_reference']}.",
         "- The same text, or word 5-gram Jaccard similarity of at least "
         f"{options['dedup']} to a row that stays: removed, unless titles, functions or tests differ.",

@@ -18,7 +18,7 @@ from tiny_model import teach
 
 PAIRS = [(n, 7 - 2 * n) for n in range(6)]
 STARTER = "class Solution:\n    def double(self, n: int) -> int:\n        "
-MOST_TOKENS = 48  # enough for every answer but the endless one
+MOST_TOKENS = 36  # enough for every answer but the endless one
 ENVIRONMENT = {
     "HF_HUB_OFFLINE": "1",
     "OMP_NUM_THREADS": "1",
@@ -44,7 +44,7 @@ PROBLEMS = {
         [fenced(READ + "print(a * b)"), fenced(READ + "print(a + b)")],
     ),
     "difference": (stdin_tests(lambda a, b: a - b), [fenced("print(0)")]),
-    "larger": (stdin_tests(max), ["Let me think. " + "Hmm. " * 60]),
+    "larger": (stdin_tests(max), ["Let me think. " + "Hmm. " * 24]),
     "smaller": (stdin_tests(min), ["I do not know."]),
     "double": (
         [(str(a), str(2 * a)) for a, _ in PAIRS],

@@ -47,6 +47,10 @@ def within(name: str, parents: set[str]) -> bool:
     return any(name == parent or name.startswith(parent + ".") for parent in parents)
 
 
+def within_any(names: Iterator[str], parents: set[str]) -> bool:
+    return any(within(name, parents) for name in names)
+
+
 @pytest.mark.parametrize("room", ROOMS)
 def test_imports_between_rooms_point_down(room: str) -> None:
     ours = {*ALLOWED, "cli", "tests", "benchmarks"}
@@ -57,6 +61,13 @@ def test_imports_between_rooms_point_down(room: str) -> None:
         if within(name, ours) and not within(name, ALLOWED[room])
     ]
     assert wrong == []
+
+
+def test_only_the_sampler_of_vllm_knows_vllm() -> None:
+    importing = {
+        str(path.relative_to(ROOT)) for room in ROOMS for path in modules(room) if within_any(imports(path), {"vllm"})
+    }
+    assert importing == {"train/vllm_sampler.py"}
 
 
 def test_the_sandbox_needs_nothing_but_the_standard_library() -> None:
@@ -83,7 +94,10 @@ def test_libraries_do_not_print(room: str) -> None:
     assert wrong == []
 
 
-@pytest.mark.parametrize("statement", ["import sandbox", "import curate", "from cli import main"])
+@pytest.mark.parametrize(
+    "statement",
+    ["import sandbox", "import curate", "import rewards.answer", "import train.sampler", "from cli import main"],
+)
 def test_light_imports_load_no_heavy_package(statement: str) -> None:
     heavy = {"datasets", "pandas", "pyarrow", "datasketch", "docker", "numpy", "torch", "vllm", "ray"}
     code = f"{statement}\nimport sys\nprint(*sorted({heavy!r} & set(sys.modules)))"

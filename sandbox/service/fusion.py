@@ -38,7 +38,7 @@ class RunCodeRequest:
     stdin: str | None = None
     run_timeout: float = 10
     compile_timeout: float = 10
-    memory_limit_MB: int = -1
+    memory_limit_MB: int | None = None
     files: Mapping[str, str | None] = field(default_factory=dict)
     fetch_files: tuple[str, ...] = ()
 
@@ -77,8 +77,8 @@ def parse(raw: Any) -> tuple[Program, Invocation, Limits]:
         files = {name: _bytes(content) for name, content in asked.files.items() if content is not None}
     except ValueError as error:
         raise ValueError(f"field 'files' must hold base64: {error}") from None
-    memory_mb = asked.memory_limit_MB if asked.memory_limit_MB > 0 else MEMORY_MB
-    limits = Limits(wall_seconds=asked.run_timeout, memory_mb=memory_mb)
+    asked_mb = asked.memory_limit_MB
+    limits = Limits(wall_seconds=asked.run_timeout, memory_mb=asked_mb if asked_mb and asked_mb > 0 else MEMORY_MB)
     return Program(asked.code, asked.language), Invocation(stdin, (), files, asked.fetch_files), limits
 
 

@@ -60,7 +60,7 @@ class Model:
 def built(tmp_path_factory):
     folder = tmp_path_factory.mktemp("built")
     rows = taught.rows()
-    raw = write_jsonl(folder / "raw" / "test.jsonl", [*rows, rows[0] | {"question_id": "again"}])
+    raw = write_jsonl(folder / "raw" / "test.jsonl", [*rows, rows[0] | {"question_id": "zz"}])
     build([("livecodebench", str(raw))], folder / "out", Options(), workers=2)
     return folder / "out"
 

@@ -21,7 +21,7 @@ from curate.pipeline import Options, build
 
 ROOT = Path(__file__).parents[2]
 COMMAND = [sys.executable, "-c", "from cli import main; main()", "difficulty"]
-SAMPLING = ["--temperature", "1", "--top-p", "1", "--max-tokens", str(taught.MOST_TOKENS), "--workers", "2"]
+SAMPLING = ["--max-tokens", str(taught.MOST_TOKENS), "--workers", "2"]
 
 
 @pytest.fixture(scope="module")
@@ -200,4 +200,4 @@ def test_the_manifest_of_the_copy_says_by_what_it_was_chosen(dataset, tiny_model
     finish(dataset, *options, "--solve-rate", "0.5:", "--out", tmp_path / "out")
     (rule,) = json.loads((tmp_path / "out" / "manifest.json").read_text())["plan"]["solve_rate"]
     assert rule["band"] == "0.5:1"
-    assert rule["models"][str(tiny_model)]["temperature"] == 1.0
+    assert rule["models"][str(tiny_model)]["temperature"] == 0.6

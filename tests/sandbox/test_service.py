@@ -160,6 +160,7 @@ def test_what_exceeds_memory_has_failed_whatever_it_says_itself(service: Service
     assert answer["run_result"]["return_code"] != 0
     assert answer["run_result"]["stderr"].endswith("memory limit of 100 MB exceeded\n")
     assert service.ask("/run_code", {**hog, "memory_limit_MB": -1})[1]["status"] == "Success"
+    assert service.ask("/run_code", {**hog, "memory_limit_MB": None})[1]["status"] == "Success"
 
 
 def test_files_go_in_and_come_out(service: Service) -> None:

@@ -12,7 +12,7 @@ from curate.prompt import chat
 from train.http_sampler import HttpSampler
 from train.sampler import Completion, SamplerError, Sampling, open_sampler
 
-SAMPLING = Sampling(temperature=1.0, top_p=1.0, max_tokens=taught.MOST_TOKENS)
+SAMPLING = Sampling(max_tokens=taught.MOST_TOKENS)
 ANSWER = {"choices": [{"message": {"content": "Yes."}, "finish_reason": "stop"}], "usage": {"completion_tokens": 2}}
 
 
@@ -79,7 +79,7 @@ def test_the_server_gives_the_answers_that_were_taught_with_their_ids(sampler):
 
 def test_more_tokens_than_the_context_holds_are_what_the_prompt_leaves(sampler):
     for most in (1000, 1024, 16384):
-        ((_, answer),) = sampler.sample(prompts("sum", times=1), Sampling(1.0, 1.0, most))
+        ((_, answer),) = sampler.sample(prompts("sum", times=1), Sampling(max_tokens=most))
         assert answer.finish_reason == "stop"
 
 
