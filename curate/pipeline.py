@@ -176,7 +176,8 @@ def build(
 
         with _timed(seconds, "measure the tests"):
             clean = sorted(set(different) - {rejection.id for rejection in contaminated})
-            wanted = _strength_keys(map(settled, clean), options) if options.mutants else {}
+            verified = filter(passed.__contains__, clean)
+            wanted = _strength_keys(map(settled, verified), options) if options.mutants else {}
             measured = partial(_measurements, settled, options, machine)
             journal = work / "strengths.jsonl"
             strengths = _executed("measure the tests", wanted, measured, journal, Strength.from_record, report)
