@@ -22,12 +22,13 @@ $(READY): pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[data,docker,ray,http,serve,dev]'
 	@touch $(READY)
 
-# vLLM and torch for processors, 2.3 GB: for the tests of sampling and training, not for the demo.
-$(TRAIN): $(READY) train/requirements-cpu.txt
+# vLLM and torch for processors and the trainers that exports are for, 2.4 GB: for tests, not for the demo.
+$(TRAIN): $(READY) train/requirements-cpu.txt tests/requirements-exports.txt
 	@torch=$$(grep '^torch==' train/requirements-cpu.txt); pip="$(BIN)/python -m pip install --quiet \
 		--disable-pip-version-check --no-deps"; \
 		$$pip "$$torch" 2>/dev/null || $$pip --index-url https://download.pytorch.org/whl/cpu "$$torch"
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -r train/requirements-cpu.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -r tests/requirements-exports.txt
 	@touch $(TRAIN)
 
 demo: $(READY)
