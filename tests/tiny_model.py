@@ -13,7 +13,7 @@ TEMPLATE = (
     "{% for message in messages %}<|im_start|>{{ message.role }}\n{{ message.content }}<|im_end|>\n{% endfor %}"
     "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
 )
-_BATCH, _STEPS, _POSITIONS = 16, 320, 1024
+_BATCH, _STEPS, _POSITIONS = 16, 420, 1024
 
 
 def teach(folder: Path, lessons: Mapping[str, Sequence[str]], *, seed: int = 0) -> Path:

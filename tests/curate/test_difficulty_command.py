@@ -59,7 +59,7 @@ def rows(dataset):
 
 def test_a_model_in_this_process_is_measured_and_its_band_is_kept(dataset, tiny_model, tmp_path):
     out = tmp_path / "out"
-    band = ["--solve-rate", "0.125:0.875", "--out", out]
+    band = ["--solve-rate", "0.05:0.85", "--out", out]
     done = finish(
         dataset, "--model", tiny_model, "--k", 4, "--n", 16, *SAMPLING, *band,
         environment={"VLLM_ENABLE_V1_MULTIPROCESSING": "0"},
@@ -67,7 +67,7 @@ def test_a_model_in_this_process_is_measured_and_its_band_is_kept(dataset, tiny_
     found = rows(dataset)
     assert found["sum"]["n_correct"] >= 14
     assert found["double"]["n_correct"] >= 14
-    assert 1 <= found["product"]["n_correct"] <= 14
+    assert 1 <= found["product"]["n_correct"] <= 13
     assert found["product"]["pass_at_1"] < found["product"]["pass_at_k"]
     assert found["difference"]["n_correct"] == found["larger"]["n_correct"] == found["smaller"]["n_correct"] == 0
     assert found["larger"]["n_truncated"] >= 14
@@ -79,7 +79,7 @@ def test_a_model_in_this_process_is_measured_and_its_band_is_kept(dataset, tiny_
     assert "1 problems in" in done.stdout
     assert "Warning: only 1 of 6 problems are left" in done.stderr
     # The model may be gone by now, and so may vLLM: nothing is sampled for another band.
-    again = invoke(dataset, "--model", tiny_model, "--solve-rate", "0.9:", "--out", tmp_path / "easy")
+    again = invoke(dataset, "--model", tiny_model, "--solve-rate", "0.86:", "--out", tmp_path / "easy")
     assert again.exit_code == 0, again.output
     assert "2 problems in" in again.stdout
 
