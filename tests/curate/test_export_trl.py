@@ -34,6 +34,7 @@ def test_the_reward_tells_right_from_wrong(rows):
     assert code_reward(completions=["Pardon?"] * 7, tests=tests) == [0.0] * 7
 
 
+@pytest.mark.filterwarnings("ignore")  # TRL imports vLLM where there is one, and that has much to warn of
 def test_grpo_takes_a_step_on_it(rows, tmp_path):
     from trl import GRPOConfig, GRPOTrainer
 
