@@ -13,11 +13,11 @@ _SIZES = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (1_000
 
 def write(manifest: dict[str, Any], folder: Path) -> None:
     """Render the card of the dataset in `folder`, whose Parquet files are there already."""
-    text = "\n".join([*_front_matter(manifest), *_body(manifest, folder)])
+    text = "\n".join([*_front_matter(manifest, folder), *_body(manifest, folder)])
     (folder / "README.md").write_text(text + "\n")
 
 
-def _front_matter(manifest: dict[str, Any]) -> list[str]:
+def _front_matter(manifest: dict[str, Any], folder: Path) -> list[str]:
     kept = sum(counts["kept"] for counts in manifest["counts"].values())
     size = next((name for most, name in _SIZES if kept < most), "n>1M")
     hub_ids = [id for name in manifest["counts"] if (id := import_module(f"curate.sources.{name}").HUB_ID)]
@@ -33,9 +33,7 @@ def _front_matter(manifest: dict[str, Any]) -> list[str]:
         "- config_name: default",
         "  data_files: data/train-*.parquet",
         "  default: true",
-        "- config_name: rejected",
-        "  data_files: rejected/train-*.parquet",
-        *contamination_config(manifest),
+        *configs(folder),
         "---",
         "",
     ]
@@ -108,11 +106,15 @@ def _body(manifest: dict[str, Any], folder: Path) -> list[str]:
     ]
 
 
-def contamination_config(manifest: dict[str, Any]) -> list[str]:
-    """Front matter of what was found of evaluation sets, if it was looked for."""
-    if not manifest.get("decontamination"):
-        return []
-    return ["- config_name: contamination", "  data_files: contamination/train-*.parquet"]
+def configs(folder: Path) -> list[str]:
+    """Front matter of the tables beside the problems, as far as they have rows: datasets opens no others."""
+    import pyarrow.parquet as pq
+
+    lines = []
+    for name in ("rejected", "contamination"):
+        if any(pq.read_metadata(path).num_rows for path in (folder / name).glob("*.parquet")):
+            lines += [f"- config_name: {name}", f"  data_files: {name}/train-*.parquet"]
+    return lines
 
 
 def contamination(manifest: dict[str, Any]) -> list[str]:

@@ -75,7 +75,7 @@ def clean(
             card.write(manifest, final)
         else:
             manifest = _copied(before, plan, findings, files, final)
-            (final / "README.md").write_text(_card(manifest, files), encoding="utf-8")
+            (final / "README.md").write_text(_card(manifest, files, final), encoding="utf-8")
         if solved:
             difficulty_card.announce(final, solved, manifest.get("solve_rate"))
         manifest["seconds"] = {
@@ -124,7 +124,7 @@ def _sets(before: Manifest, findings: Findings) -> dict[str, Any]:
     return found
 
 
-def _card(manifest: Manifest, files: Sequence[Path]) -> str:
+def _card(manifest: Manifest, files: Sequence[Path], folder: Path) -> str:
     counts = manifest["counts"]["dataset"]
     lines = [
         "---",
@@ -132,9 +132,7 @@ def _card(manifest: Manifest, files: Sequence[Path]) -> str:
         "- config_name: default",
         f"  data_files: data/**/*{files[0].suffix}",
         "  default: true",
-        "- config_name: rejected",
-        "  data_files: rejected/train-*.parquet",
-        *card.contamination_config(manifest),
+        *card.configs(folder),
         "---",
         "",
         "# A dataset without evaluation items",

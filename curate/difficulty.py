@@ -24,7 +24,6 @@ from curate.journal import Journal
 from curate.parsing import short
 from curate.patience import FAILURES_IN_A_ROW
 from curate.report.files import refresh_report
-from curate.shelf import Shelf
 from curate.stored import Stored
 from rewards.answer import program_in
 from sandbox import Program, Sandbox, SandboxError, Suite
@@ -105,23 +104,23 @@ def measure(
     """
     stored = Stored(dataset)
     with solve_rates.work(dataset, model) as work:
-        journal_path, shelf_path = work.with_suffix(".jsonl"), work.with_suffix(".answers.jsonl")
+        journal_path, answers_path = work.with_suffix(".jsonl"), work.with_suffix(".answers.jsonl")
         if resample:
             journal_path.unlink(missing_ok=True)
-            shelf_path.unlink(missing_ok=True)
+            answers_path.unlink(missing_ok=True)
         rows = {} if resample else {r["id"]: r for r in solve_rates.read(dataset) if r["model"] == model}
-        with Journal(journal_path) as journal, Shelf(shelf_path) as shelf:
+        with Journal(journal_path) as journal, Journal(answers_path) as drawn:
             settings = _settings(model, asked, _before(journal, rows))
             if _SETTINGS not in journal or journal[_SETTINGS] != asdict(settings):
                 journal.add(_SETTINGS, asdict(settings))
             names = {row["id"]: _name(row, settings) for row in stored.columns(*_QUESTION)}
             done = {id for id, row in rows.items() if row["samples"] == names.get(id) and row["n"] >= settings.n}
-            run = _Run(stored, settings, {id: n for id, n in names.items() if id not in done}, journal, shelf, report)
+            run = _Run(stored, settings, {id: n for id, n in names.items() if id not in done}, journal, drawn, report)
             missing = run.missing()
             if missing:
                 with machine() as sandbox:
                     run.score(run.sampled_before(), sandbox)
-                    if any(key not in shelf for key in missing):
+                    if any(key not in drawn for key in missing):
                         with opened(settings) as sample, ahead(run.answers(sample), _AHEAD) as answers:
                             run.score(answers, sandbox)
             measured = Measured(settings, run.n_sampled, run.n_scored, len(run.unscored()), run.n_refused)
@@ -132,7 +131,7 @@ def measure(
                 for id, name in names.items()
             ]
         if not measured.n_unscored:
-            shelf_path.unlink(missing_ok=True)  # judged: it has done its work, and is by far the largest file
+            answers_path.unlink(missing_ok=True)  # judged: it has done its work, and is by far the largest file
         solve_rates.write(dataset, model, table)
         refresh_report(dataset)
     return measured
@@ -206,14 +205,14 @@ class _Run:
         settings: Settings,
         names: Mapping[str, str],
         journal: Journal,
-        shelf: Shelf,
+        drawn: Journal,
         report: Report,
     ) -> None:
         self._stored = stored
         self._settings = settings
         self._names = names
         self._journal = journal
-        self._shelf = shelf
+        self._drawn = drawn
         self._report = report
         self._done = settings.n * len(names) - len(self.missing())
         self.n_sampled = self.n_scored = self.n_refused = 0
@@ -224,28 +223,28 @@ class _Run:
 
     def unscored(self) -> list[str]:
         """Keys of those that were sampled, but have no verdict."""
-        return [key for key in self.missing() if key in self._shelf]
+        return [key for key in self.missing() if key in self._drawn]
 
     def records(self, name: str) -> list[Row]:
         return [self._journal[key] for key in self._keys(name) if key in self._journal]
 
     def n_known(self, name: str) -> int:
-        return sum(key in self._journal or key in self._shelf for key in self._keys(name))
+        return sum(key in self._journal or key in self._drawn for key in self._keys(name))
 
     def sampled_before(self) -> Iterator[tuple[str, Suite, Row]]:
         """What an earlier run sampled and did not come to judge."""
-        for question, keys in self._questions(lambda key: key in self._shelf):
+        for question, keys in self._questions(lambda key: key in self._drawn):
             suite = _suite(question)
             for key in keys:
-                yield key, suite, self._shelf.load(key)
+                yield key, suite, self._drawn[key]
 
     def answers(self, sample: Sample) -> Iterator[tuple[str, Suite, Row]]:
-        """The answers that nobody has sampled yet, as they come; each is on the shelf before it is handed on."""
+        """The answers that nobody has sampled yet, as they come; each is on disk before it is handed on."""
         waiting: dict[int, tuple[str, Suite]] = {}  # a suite is held while answers to its problem are to come
 
         def prompts() -> Iterator[Prompt]:
             numbers = itertools.count()
-            for question, keys in self._questions(lambda key: key not in self._shelf):
+            for question, keys in self._questions(lambda key: key not in self._drawn):
                 suite = _suite(question)
                 chat = prompt.chat(question["statement"], question["starter_code"], suite.entry_point)
                 for key in keys:
@@ -262,7 +261,7 @@ class _Run:
                 continue
             self.n_sampled += 1
             record = {"text": answer.text, "finish_reason": answer.finish_reason, "n_tokens": answer.n_tokens}
-            self._shelf.add(key, record)
+            self._drawn.add(key, record)
             yield key, suite, record
 
     def score(self, answers: Iterator[tuple[str, Suite, Row]], sandbox: Sandbox) -> None:

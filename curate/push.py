@@ -29,7 +29,8 @@ def upload_of(folder: Path, repo: str, *, private: bool, revision: str = "main")
     workspace.manifest_of(folder)
     if not HUB_ID.fullmatch(repo) or "@" in repo:
         raise CurateError(f"{repo}: not the name of a repository. Give OWNER/NAME.")
-    found = [path for name in CONFIGS for path in sorted((folder / name).rglob("*")) if path.is_file()]
+    # Folders that begin with a dot hold work in progress, such as a model's samples.
+    found = [path for name in CONFIGS for path in sorted((folder / name).glob("*")) if path.is_file()]
     found += [folder / name for name in FILES if (folder / name).is_file()]
     files = {path.relative_to(folder).as_posix(): path.stat().st_size for path in found}
     return Upload(folder, repo, revision, private, files)

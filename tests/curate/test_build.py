@@ -129,6 +129,13 @@ def test_the_folder_opens_with_datasets(built, tmp_path):
     assert len(kept) + len(rejected) == sum(count["read"] for count in counts)
 
 
+def test_a_folder_without_rejections_opens_too(tmp_path):
+    location = write_parquet(tmp_path / "train.parquet", [taco_row(words(0))])
+    build([("taco", str(location))], tmp_path / "out", Options(mutants=0))
+    assert datasets.get_dataset_config_names(str(tmp_path / "out")) == ["default"]
+    assert len(datasets.load_dataset(str(tmp_path / "out"), split="train", cache_dir=str(tmp_path / "cache"))) == 1
+
+
 def test_references_in_cpp_verify_where_they_were_asked_for(tmp_path):
     cpp = "#include <iostream>\nint main() { int a, b; std::cin >> a >> b; std::cout << a + b; }"
     location = write_parquet(tmp_path / "train.parquet", [taco_row(words(0), solutions=[cpp])])

@@ -19,8 +19,9 @@ def dataset(tmp_path):
     (folder / "difficulty").mkdir()
     (folder / "difficulty" / "train-00000-of-00001.parquet").write_bytes(b"PAR1")
     (folder / "report.html").write_text("<html></html>")
-    (folder / ".work").mkdir()
-    (folder / ".work" / "problems.jsonl").write_text("{}")
+    for work in (folder / ".work", folder / "difficulty" / ".work"):
+        work.mkdir()
+        (work / "problems.jsonl").write_text("{}")
     (folder / "notes.txt").write_text("mine")
     return folder
 
