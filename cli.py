@@ -680,7 +680,9 @@ def difficulty(
                 if number:
                     click.echo(f"Warning: {model}: {number} samples {what}; the same command tries again", err=True)
         progress.close()
-        _print_solve_rates(solve_rates.read(dataset), models)
+        rows = solve_rates.read(dataset)
+        if rows:
+            _print_solve_rates(rows, models)
         if band is None or out is None:
             return
         manifest = refilter(dataset, out, band, models, overwrite=overwrite)
