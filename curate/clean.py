@@ -18,7 +18,7 @@ from typing import Any
 from curate import card, difficulty_card, solve_rates, workspace
 from curate.compared import reported
 from curate.decontaminate import HIT_COLUMNS, Findings, decontaminate
-from curate.derived import Manifest, apart, manifest_of, rebuilt, rows_of
+from curate.derived import Manifest, apart, own_manifest, rebuilt, rows_of
 from curate.evaluation import Evaluation, evaluations_of
 from curate.output import REJECTED_COLUMNS, write_table
 from curate.report.files import stored_pairs, write_report
@@ -42,7 +42,7 @@ def clean(
     text: the column that holds the problems, where it has an unusual name. A folder that is finished already is
     recognised by its inputs, and left as it is. Raises CurateError.
     """
-    before = manifest_of(Path(location).expanduser())
+    before = own_manifest(Path(location).expanduser())
     found = training_set(f"{location}/data" if before else location, text)
     apart(out, Path(location).expanduser(), found.table.files)
     evaluations = evaluations_of(against)

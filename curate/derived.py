@@ -16,7 +16,7 @@ from curate.workspace import MANIFEST
 Manifest = dict[str, Any]
 
 
-def manifest_of(folder: Path) -> Manifest | None:
+def own_manifest(folder: Path) -> Manifest | None:
     """The manifest of a dataset that curate wrote; None for any other file or folder.
 
     Raises CurateError on a folder that looks like such a dataset and has lost its manifest: what was rejected would

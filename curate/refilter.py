@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from curate import card, difficulty_card, solve_rates, workspace
-from curate.derived import Manifest, apart, manifest_of, rebuilt, rows_of
+from curate.derived import Manifest, apart, own_manifest, rebuilt, rows_of
 from curate.errors import CurateError
 from curate.output import REJECTED_COLUMNS, write_table
 from curate.problem import Rejection
@@ -28,7 +28,7 @@ def refilter(dataset: Path, out: Path, band: Band, models: Sequence[str], *, ove
     The others go to `rejected` as too_hard, too_easy or not_sampled, with each model's counts. A folder that is
     finished already is recognised by its inputs, and left as it is. Raises CurateError.
     """
-    before = manifest_of(dataset)
+    before = own_manifest(dataset)
     if before is None or "versions" not in before:
         raise CurateError(f"{dataset}: not a dataset that curate built. Give the folder that holds its manifest.json.")
     table = solve_rates.read(dataset)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from curate import difficulty_card
-from curate.derived import manifest_of
+from curate.derived import own_manifest
 from curate.errors import CurateError
 from curate.output import write_table
 from curate.parsing import short
@@ -91,7 +91,7 @@ def write(dataset: Path, model: str, rows: Iterable[Row]) -> None:
         after = {(row["id"], row["model"]): row for row in before} | new
         if list(after.values()) != before:
             save(dataset, [after[key] for key in sorted(after)])
-        difficulty_card.announce(dataset, list(after.values()), (manifest_of(dataset) or {}).get("solve_rate"))
+        difficulty_card.announce(dataset, list(after.values()), (own_manifest(dataset) or {}).get("solve_rate"))
 
 
 def save(dataset: Path, rows: list[Row]) -> None:
