@@ -29,10 +29,10 @@ from typing import Any
 from benchmarks.machine import describe
 from curate.mutation import mutants
 from curate.problem import Problem, Wrapping
-from curate.selection import longest_first, select
 from curate.strength import Strength, measure
 from curate.tables import locate
 from curate.verify import unwrapped
+from rewards.selection import longest_first, select
 from sandbox import Judgement, Program, Sandbox, Suite, Verdict
 
 RESULTS = Path(__file__).parent / "results" / "strength.json"

@@ -10,10 +10,10 @@ Item = TypeVar("Item")
 
 
 @contextmanager
-def ahead(items: Iterable[Item], most: int) -> Iterator[Iterator[Item]]:
+def ahead(items: Iterable[Item], most: int, *, seconds: float | None = None) -> Iterator[Iterator[Item]]:
     """The items in order, made while earlier ones are used; at most `most` of them wait. What the iterator raises,
-    raises where its items are taken. Leaving the block ends the iterator after the item that it is at, without
-    waiting for that.
+    raises where its items are taken; so does TimeoutError, where nothing comes for so many seconds. Leaving the block
+    ends the iterator after the item that it is at, without waiting for that.
     """
     arrived: queue.SimpleQueue[tuple[Item] | BaseException | None] = queue.SimpleQueue()
     places = threading.Semaphore(most)
@@ -34,7 +34,7 @@ def ahead(items: Iterable[Item], most: int) -> Iterator[Iterator[Item]]:
                 items.close()
 
     def taken() -> Iterator[Item]:
-        while (got := arrived.get()) is not None:
+        while (got := _next(arrived, seconds)) is not None:
             if isinstance(got, BaseException):
                 raise got
             places.release()
@@ -46,3 +46,10 @@ def ahead(items: Iterable[Item], most: int) -> Iterator[Iterator[Item]]:
     finally:
         left.set()
         places.release()
+
+
+def _next(arrived: "queue.SimpleQueue[Item]", seconds: float | None) -> Item:
+    try:
+        return arrived.get(timeout=seconds)
+    except queue.Empty:
+        raise TimeoutError(f"nothing came for {seconds:g} seconds") from None

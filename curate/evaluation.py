@@ -103,7 +103,7 @@ def evaluation(argument: str) -> Evaluation:
         return Evaluation(name, window=window, plan=plan)
     table = _test_files(locate(location), location)
     plan["files"] = [{"name": file.name, "sha256": sha256(file)} for file in table.files]
-    with _unpacked(table) as readable:
+    with unpacked(table) as readable:
         items = tuple(
             item for item in kind.read(readable) if window is None or not item.date or window.holds(item.date)
         )
@@ -165,7 +165,7 @@ def _test_files(table: Table, location: str) -> Table:
 
 
 @contextmanager
-def _unpacked(table: Table) -> Iterator[Table]:
+def unpacked(table: Table) -> Iterator[Table]:
     """The table with its gzipped files unpacked for the time being."""
     with tempfile.TemporaryDirectory() as folder:
         files = []

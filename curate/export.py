@@ -21,8 +21,8 @@ from curate import exports, workspace
 from curate.errors import CurateError
 from curate.export_options import ExportOptions
 from curate.problem import Problem
-from curate.selection import select
 from curate.stored import Stored
+from rewards.selection import select
 from sandbox import Suite
 
 Manifest = dict[str, Any]

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from curate.selection import BUDGET, WAYS
+from rewards.selection import BUDGET, WAYS
 
 
 @dataclass(frozen=True, slots=True)

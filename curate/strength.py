@@ -19,12 +19,13 @@ from functools import partial
 from typing import Any
 
 from curate.answers import answers
+from curate.cover import cover
 from curate.extra_inputs import extra_inputs
 from curate.mutation import MOST, Mutant, mutants
 from curate.patience import each
 from curate.problem import Problem
-from curate.selection import cover, longest_first, picked
 from curate.verify import cpu_seconds
+from rewards.selection import longest_first, picked
 from sandbox import Case, Judgement, Limits, Program, RunResult, Sandbox, Suite, Verdict
 from sandbox.cases import INTERACTIVE
 

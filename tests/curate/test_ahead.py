@@ -51,3 +51,18 @@ def test_leaving_early_ends_the_iterator():
     with ahead(endless(), 4) as items:
         next(items)
     assert ended.wait(30)
+
+
+def test_what_does_not_come_in_time_is_not_waited_for():
+    stuck = threading.Event()
+
+    def items():
+        yield 1
+        stuck.wait(60)
+        yield 2
+
+    with ahead(items(), 2, seconds=0.05) as taken:
+        assert next(taken) == 1
+        with pytest.raises(TimeoutError, match=r"nothing came for 0\.05 seconds"):
+            next(taken)
+        stuck.set()

@@ -8,7 +8,13 @@ needed("trl", "torch", "transformers", "accelerate")
 
 from curate.export import export  # noqa: E402
 from curate.export_options import ExportOptions  # noqa: E402
-from rewards.trl import code_reward  # noqa: E402
+from rewards.code import CodeReward  # noqa: E402
+from rewards.execution import shared_sandbox  # noqa: E402
+from rewards.length_budget import LengthBudget  # noqa: E402
+from rewards.overlong import Overlong  # noqa: E402
+from rewards.trl import RewardFunction, code_reward  # noqa: E402
+from rewards.weighted import Weighted  # noqa: E402
+from sandbox import ExecutionLost, Sandbox  # noqa: E402
 
 
 @pytest.fixture(scope="module")
@@ -35,18 +41,30 @@ def test_the_reward_tells_right_from_wrong(rows):
 
 
 @pytest.mark.filterwarnings("ignore")  # TRL imports vLLM where there is one, and that has much to warn of
-def test_grpo_takes_a_step_on_it(rows, tmp_path):
+def test_grpo_takes_a_step_on_it_and_leaves_out_what_the_sandbox_lost(rows, tmp_path):
     from trl import GRPOConfig, GRPOTrainer
 
     seen = []
 
+    class Unsteady(Sandbox):
+        """A real one, but for the programs that it is told to lose."""
+
+        def judge(self, program, suite, *, run_all=False):
+            if program.source.endswith("# lost\n"):
+                raise ExecutionLost("the machine was starved")
+            return super().judge(program, suite, run_all=run_all)
+
+    box = Unsteady(workers=2)
+    function = RewardFunction(CodeReward(box), name="code")
+
     def reward(completions, tests, id, **columns):
         """The answers of a random model are wrong, so half of them are replaced by the reference."""
+        programs = [f"```python\n{reference}\n```" for reference in columns["reference"]]
         answers = [
-            f"```python\n{reference}\n```" if place % 2 else completion[0]["content"]
-            for place, (completion, reference) in enumerate(zip(completions, columns["reference"], strict=True))
+            [completion[0]["content"], program, "```python\n1 / 0\n```", program.replace("\n```", "\n# lost\n```")][n]
+            for n, (completion, program) in enumerate(zip(completions, programs, strict=True))
         ]
-        scores = code_reward(answers, tests=tests, **columns)
+        scores = function(answers, tests=tests, **columns)
         seen.append((id, scores))
         return scores
 
@@ -66,10 +84,31 @@ def test_grpo_takes_a_step_on_it(rows, tmp_path):
     model = str(tiny_model(tmp_path / "model"))
     trainer = GRPOTrainer(model, reward_funcs=reward, args=arguments, train_dataset=rows)
     before = trainer.model.lm_head.weight.detach().clone()
-    trainer.train()
+    with box:
+        trainer.train()
     ((ids, scores),) = seen
     assert len(set(ids)) == 1
-    assert scores == [0.0, 1.0, 0.0, 1.0]
-    (logged,) = (entry for entry in trainer.state.log_history if "reward" in entry)
-    assert logged["reward"] == 0.5
+    assert scores == [0.0, 1.0, 0.0, None]
+    advantages = trainer._logs["advantages"]
+    assert [round(value, 2) for value in advantages] == [-0.58, 1.15, -0.58, 0.0]  # of three, not of four
     assert not (trainer.model.lm_head.weight == before).all()
+
+
+def test_a_reward_function_gives_our_rewards_what_they_look_at(rows):
+    weighted = Weighted([(1.0, CodeReward(shared_sandbox())), (0.5, Overlong(50)), (0.25, LengthBudget())])
+    function = RewardFunction(weighted, name="all", max_tokens=100)
+    (row,) = (row for row in rows if row["id"] == "taco/sum")
+    right = f"```python\n{row['reference']}\n```"
+    scores = function(
+        completions=[right, right, "No."],
+        completion_ids=[[1] * 40, [1] * 100, [1] * 75],
+        prompts=["?"] * 3,
+        tests=[row["tests"]] * 3,
+        strongest_tests=[[7, 2]] * 3,
+        time_limit_seconds=[None, 1.5, 9.0],
+        target_tokens=[40] * 3,
+    )
+    assert scores == pytest.approx([1.0, 1.0 - 0.5 - 0.25 * 0.06, -0.25 - 0.25 * 0.035])
+    with pytest.raises(ValueError, match="target_tokens"):
+        function(completions=[right], completion_ids=[[1]], tests=[row["tests"]])
+    assert function.__name__ == "all"

@@ -68,7 +68,7 @@ def test_a_sandbox_that_failed_is_an_error_and_no_zero(tasks, monkeypatch):
 
     box = Sandbox(workers=1)
     box.close()
-    monkeypatch.setattr(execution, "_shared", {os.getpid(): box})
+    monkeypatch.setattr(execution, "_made", {(os.getpid(), "sandbox"): box})
     with pytest.raises(vf.TaskError, match="SandboxError"):
         scored(tasks["sum"], "```python\nprint(1)\n```")
 

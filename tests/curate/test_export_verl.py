@@ -1,14 +1,20 @@
 """What is exported to verl is read by its loader and scored by its scorer; and by ours."""
 
+import os
+import threading
+
 import pytest
 from exported import SUM, SUMS, problem, problems, write
 from foreign import needed, tiny_tokenizer
 
-needed("verl", "torch", "transformers")
+needed("verl", "torch", "transformers", "orjson")
 
 from curate.export import export  # noqa: E402
 from curate.export_options import ExportOptions  # noqa: E402
-from sandbox import Suite  # noqa: E402
+from rewards import execution  # noqa: E402
+from rewards.code import CodeReward  # noqa: E402
+from rewards.reward import Reward  # noqa: E402
+from sandbox import Sandbox, SandboxError, Suite  # noqa: E402
 
 
 @pytest.fixture(scope="module")
@@ -93,3 +99,107 @@ def test_our_reward_is_loaded_by_verl_and_runs_every_row_in_the_sandbox(dataset,
         assert (row["extra_info"]["id"], right) == (row["extra_info"]["id"], 1.0)
         assert compute_score(solution_str="I do not know.", **asked) == 0.0
         assert compute_score(solution_str="```python\n1 / 0\n```", **asked) == 0.0
+
+
+def batch_of(rows, answers, tokenizer):
+    """As verl's agent loop brings them: prompts padded on the left, answers on the right."""
+    import numpy as np
+    import torch
+    from tensordict import TensorDict
+    from verl import DataProto
+
+    ids = [tokenizer.encode(answer, add_special_tokens=False) for answer in answers]
+    longest = max(map(len, ids))
+    responses = torch.tensor([[*row, *[tokenizer.pad_token_id] * (longest - len(row))] for row in ids])
+    answered = torch.tensor([[1] * len(row) + [0] * (longest - len(row)) for row in ids])
+    prompts = torch.ones(len(ids), 3, dtype=torch.long)
+    tensors = {
+        "prompts": prompts,
+        "responses": responses,
+        "attention_mask": torch.cat([torch.tensor([[0, 1, 1]] * len(ids)), answered], dim=1),
+    }
+    columns = {
+        "data_source": np.array(["curate"] * len(ids), dtype=object),
+        "reward_model": np.array([row["reward_model"] for row in rows], dtype=object),
+    }
+    return DataProto(batch=TensorDict(tensors, batch_size=len(ids)), non_tensor_batch=columns)
+
+
+@pytest.fixture(scope="module")
+def tokenizer_folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("tokenizer")
+    tiny_tokenizer().save_pretrained(folder)
+    return folder
+
+
+def worker_of(folder):
+    """verl's own worker, which finds our manager as its configuration names it."""
+    from omegaconf import OmegaConf
+    from verl.experimental.reward_loop.reward_loop import RewardLoopWorker
+
+    manager = {
+        "source": "importlib",
+        "name": "RewardManager",
+        "module": {"path": "pkg://rewards.verl_manager", "name": "custom_reward_manager"},
+    }
+    reward = {"reward_manager": manager, "reward_model": {"enable": False}, "custom_reward_function": {"path": None}}
+    model = {"tokenizer_path": str(folder), "path": str(folder)}
+    return RewardLoopWorker(OmegaConf.create({"reward": reward, "actor_rollout_ref": {"model": model}}))
+
+
+def scored_by(worker, rows, answers):
+    batch = batch_of(rows, answers, worker.input_tokenizer)
+    return batch, worker.loop.run_until_complete(worker.compute_score_batch(batch))
+
+
+def at_once(monkeypatch, reward):
+    """Have that reward asked for in the place of the shared one."""
+    monkeypatch.setattr(execution, "_made", {(os.getpid(), "reward"): reward})
+
+
+@pytest.fixture
+def curated(dataset, tmp_path):
+    import pyarrow.parquet as pq
+
+    export(dataset, "verl", tmp_path / "out", ExportOptions(select="all", verl_data_source="curate"))
+    return pq.read_table(tmp_path / "out" / "train.parquet").to_pylist()
+
+
+@pytest.mark.filterwarnings("ignore")  # importing ray warns, and a loop of asyncio's stays open in verl
+def test_our_manager_is_loaded_by_verl_and_scores_every_row_of_a_batch(curated, tokenizer_folder):
+    rows = [row for row in curated for _ in range(3)]
+    answers = [
+        answer
+        for row in curated
+        for answer in (f"```python\n{row['extra_info']['reference']}\n```", "```python\n1 / 0\n```", "No.")
+    ]
+    worker = worker_of(tokenizer_folder)
+    batch, results = scored_by(worker, rows, answers)
+    assert [result["reward_score"] for result in results] == [1.0, 0.0, 0.0] * len(curated)
+    assert all(result["reward_extra_info"]["acc"] == result["reward_score"] for result in results)
+    scores = worker.reward_manager.assemble_rm_scores(batch, [result["reward_score"] for result in results])
+    assert scores.sum(dim=1).tolist() == [1.0, 0.0, 0.0] * len(curated)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_the_whole_batch_is_under_way_before_the_first_is_done(curated, tokenizer_folder, monkeypatch):
+    everybody = threading.Barrier(40)
+
+    class Meeting(CodeReward):
+        def __call__(self, answer, task):
+            everybody.wait(60)  # until all forty are here
+            return Reward(float(answer.n_tokens), "counted")
+
+    at_once(monkeypatch, Meeting(execution.shared_sandbox()))
+    answers = ["x" * n for n in range(1, 41)]
+    _, results = scored_by(worker_of(tokenizer_folder), [curated[0]] * 40, answers)
+    assert [result["reward_score"] for result in results] == [float(n) for n in range(1, 41)]
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_what_nobody_knows_is_an_error_for_verl_and_no_zero(curated, tokenizer_folder, monkeypatch):
+    box = Sandbox(workers=1)
+    box.close()
+    at_once(monkeypatch, CodeReward(box))
+    with pytest.raises(SandboxError, match="closed"):
+        scored_by(worker_of(tokenizer_folder), curated[:1], ["```python\nprint(1)\n```"])

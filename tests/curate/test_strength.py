@@ -7,8 +7,8 @@ import pytest
 
 from curate.errors import CurateError
 from curate.problem import Problem
-from curate.selection import select
 from curate.strength import Strength, fingerprint, measure
+from rewards.selection import select
 from sandbox import Case, Limits, Program, Sandbox, SandboxError, Suite
 
 LARGEST = """

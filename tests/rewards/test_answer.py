@@ -30,12 +30,39 @@ CODE = "print(1)\n"
         pytest.param(f"hmm\n</think>\n```python\n{CODE}```", CODE, id="the thought began in the prompt"),
         pytest.param(f"```python\n{CODE}```\n</think>\nI do not know.", None, id="only thought of"),
         pytest.param(f"<think>\n```python\n{CODE}```", None, id="never stopped thinking"),
+        pytest.param(
+            f"<think>a</think><answer>```python\n{CODE}```</answer>", CODE, id="tags on the lines of the fences"
+        ),
+        pytest.param(f"<answer>\n```python\n{CODE}```\n</answer>", CODE, id="tags on lines of their own"),
+        pytest.param("```python\n'''a  \n</answer>\nb'''\n```", "'''a  \n</answer>\nb'''\n", id="a tag in the program"),
     ],
 )
 def test_the_program_is_the_last_python_block_of_the_answer(answer, program):
     assert program_in(answer) == program
 
 
-def test_hostile_answers_of_a_megabyte_are_read_line_by_line():
-    for text in ("```python\n" * 100_000, "```" * 300_000, "`" * 1_000_000, "```python\n" + " " * 1_000_000 + "`\n"):
-        assert program_in(text) is None
+def test_a_line_ends_where_python_ends_it():
+    code = "print('a\u2028b\x0cc\x85d\x1ce')\n"
+    assert program_in(f"```python\n{code}```") == code
+    assert program_in("```python\rprint(1)\r```") == CODE
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("```python\n" * 100_000, id="fences never closed"),
+        pytest.param("```" * 300_000, id="fences without a line"),
+        pytest.param("`" * 10_000_000, id="ten megabytes of backticks"),
+        pytest.param("`" * 1_000_000 + "x`", id="a fence and a backtick"),
+        pytest.param("```python\n" + " " * 1_000_000 + "`\n", id="an open block"),
+        pytest.param("```" + " " * 1_000_000 + "`", id="spaces behind a fence"),
+        pytest.param("```" + "a" * 1_000_000 + "`", id="a long language"),
+        pytest.param("```" + " " * 500_000 + "a" * 500_000 + "`", id="both"),
+        pytest.param("\t" * 1_000_000 + "x", id="tabs"),
+        pytest.param("```\n" * 100_000, id="empty blocks"),
+        pytest.param("</think>" * 200_000, id="many thoughts"),
+        pytest.param("<think>" * 200_000 + "\n```python\n1\n```", id="many beginnings"),
+    ],
+)
+def test_megabytes_of_hostile_text_hold_no_program_and_take_linear_time(text):
+    assert program_in(text) is None

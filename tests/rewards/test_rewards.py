@@ -4,7 +4,7 @@ import pytest
 
 from rewards import execution, verl
 from rewards.trl import code_reward
-from sandbox import Case, Limits, Program, Referee, RefereeFailed, Sandbox, SandboxError, Suite
+from sandbox import Case, Limits, Program, Referee, Sandbox, SandboxError, Suite
 
 ECHO = Suite([Case("1", "1"), Case("2", "2")])
 RIGHT, WRONG = "So:\n```python\nprint(input())\n```\n", "```python\nprint(1)\n```"
@@ -15,7 +15,7 @@ UNSURE = Suite([Case("1", "1")], checker="program", referee=Referee(Program("1 /
 def lost(monkeypatch):
     box = Sandbox(workers=1)
     box.close()
-    monkeypatch.setattr(execution, "_shared", {os.getpid(): box})
+    monkeypatch.setattr(execution, "_made", {(os.getpid(), "sandbox"): box})
 
 
 def test_a_program_that_passes_every_test_gets_one_and_others_nothing():
@@ -37,7 +37,7 @@ def test_a_lost_sandbox_is_not_a_zero(lost):
 
 def test_a_checker_that_fails_is_not_a_zero():
     assert code_reward(completions=[RIGHT, RIGHT], tests=[UNSURE.to_json(), ECHO.to_json()]) == [None, 1.0]
-    with pytest.raises(RefereeFailed):
+    with pytest.raises(ValueError, match="ZeroDivisionError"):
         execution.reward(RIGHT, UNSURE, execution.shared_sandbox())
 
 

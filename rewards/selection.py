@@ -2,12 +2,12 @@
 
 all        every case
 longest    the cases with the longest inputs: DeepCoder's rule, to which a test of many small cases looks weak
-strongest  first those that together kill every mutant that can be killed (see strength.py), then others drawn
+strongest  first those that together kill every mutant that can be killed (see curate/strength.py), then others drawn
            blindly: by what they let through, blind ones beat the longest
 """
 
 import random
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from sandbox import Suite
@@ -23,14 +23,19 @@ def select(suite: Suite, how: str, *, budget: int = BUDGET, strongest: Sequence[
     nothing was measured, and all places are drawn blindly.
     Raises ValueError for another `how`, for a budget below 1, and for places that the suite does not have.
     """
-    if how not in WAYS:
-        raise ValueError(f"how must be one of {', '.join(WAYS)}, not {how!r}")
-    if budget < 1:
-        raise ValueError(f"budget must be at least 1, not {budget}")
+    check_way(how, budget)
     if how == "all":
         return suite
     places = longest_first(suite) if how == "longest" else _strongest_first(suite, strongest or ())
     return picked(suite, places[:budget])
+
+
+def check_way(how: str, budget: int) -> None:
+    """Raises ValueError, naming the choices, for what `select` does not know."""
+    if how not in WAYS:
+        raise ValueError(f"how must be one of {', '.join(WAYS)}, not {how!r}")
+    if budget < 1:
+        raise ValueError(f"budget must be at least 1, not {budget}")
 
 
 def picked(suite: Suite, places: Iterable[int]) -> Suite:
@@ -41,19 +46,6 @@ def picked(suite: Suite, places: Iterable[int]) -> Suite:
 def longest_first(suite: Suite) -> list[int]:
     """Places of the cases, those with the longest inputs first."""
     return sorted(range(len(suite.cases)), key=lambda place: -len(suite.cases[place].input))
-
-
-def cover(killers: Collection[frozenset[int]], places: Sequence[int]) -> tuple[int, ...]:
-    """Few places such that each mutant is killed at one of them; first the one that kills most, and so on.
-
-    killers holds, of each mutant, the places that kill it. Of equally good places the first in `places` is taken.
-    """
-    left = list(killers)
-    chosen: list[int] = []
-    while left:
-        chosen.append(max(places, key=lambda place: sum(place in row for row in left)))
-        left = [row for row in left if chosen[-1] not in row]
-    return tuple(chosen)
 
 
 def _strongest_first(suite: Suite, strongest: Sequence[int]) -> list[int]:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from curate.selection import cover, longest_first, select
+from rewards.selection import longest_first, select
 from sandbox import Case, Limits, Suite
 
 SUITE = Suite(
@@ -65,12 +65,3 @@ def test_all_but_the_cases_stays_as_it_is():
 def test_what_cannot_be_chosen_is_refused_with_words(arguments, words):
     with pytest.raises(ValueError, match=words):
         select(SUITE, **arguments)
-
-
-def test_a_cover_takes_what_kills_most_of_what_is_left():
-    killers = [frozenset({0, 1}), frozenset({0, 2}), frozenset({0, 3}), frozenset({2, 3}), frozenset({4})]
-    assert cover(killers, [4, 3, 2, 1, 0]) == (0, 4, 3)
-
-
-def test_a_cover_of_nothing_is_empty():
-    assert cover([], [0, 1]) == ()

@@ -15,7 +15,7 @@ SUM = "print(sum(map(int, input().split())))"
 SUM_TESTS = [(f"{n} {n + 1}\n", f"{2 * n + 1}\n") for n in range(6)]
 # What a build leaves in its folder where nothing is compared with evaluation sets.
 FILES = {"README.md", "data", "manifest.json", "rejected", "report.html", "report.json"}
-DATA = Path(__file__).parents[3] / "shared" / "data"
+DATA = Path(__file__).parents[2] / "shared" / "data"
 
 
 def words(seed: object, n: int = 60) -> str:

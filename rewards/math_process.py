@@ -1,0 +1,153 @@
+"""Processes that compare answers of mathematics (math_child.py), and may be killed."""
+
+import contextlib
+import json
+import os
+import queue
+import select
+import signal
+import subprocess
+import sys
+import time
+import weakref
+from enum import Enum
+from pathlib import Path
+
+_CHILD = Path(__file__).with_name("math_child.py")
+_START_SECONDS = 120.0
+_ANSWER_SECONDS = 120.0  # of wall time, many times the CPU seconds that a comparison may take
+_QUEUE_SECONDS = 1800.0  # that one may wait for a free process
+_ATTEMPTS = 3  # at a comparison whose process dies; one that runs out of time is not repeated
+_GOODBYE_SECONDS = 10.0
+
+
+class Comparison(Enum):
+    RIGHT = "right"
+    WRONG = "wrong"
+    TOO_SLOW = "too_slow"  # because of the given answer
+    UNREADABLE = "unreadable"  # the expected one cannot be read, or not in time, and the given one is not the same text
+
+
+class CheckerLost(Exception):
+    """Processes died or hung, for reasons other than their limits; nothing is known of the answer."""
+
+
+class Comparer:
+    """Compares in at most `processes` processes at once, started when first needed. For any number of threads."""
+
+    def __init__(self, processes: int) -> None:
+        self._free: queue.LifoQueue[_Child | None] = queue.LifoQueue()
+        for _ in range(processes):
+            self._free.put(None)
+        self._end = weakref.finalize(self, _end_all, self._free)
+
+    def compare(self, expected: str, given: str) -> Comparison:
+        """Raises CheckerLost."""
+        try:
+            child = self._free.get(timeout=_QUEUE_SECONDS)
+        except queue.Empty:
+            raise CheckerLost(f"no process was free within {_QUEUE_SECONDS:g} s") from None
+        words = ""
+        try:
+            for _ in range(_ATTEMPTS):
+                try:
+                    child = child or _Child()
+                    return child.compare(expected, given)
+                except CheckerLost as error:
+                    words = str(error)
+                    if child is not None:
+                        child.end()
+                        child = None
+                except BaseException:
+                    if child is not None:  # interrupted: an answer may still come, and would answer the next question
+                        child.end()
+                    raise
+            raise CheckerLost(words)
+        finally:
+            self._free.put(child if child is not None and child.alive else None)
+
+    def close(self) -> None:
+        """End the processes that are idle; those at work end with the comparison, or with us."""
+        self._end()
+
+
+class _Child:
+    """Raises CheckerLost if it does not start."""
+
+    def __init__(self) -> None:
+        self.alive = True
+        self._process = subprocess.Popen(
+            [sys.executable, "-P", str(_CHILD)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        try:
+            if self._word(_START_SECONDS) != "ready":
+                raise CheckerLost("the process that compares answers did not start; is math-verify installed?")
+        except BaseException:
+            self.end()
+            raise
+
+    def compare(self, expected: str, given: str) -> Comparison:
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.write(json.dumps([expected, given]).encode() + b"\n")
+            self._process.stdin.flush()
+        except OSError as error:
+            raise CheckerLost(f"the process that compares answers is gone: {error}") from None
+        read = self._word(_ANSWER_SECONDS) == "read"
+        word = self._word(_ANSWER_SECONDS)
+        if word == "right":
+            return Comparison.RIGHT
+        if word is None:
+            self._check_that_it_was_time()
+        if not read:
+            return Comparison.UNREADABLE
+        return Comparison.WRONG if word == "wrong" else Comparison.TOO_SLOW
+
+    def end(self) -> None:
+        self.alive = False
+        self._process.kill()
+        self._process.wait(_GOODBYE_SECONDS)
+        for pipe in (self._process.stdin, self._process.stdout):
+            assert pipe is not None
+            with contextlib.suppress(OSError):  # what was not sent
+                pipe.close()
+
+    def _check_that_it_was_time(self) -> None:
+        """Raises CheckerLost if the process was ended by anything but the kernel, for its CPU time."""
+        try:
+            status = self._process.wait(_GOODBYE_SECONDS)
+        except subprocess.TimeoutExpired:
+            status = None
+        self.end()
+        if status != -signal.SIGPROF:
+            raise CheckerLost(f"the process that compares answers ended with status {status}")
+
+    def _word(self, seconds: float) -> str | None:
+        """The next line; None if the process has ended. Raises CheckerLost if nothing comes."""
+        assert self._process.stdout is not None
+        fd = self._process.stdout.fileno()
+        arrival = select.poll()  # not select(): a trainer may have more descriptors open than that takes
+        arrival.register(fd, select.POLLIN)
+        end = time.monotonic() + seconds
+        word = b""
+        while not word.endswith(b"\n"):
+            left = end - time.monotonic()
+            if left <= 0 or not arrival.poll(left * 1000):
+                raise CheckerLost(f"the process that compares answers said nothing for {seconds:g} s")
+            letter = os.read(fd, 1)  # one, so that the next word stays there
+            if not letter:
+                return None
+            word += letter
+        return word.decode().strip()
+
+
+def _end_all(free: "queue.LifoQueue[_Child | None]") -> None:
+    with contextlib.suppress(queue.Empty):
+        while True:
+            child = free.get_nowait()
+            if child is not None:
+                child.end()
