@@ -5,11 +5,14 @@ import io
 import json
 import os
 import platform
+import signal
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import asdict
+from datetime import timedelta
 from importlib import import_module
 from importlib.metadata import version
 from importlib.util import find_spec
@@ -713,6 +716,221 @@ def _print_solve_rates(rows: list[dict[str, Any]], models: Sequence[str]) -> Non
         click.echo("  " + ", ".join(f"{correct} of {n}: {number}" for (correct, n), number in sorted(spread.items())))
 
 
+@main.command()
+@click.option("--model", required=True, metavar="NAME", help="Its folder or Hub id, or its name at the server.")
+@click.option(
+    "--data",
+    required=True,
+    metavar="DATASET",
+    help="Folder of a dataset, or a file, folder or Hub id of LiveCodeBench or HumanEval in their own form.",
+)
+@click.option("--k", type=click.IntRange(min=1), default=8, show_default=True, help="Samples of each problem.")
+@click.option("--window", default="", metavar="FROM..TO", help="Only contests of these days: 2024-08-01..2025-02-01.")
+@click.option("--problems", type=click.IntRange(min=1), help="Only so many problems, always the same.  [default: all]")
+@click.option("--base-url", metavar="URL", help="Ask an OpenAI-compatible server instead of running vLLM here.")
+@click.option("--temperature", type=click.FloatRange(0, 2), default=0.6, show_default=True)
+@click.option("--top-p", type=click.FloatRange(0, 1, min_open=True), default=0.95, show_default=True)
+@click.option(
+    "--max-tokens", type=click.IntRange(min=1), default=16384, show_default=True, help="Most tokens of an answer."
+)
+@click.option("--seed", type=click.IntRange(0, 2**31 - 1), default=0, show_default=True, help="Of the samples.")
+@click.option(
+    "--out",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="JSON file for the figures and the counts of each problem. Samples go to OUT.samples.jsonl as they come.",
+)
+@_workers
+@_isolation
+@_ray
+def evaluate(
+    model: str,
+    data: str,
+    k: int,
+    window: str,
+    problems: int | None,
+    base_url: str | None,
+    temperature: float,
+    top_p: float,
+    max_tokens: int,
+    seed: int,
+    out: Path | None,
+    workers: int | None,
+    isolation: str,
+    ray: str | None,
+) -> None:
+    """Evaluate a model: pass@1 over k samples of each problem, with a 95% confidence interval, and pass@k.
+
+    With --out, the same command continues after an interruption and samples nothing twice.
+    """
+    _need_data_extra()
+    from contextlib import ExitStack, closing
+    from functools import partial
+
+    from curate.errors import CurateError
+    from curate.journal import Journal
+    from curate.workspace import write_whole
+    from sandbox import Sandbox, SandboxError
+    from train.evaluate import evaluate
+    from train.evaluation_file import contents, identity
+    from train.exercises import exercises
+    from train.sampler import SamplerError, Sampling, open_sampler
+
+    samples = out and out.with_name(out.name + ".samples.jsonl")
+    where: dict[str, Any] = {"backend": "ray", "address": ray} if ray else {}
+    progress = _Progress(" samples")
+    try:
+        sampling = Sampling(temperature, top_p, max_tokens)
+        asked = exercises(data, window, problems or 0)
+        with ExitStack() as opened:
+            if samples:
+                samples.parent.mkdir(parents=True, exist_ok=True)
+            journal = opened.enter_context(Journal(samples)) if samples else None
+            sampler = opened.enter_context(closing(open_sampler(model, base_url)))
+            box = opened.enter_context(Sandbox(workers, isolation=isolation, **where))
+            found = evaluate(
+                asked,
+                partial(sampler.sample, sampling=sampling),
+                box,
+                k=k,
+                seed=seed,
+                journal=journal,
+                settings=[identity(model), asdict(sampling)],
+                report=progress,
+            )
+        if out:
+            said = contents(found, model=model, data=data, window=window, sampling=sampling, seed=seed, exercises=asked)
+            write_whole(out, json.dumps(said, indent=1) + "\n")
+    except (CurateError, SamplerError, SandboxError, OSError) as error:
+        raise click.ClickException(str(error)) from error
+    except KeyboardInterrupt:
+        saved = f"; the samples are in {samples}, the same command continues" if samples else "; give --out to continue"
+        raise click.ClickException(f"interrupted{saved}") from None
+    finally:
+        progress.close()
+    at_k = "-" if found.pass_at_k is None else f"{found.pass_at_k:.3f}"
+    numbers = {
+        "problems": str(found.n_problems),
+        "samples": str(found.n_samples),
+        "pass@1": f"{found.pass_at_1:.3f}",
+        "95% interval": f"{found.low:.3f}-{found.high:.3f}",
+        f"pass@{k}": at_k,
+        "cut off": str(found.n_truncated),
+        "no code": str(found.n_no_code),
+        "tokens": f"{found.mean_tokens:.0f}",
+    }
+    click.echo("  ".join(f"{name:>{max(len(name), len(number))}}" for name, number in numbers.items()))
+    click.echo("  ".join(f"{number:>{max(len(name), len(number))}}" for name, number in numbers.items()))
+    if found.n_unscored:
+        click.echo(f"Warning: {found.n_unscored} samples have no verdict and are left out, see above", err=True)
+    sys.exit(0 if found.n_samples else 1)
+
+
+@main.command()
+@click.argument("runs", nargs=-1, required=True, metavar="RUN...")
+@click.option(
+    "--out",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="File, .svg, .png or .pdf.  [default: in the first RUN]",
+)
+@click.option("--timeline", is_flag=True, help="Draw who was idle when instead of the curves.")
+def plot(runs: tuple[str, ...], out: Path | None, timeline: bool) -> None:
+    """Draw the curves of training runs, side by side: reward, pass@1, length, entropy, clipping.
+
+    RUN is the folder of a run, finished or not, or LABEL=FOLDER; runs of one label share a colour.
+    """
+    if find_spec("matplotlib") is None:
+        raise click.ClickException("matplotlib not installed. Type: pip install 'curate-code[train]'")
+    from train import plot
+    from train.errors import NoRunError
+
+    found = [plot.Run.parse(run) for run in runs]
+    out = out or found[0].folder / ("timeline.svg" if timeline else "curves.svg")
+    try:
+        (plot.timeline if timeline else plot.curves)(found, out)
+    except (NoRunError, OSError) as error:
+        raise click.ClickException(str(error)) from error
+    click.echo(out)
+
+
+@main.command()
+@click.argument("config", type=click.Path(path_type=Path))
+@click.option("--out", type=click.Path(path_type=Path), help="Folder of the run.  [default: runs/ and CONFIG's name]")
+@click.option(
+    "--set", "changes", multiple=True, metavar="SECTION.KEY=VALUE", help="Instead of what CONFIG says. Repeatable."
+)
+@click.option("--resume", is_flag=True, help="Go on after the newest checkpoint in the folder, if it has one.")
+@click.option("--overwrite", is_flag=True, help="Start anew where the folder holds a run.")
+@click.option("--dry-run", is_flag=True, help="Show the plan and what memory it takes; train nothing.")
+def train(
+    config: Path, out: Path | None, changes: tuple[str, ...], resume: bool, overwrite: bool, dry_run: bool
+) -> None:
+    """Train a model on a dataset with GRPO+.
+
+    CONFIG is a TOML file: a preset, the model, the dataset, and what is to differ; see train/config.py for all keys
+    and train/presets/ for the presets. Kill it at any moment: the same command with --resume goes on. On several GPUs:
+    torchrun --nproc-per-node 8 -m cli train CONFIG.
+    """
+    _need_train_extra()
+    from curate.errors import CurateError
+    from sandbox import SandboxError
+    from train import config as configuration
+    from train.errors import RunError
+    from train.run_folder import prepared
+    from train.sampler import SamplerError
+
+    run = out or Path("runs") / config.stem
+    first = os.environ.get("RANK", "0") == "0"
+    if first:
+        before = signal.signal(signal.SIGTERM, signal.default_int_handler)  # clusters send it before they kill
+    try:
+        read = configuration.read(config, changes)
+        if dry_run:
+            from train.plan import plan
+
+            for line in plan(read):
+                click.echo(line)
+            return
+        from train import loop
+
+        with prepared(run, read, resume=resume, overwrite=overwrite) if first else nullcontext():
+            loop.train(read, run, report=_train_report(read.run.steps))
+    except (RunError, CurateError, SamplerError, SandboxError) as error:
+        raise click.ClickException(str(error)) from error
+    except OSError as error:  # such as a full disk
+        raise click.ClickException(f"{error}. The same command with --resume goes on.") from error
+    except KeyboardInterrupt:
+        if not first:
+            sys.exit(1)
+        raise click.ClickException(f"interrupted; --resume goes on after the last checkpoint in {run}") from None
+    finally:
+        if first:
+            signal.signal(signal.SIGTERM, before)
+    if first:
+        click.echo(f"model in {run / 'model'}, figures in {run / 'metrics.jsonl'}; see: curate plot {run}")
+
+
+def _need_train_extra() -> None:
+    missing = [name for name in ("torch", "transformers") if find_spec(name) is None]
+    if missing:
+        raise click.ClickException(f"{', '.join(missing)} not installed. Type: pip install 'curate-code[train]'")
+    _need_data_extra()
+
+
+def _train_report(steps: int) -> Callable[[int, Mapping[str, float]], None]:
+    """A line for each step, with the time left."""
+    began: list[float] = []
+
+    def report(step: int, found: Mapping[str, float]) -> None:
+        began.append(time.monotonic() - found["step_time"])
+        left = (time.monotonic() - began[0]) / len(began) * (steps - step)
+        shown = {"reward": "reward", "completions/mean_length": "tokens", "completions/clipped_ratio": "cut",
+                 "entropy": "entropy", "eval/pass@1": "pass@1", "step_time": "s"}  # fmt: skip
+        words = "  ".join(f"{label} {found[name]:.3g}" for name, label in shown.items() if name in found)
+        click.echo(f"step {step}/{steps}  {words}  left {timedelta(seconds=round(left))}")
+
+    return report
+
+
 def _name_and_location(source: str) -> tuple[str, str]:
     name, equals, location = source.partition("=")
     if not (name and equals and location):
@@ -793,3 +1011,7 @@ class _Progress:
         if self._bar is not None:
             self._bar.close()
             self._bar = None
+
+
+if __name__ == "__main__":  # torchrun -m cli
+    main()

@@ -13,7 +13,7 @@ ALLOWED = {
     "sandbox": {"sandbox"},
     "rewards": {"rewards", "sandbox"},
     "curate": {"curate", "rewards", "sandbox"},
-    "train": {"train", "rewards", "sandbox", "curate.problem"},
+    "train": {"train", "curate", "rewards", "sandbox"},
 }
 ROOMS = [name for name in ALLOWED if (ROOT / name).is_dir()]
 STANDARD_LIBRARY_ONLY = "sandbox"

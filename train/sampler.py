@@ -1,11 +1,15 @@
 """What a sampler is: chats in, completions out, each as soon as it is finished.
 
-A model runs in this process (train/vllm_sampler.py) or behind an address (train/http_sampler.py).
+A model runs in this process (train/vllm_sampler.py; train/transformers_sampler.py for tests), in processes of its own
+(train/sampler_process.py) or behind an address (train/http_sampler.py). Those that a run trains with take new weights.
 """
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 Chat = list[dict[str, str]]
 Prompt = tuple[Chat, int]  # the messages, and the seed of this one sample
@@ -22,6 +26,7 @@ class Sampling:
     temperature: float = 0.6  # this and top_p as DeepCoder evaluates
     top_p: float = 0.95
     max_tokens: int = 16384  # of an answer, thinking included
+    logprobs: bool = False  # ask for those of the tokens, after temperature and top_p
 
     def __post_init__(self) -> None:
         if not 0 <= self.temperature <= 2 or not 0 < self.top_p <= 1 or self.max_tokens < 1:
@@ -38,6 +43,8 @@ class Completion:
     n_tokens: int
     prompt_ids: tuple[int, ...] = ()
     token_ids: tuple[int, ...] = ()
+    logprobs: tuple[float, ...] = ()  # of each token, if they were asked for
+    versions: tuple[int, ...] = ()  # which weights each token was drawn with; 0 are those that were loaded first
 
 
 class Sampler(Protocol):
@@ -50,6 +57,16 @@ class Sampler(Protocol):
 
     def close(self) -> None:
         """Give back what the model holds; a `sample` in progress, in another thread too, ends."""
+
+
+class TrainedSampler(Sampler, Protocol):
+    """A sampler whose weights change while a run trains them. None of these calls comes while it samples."""
+
+    def load(self, weights: Iterable[tuple[str, "Tensor"]], version: int) -> None:
+        """Take whole tensors under the names that the model's files have. Raises SamplerError if that fails."""
+
+    def sleep(self) -> None:
+        """Lend the memory to the trainer; `load` ends it."""
 
 
 def open_sampler(model: str, base_url: str | None = None) -> Sampler:

@@ -59,6 +59,55 @@ def test_the_ids_are_those_that_were_read_and_written(sampler, tokenizer):
     assert list(answer.prompt_ids) == wanted
 
 
+def test_log_probabilities_and_versions_come_with_the_tokens(sampler):
+    ((_, answer),) = sampler.sample(prompts("product", times=1), Sampling(max_tokens=8, logprobs=True))
+    assert len(answer.logprobs) == len(answer.versions) == answer.n_tokens
+    assert all(logprob <= 0 for logprob in answer.logprobs)
+    ((_, plain),) = sampler.sample(prompts("product", times=1), Sampling(max_tokens=8))
+    assert plain.logprobs == ()
+    assert plain.token_ids == answer.token_ids
+
+
+def logprobs_of(model, answer, temperature):
+    import torch
+
+    ids = torch.tensor([*answer.prompt_ids, *answer.token_ids])
+    with torch.no_grad():
+        logits = model(ids[None]).logits[0, len(answer.prompt_ids) - 1 : -1]
+    return (logits / temperature).log_softmax(-1).gather(1, torch.tensor(answer.token_ids)[:, None])[:, 0]
+
+
+@pytest.mark.parametrize("by_file", [False, True], ids=["tensors", "file"])
+def test_new_weights_are_the_ones_it_samples_with(sampler, tiny_model, tmp_path, by_file):
+    import torch
+    from safetensors.torch import save_file
+    from transformers import AutoModelForCausalLM
+
+    model = AutoModelForCausalLM.from_pretrained(tiny_model, dtype=torch.float32)
+    known = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+
+    def load(weights, version):
+        tensors = {name: tensor.detach().clone() for name, tensor in weights.items()}
+        if by_file:
+            save_file(tensors, tmp_path / f"{version}.safetensors")
+            sampler.load_file(tmp_path / f"{version}.safetensors", version)
+        else:
+            sampler.load(tensors.items(), version)
+
+    torch.manual_seed(0)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter += 0.03 * torch.randn_like(parameter)
+    sampling = Sampling(temperature=0.7, top_p=1.0, max_tokens=12, logprobs=True)
+    load(dict(model.named_parameters()), 7)  # without the output layer: it is the embedding
+    try:
+        ((_, answer),) = sampler.sample(prompts("product", times=1), sampling)
+        assert set(answer.versions) == {7}
+        torch.testing.assert_close(torch.tensor(answer.logprobs), logprobs_of(model, answer, 0.7), atol=1e-4, rtol=0)
+    finally:
+        load(known, 0)
+
+
 def test_an_answer_that_does_not_end_is_cut_off(sampler):
     answers = [answer for _, answer in sampler.sample(prompts("larger"), SAMPLING)]
     assert {answer.finish_reason for answer in answers} == {"length"}

@@ -1,0 +1,81 @@
+"""What each rank of tests/train/test_ranks.py runs: on_ranks.py JOB FOLDER."""
+
+import os
+import signal
+import sys
+from pathlib import Path
+
+import torch
+import untaught
+
+from train.config import Model, Objective, Optimizer
+from train.learner import Learner
+
+OBJECTIVE = Objective(kl=0.1, entropy=0.01, old="learner", truncation=2.0, aggregation="sequence_mean")
+OPTIMIZER = Optimizer(row_tokens=32, schedule="cosine", clip_norm=1e-3)  # shorter than any gradient here
+
+
+def learner(path: str, **model):
+    return Learner(
+        Model(path, **model), OBJECTIVE, OPTIMIZER, temperature=0.9, total_updates=10, seed=0, timeout_seconds=60
+    )
+
+
+def updates(one: Learner, seeds):
+    made = []
+    for seed in seeds:
+        batch = untaught.sequences(9, seed=seed)
+        one.begin_batch(batch)
+        # The second minibatch is one sequence: some rank has an empty row.
+        made += [one.update(batch[:8]), one.update(batch[8:])]
+    return made
+
+
+def train(path: str) -> dict[str, object]:
+    """A run of two batches, with a refreshed reference, a checkpoint loaded again, and all there is to read."""
+    one = learner(path)
+    figures = updates(one, [0, 3])  # by the second, policy and reference are two
+    one.refresh_reference()
+    state = one.state()
+    one.load_state(state)
+    figures += updates(one, [1])
+    one.save_pretrained(Path(path).parent / f"saved-{os.environ.get('WORLD_SIZE', 1)}")
+    made = {
+        "figures": figures,
+        "state": one.state(),
+        "halfway": state,
+        "weights": dict(one.weights()),
+        "logprobs": one.logprobs(untaught.sequences(5, seed=2)),
+    }
+    one.close()
+    lora = learner(path, lora_rank=2, activation_checkpointing=True)
+    made |= {"lora_figures": updates(lora, [0]), "lora_weights": dict(lora.weights())}
+    lora.close()
+    half = learner(path, dtype="bfloat16", activation_checkpointing=True)
+    made |= {"half_figures": updates(half, [0]), "half_weights": dict(half.weights())}
+    half.close()
+    return made
+
+
+def main() -> None:
+    job, path = sys.argv[1:]
+    torch.set_num_threads(1)
+    rank = int(os.environ["RANK"])
+    if job == "train" and rank == 0:
+        torch.save(train(path), Path(path).parent / "made")
+    elif job == "train":
+        learner(path).follow()
+        learner(path, lora_rank=2, activation_checkpointing=True).follow()
+        learner(path, dtype="bfloat16", activation_checkpointing=True).follow()
+    else:
+        one = learner(path)
+        if job == f"lose-{rank}":
+            os.kill(os.getpid(), signal.SIGKILL)
+        elif rank == 0:
+            updates(one, range(1000))
+        else:
+            one.follow()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,57 @@
+"""Runs for tests: small ones, on six problems and the tiny model that was taught them."""
+
+import json
+from pathlib import Path
+
+import taught
+from native import write_jsonl
+
+from train import config
+from train.config import Config
+
+SMALL = """
+[model]
+path = "{model}"
+[data]
+dataset = "{dataset}"
+[rollout]
+prompts = 3
+completions = 6
+online_filter = false
+[engine]
+kind = "transformers"
+[reward]
+workers = 2
+[optimizer]
+learning_rate = 1e-3
+[run]
+steps = 4
+checkpoint_steps = 1
+save_samples = 100
+[[stages]]
+max_tokens = 36
+"""
+
+
+def dataset(folder: Path) -> Path:
+    """The six problems, built by the product."""
+    from curate.pipeline import Options, build
+
+    raw = write_jsonl(folder / "raw" / "test.jsonl", taught.rows())
+    build([("livecodebench", str(raw))], folder / "out", Options(), workers=2)
+    return folder / "out"
+
+
+def written(folder: Path, model: Path, dataset: Path) -> Path:
+    """A configuration file of a small run."""
+    path = folder / "run.toml"
+    path.write_text(SMALL.format(model=model, dataset=dataset))
+    return path
+
+
+def read(path: Path, *changes: str) -> Config:
+    return config.read(path, changes)
+
+
+def lines(path: Path) -> list[dict[str, object]]:
+    return [json.loads(line) for line in path.read_text().splitlines()]

@@ -1,0 +1,119 @@
+"""The figures of a batch, by hand and as TRL would have them."""
+
+from dataclasses import dataclass, replace
+from math import isnan, nan
+
+import pytest
+
+from train.evaluate import Evaluation
+from train.figures import meaning, of_batch, of_rewards, percentile
+
+
+@dataclass(frozen=True)
+class Rollout:
+    problem_id: str = "p"
+    prompt_ids: tuple[int, ...] = (1, 2, 3)
+    token_ids: tuple[int, ...] = (4, 5)
+    versions: tuple[int, ...] = (6, 7)
+    truncated: bool = False
+    text: str = ""
+    reward: float = 1.0
+    verdict: str = "accepted"
+    reward_seconds: float = 0.1
+
+
+RIGHT = Rollout()
+WRONG = replace(RIGHT, reward=0.0, verdict="time_limit", reward_seconds=0.5)
+LOST = replace(RIGHT, reward=nan, verdict="", reward_seconds=nan)
+CUT = replace(WRONG, token_ids=(4, 5, 6, 7), versions=(4, 5, 6, 7), truncated=True, verdict="no_code")
+
+
+def test_a_batch_by_hand():
+    found = of_batch(
+        [(RIGHT, WRONG), (CUT, WRONG), (RIGHT, RIGHT)],
+        version=7,
+        tokens_before=100,
+        parts={"code": [1, 0, 0, 0, 1, 1], "format": [0.5, 0.5, nan, 0.5, 0.5, 0.5]},
+    )
+    assert found["reward"] == pytest.approx(0.5)
+    assert found["reward_std"] == pytest.approx((6 * 0.25 / 5) ** 0.5)
+    assert found["frac_reward_zero_std"] == pytest.approx(2 / 3)
+    assert (found["batch/solve_none"], found["batch/solve_all"], found["batch/solve_partial"]) == (1, 1, 1)
+    assert (found["rewards/code/mean"], found["rewards/format/mean"]) == (0.5, 0.5)
+    assert found["rewards/format/std"] == 0
+    assert (found["reward_timeouts"], found["reward_no_signal"]) == (2, 0)
+    assert (found["reward_latency_s/p50"], found["reward_latency_s/p95"]) == (0.1, 0.5)
+    assert found["completions/mean_length"] == pytest.approx(14 / 6)
+    assert (found["completions/min_length"], found["completions/max_length"]) == (2, 4)
+    assert (found["completions/mean_terminated_length"], found["completions/max_terminated_length"]) == (2, 2)
+    assert found["completions/clipped_ratio"] == pytest.approx(1 / 6)
+    assert found["num_tokens"] == 100 + 6 * 3 + 14
+    assert found["staleness/mean"] == pytest.approx((5 * 1 + 3 + 2 + 1) / 14)
+    assert found["staleness/max"] == 3
+
+
+def test_what_the_sandbox_lost_is_counted_and_not_averaged():
+    found = of_rewards([[1, nan, 0], [nan, nan, nan], [1, nan, 1]])
+    assert found["reward"] == pytest.approx(3 / 4)
+    assert found["reward_std"] == pytest.approx(0.5)
+    assert found["frac_reward_zero_std"] == 0.5
+    assert found["reward_no_signal"] == 5
+    assert (found["batch/solve_none"], found["batch/solve_all"], found["batch/solve_partial"]) == (0, 1, 1)
+
+
+def test_of_a_batch_without_any_signal_nothing_is_known_of_rewards():
+    found = of_batch([(LOST, LOST)], version=7)
+    assert all(isnan(found[name]) for name in ("reward", "reward_std", "frac_reward_zero_std", "reward_latency_s/p95"))
+    assert found["reward_no_signal"] == 2
+
+
+def test_a_batch_in_which_nothing_ended_has_terminated_lengths_of_zero_as_in_trl():
+    found = of_batch([(CUT, CUT)], version=7)
+    assert found["completions/clipped_ratio"] == 1
+    assert found["completions/mean_terminated_length"] == 0
+
+
+def test_a_batch_of_nothing_is_refused():
+    with pytest.raises(ValueError, match="without a completion"):
+        of_batch([()], version=0)
+
+
+@pytest.mark.parametrize(("share", "wanted"), [(0.5, 50), (0.95, 95), (1.0, 100), (0.0, 1), (0.951, 96)])
+def test_percentiles_are_values_that_were_seen(share, wanted):
+    assert percentile([*range(100, 0, -1), nan], share) == wanted
+
+
+def test_every_figure_has_a_meaning():
+    pytest.importorskip("torch")
+    from torch import zeros
+
+    from train.batch import Sequence
+    from train.config import Objective
+    from train.loss import figures, minibatch
+
+    objective = Objective(old="learner", kl=0.1, truncation=2.0, mismatch_low=0.5, mismatch_high=2.0)
+    sequence = Sequence((1,), (2, 3), (-1.0, -1.0), (1.0, 1.0), False, 1.0)
+    of = minibatch([sequence], objective, [zeros(2)], [zeros(2)])
+    names = {
+        *of_batch([(RIGHT, WRONG)], version=7, parts={"code": [1, 0]}),
+        *figures(zeros(2), zeros(2), of, objective),
+        *Evaluation(1, 4, 0.5, 0.0, 1.0, 0.5, 4, 0, 0, 0, 10.0, {}).figures(),
+    }
+    assert [name for name in names if meaning(name) is None] == []
+    assert meaning("reward/of/nobody") is None
+
+
+def test_rewards_have_the_numbers_that_trl_would_log():
+    pytest.importorskip("trl")
+    import torch
+    from trl.trainer.utils import nanstd
+
+    groups = [[0.0, 1.0, nan, 1.0], [0.0, 0.0, 0.0, 0.0], [1.0, 0.3, 0.7, nan]]
+    rewards = torch.tensor(groups, dtype=torch.float64)
+    found = of_rewards(groups)
+    assert found["reward"] == pytest.approx(torch.nanmean(rewards).item())
+    assert found["reward_std"] == pytest.approx(nanstd(rewards).item())
+    by_group = nanstd(rewards, dim=1)
+    assert found["frac_reward_zero_std"] == pytest.approx(
+        torch.isclose(by_group, torch.zeros_like(by_group)).double().mean().item()
+    )

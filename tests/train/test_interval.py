@@ -1,0 +1,50 @@
+"""How sure a mean over problems is."""
+
+import random
+from math import isnan, sqrt
+
+import pytest
+
+from train.interval import interval, trials
+
+
+def test_the_interval_holds_the_truth_as_often_as_it_says():
+    """40 problems, drawn from many of differing difficulty; 4 samples of each. A third of them nearly always solved."""
+    rng = random.Random(0)
+    held = 0
+    for _ in range(1000):
+        rates = [rng.choice((0.98, rng.random())) for _ in range(40)]
+        counts = [(4, sum(rng.random() < rate for _ in range(4))) for rate in rates]
+        low, high = interval(counts)
+        held += low <= (0.98 + 0.5) / 2 <= high
+    assert 0.93 <= held / 1000 <= 0.98
+
+
+def test_samples_of_one_problem_do_not_count_as_problems():
+    alike = [(8, 8), (8, 0)] * 20  # each problem is solved always or never: 40 trials, not 320
+    assert trials(alike) == pytest.approx(39)
+    assert interval(alike) == pytest.approx(interval([(1, 1), (1, 0)] * 20))
+    unlike = [(8, 4)] * 40
+    assert trials(unlike) == 320
+
+
+def test_with_one_sample_of_each_it_is_the_interval_of_wilson():
+    low, high = interval([(1, 1)] * 30 + [(1, 0)] * 70)
+    n, share, z = 99, 0.3, 1.959963984540054
+    half = z * sqrt(share * (1 - share) / n + z**2 / (4 * n**2)) / (1 + z**2 / n)
+    assert (low + high) / 2 == pytest.approx((share + z**2 / (2 * n)) / (1 + z**2 / n))
+    assert (high - low) / 2 == pytest.approx(half)
+
+
+def test_nobody_is_sure_after_a_few_problems_that_were_all_solved():
+    low, high = interval([(4, 4)] * 10)
+    assert high == 1
+    assert 0.65 < low < 0.75  # 0.72 by Wilson
+    low, high = interval([(4, 0)] * 10)
+    assert low == 0
+    assert 0.25 < high < 0.35
+    assert interval([(4, 1)])[1] - interval([(4, 1)])[0] > 0.7
+
+
+def test_of_nothing_nothing_is_known():
+    assert all(map(isnan, interval([])))

@@ -1,0 +1,79 @@
+"""Rewards teach: with vLLM and the sandbox, a tiny model gets better at problems that it has never seen."""
+
+from pathlib import Path
+
+import pytest
+import taught
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # of vLLM, torch and transformers about each other
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "learn"
+KINDS = ("tail", "weighted")  # of the thirteen: short programs
+RUN = """
+[model]
+path = "{folder}/model"
+[data]
+dataset = "{folder}/train"
+max_prompt_tokens = 64
+[rollout]
+prompts = 8
+[optimizer]
+learning_rate = 1e-3
+[evaluation]
+dataset = "{folder}/held_out"
+every_steps = 100
+k = 6
+[run]
+steps = 10
+checkpoint_steps = 100
+[[stages]]
+max_tokens = 48
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A model that was shown answers of which a third are right, problems to train on, and others held out."""
+    pytest.importorskip("vllm", reason="vLLM is not installed; `make test` installs it")
+    folder = tmp_path_factory.mktemp("learning")
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in {**taught.ENVIRONMENT, "VLLM_ENABLE_V1_MULTIPROCESSING": "0"}.items():
+            patch.setenv(name, value)
+        patch.syspath_prepend(EXAMPLE)
+        import problems
+        from warm_up import warm_up
+
+        from curate.pipeline import Options, build
+
+        learnt, held_out = (
+            [problem for problem in some if problem.task.name.startswith(KINDS)] for some in problems.problems()
+        )
+        problems.write(folder, train=map(problems.row, learnt[:64]), held_out=map(problems.row, held_out[:30]))
+        for name in ("train", "held_out"):
+            build([("generic", f"{folder}/{name}.toml")], folder / name, Options(mutants=0), workers=2)
+        warm_up(learnt, folder / "model", steps=320, seed=0, hidden=64, layers=3)
+        (folder / "run.toml").write_text(RUN.format(folder=folder))
+        yield folder
+
+
+def passed(folder, name, *changes):
+    """Held-out pass@1 before and after."""
+    from train import config
+    from train.loop import train
+    from train.metrics import steps
+    from train.run_folder import prepared
+
+    settings = config.read(folder / "run.toml", changes)
+    with prepared(folder / name, settings):
+        train(settings, folder / name)
+    return [line["eval/pass@1"] for line in steps(folder / name) if line.get("eval/pass@1") is not None]
+
+
+def test_rewards_of_the_sandbox_teach_and_those_of_a_coin_do_not(folder):
+    before, after = passed(folder, "code")
+    assert 0.1 < before < 0.6
+    assert after > before + 0.15
+    same, by_chance = passed(folder, "random", "reward.random=true", "run.steps=6")
+    assert same == pytest.approx(before, abs=0.01)  # the same model
+    assert by_chance < before + 0.1
+    assert by_chance < after - 0.15

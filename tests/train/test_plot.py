@@ -1,0 +1,121 @@
+"""Pictures of runs: what is in them, and what is said where there is nothing to draw."""
+
+import json
+import re
+
+import pytest
+from click.testing import CliRunner
+
+from cli import main
+
+pytest.importorskip("matplotlib")
+from train.errors import NoRunError
+from train.metrics import Metrics
+from train.plot import Run, curves, timeline
+from train.timeline import Timeline
+
+BLUE, VERMILION = "#0072b2", "#d55e00"
+
+
+def run(folder, steps=5, **figures):
+    metrics = Metrics(folder)
+    metrics.log(0, {"eval/pass@1": 0.3, "eval/pass@1_low": 0.2, "eval/pass@1_high": 0.4})
+    for step in range(1, steps + 1):
+        metrics.log(step, {"reward": 0.1 * step, "entropy": float("nan")} | figures)
+    return folder
+
+
+def texts(path):
+    return re.findall(r"<text[^>]*>([^<]*)</text>", path.read_text())
+
+
+def test_there_is_a_panel_for_each_figure_that_is_known(tmp_path):
+    out = tmp_path / "curves.svg"
+    curves([Run("one", run(tmp_path / "one", **{"clip_ratio/high_mean": 0.01}))], out)
+    assert [text for text in texts(out) if text[:1].isalpha() and text != "step"] == [
+        "Reward, mean of a batch",
+        "pass@1 on the evaluation set, with its 95% interval",
+        "Share of tokens clipped",
+    ]
+
+
+def test_runs_of_one_label_share_a_colour_and_the_legend_has_it_once(tmp_path):
+    folders = [run(tmp_path / name) for name in ("a", "b", "c")]
+    out = tmp_path / "curves.svg"
+    curves([Run("GRPO+", folders[0]), Run("GRPO+", folders[1]), Run("random rewards", folders[2])], out)
+    assert texts(out).count("GRPO+") == texts(out).count("random rewards") == 1
+    lines = {colour: len(re.findall(f"fill: none; stroke: {colour}", out.read_text())) for colour in (BLUE, VERMILION)}
+    assert lines[BLUE] > lines[VERMILION] > 0
+
+
+def test_a_long_run_is_drawn_as_its_running_mean_before_the_steps_themselves(tmp_path):
+    out = tmp_path / "curves.svg"
+    curves([Run("long", run(tmp_path / "long", steps=100))], out)
+    assert "stroke-opacity: 0.25" in out.read_text()
+    curves([Run("short", run(tmp_path / "short", steps=20))], out)
+    assert "stroke-opacity: 0.25" not in out.read_text()
+
+
+def test_the_same_figures_make_the_same_file(tmp_path):
+    folder = run(tmp_path / "one")
+    for name in ("a.svg", "b.svg"):
+        curves([Run("one", folder)], tmp_path / name)
+    assert (tmp_path / "a.svg").read_bytes() == (tmp_path / "b.svg").read_bytes()
+
+
+def test_a_timeline_says_how_much_of_the_time_each_part_was_busy(tmp_path):
+    clock = Timeline(tmp_path)
+    for step in (1, 2):
+        clock.note(step, "sample", 10 * step, 10 * step + 6)
+        clock.note(step, "reward", 10 * step + 2, 10 * step + 4)
+        clock.note(step, "reward", 10 * step + 3, 10 * step + 5)  # at the same time as the one before
+        clock.note(step, "train", 10 * step + 6, 10 * step + 10)
+    out = tmp_path / "timeline.svg"
+    timeline([Run("sync", tmp_path)], out)
+    assert {"sampling 60%", "rewards awaited 30%", "training 40%"} <= set(texts(out))
+    assert "sync: steps 1 to 2 in 20 s; shares are of that time, white is idle" in texts(out)
+
+
+def test_of_a_long_run_a_timeline_shows_the_end(tmp_path):
+    clock = Timeline(tmp_path)
+    for step in range(1, 101):
+        clock.note(step, "sample", step, step + 0.9)
+    timeline([Run("run", tmp_path)], tmp_path / "timeline.svg")
+    assert any(text.startswith("run: steps 85 to 100 in ") for text in texts(tmp_path / "timeline.svg"))
+
+
+def test_the_command_draws_into_the_run(tmp_path):
+    folder = run(tmp_path / "one")
+    done = CliRunner().invoke(main, ["plot", str(folder), f"again={folder}"])
+    assert done.exit_code == 0, done.output
+    assert done.stdout.strip() == str(folder / "curves.svg")
+    assert {"one", "again"} <= set(texts(folder / "curves.svg"))
+    done = CliRunner().invoke(main, ["plot", str(folder), "--out", str(tmp_path / "curves.png")])
+    assert (tmp_path / "curves.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize(
+    ("lines", "words", "said"),
+    [
+        (None, [], "no metrics.jsonl inside. Give the folder of a run of curate train"),
+        ([], [], "no step of it has been counted yet"),
+        ([{"step": 1, "reward": None}], [], "no step of it has been counted yet"),
+        ([{"step": 1, "reward": 0.5}], ["--timeline"], "no timeline.jsonl inside, or an empty one"),
+        ([{"step": 1, "reward": 0.5}], ["--out", "curves.txt"], "Give a name that ends in .svg, .png or .pdf"),
+    ],
+)
+def test_a_mistake_is_explained(tmp_path, lines, words, said):
+    if lines is not None:
+        (tmp_path / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    done = CliRunner().invoke(main, ["plot", str(tmp_path), *words])
+    assert done.exit_code == 1
+    assert said in done.output
+
+
+def test_a_folder_is_called_by_its_name_even_if_that_has_an_equals_sign(tmp_path):
+    odd = tmp_path / "lr=1e-3"
+    odd.mkdir()
+    assert Run.parse(str(odd)).label == "lr=1e-3"
+    assert Run.parse(f"high={tmp_path}") == Run("high", tmp_path)
+    with pytest.raises(NoRunError):
+        curves([Run("", odd)], tmp_path / "curves.svg")

@@ -1,0 +1,194 @@
+"""A batch: sampled, scored, in order, filtered and refilled."""
+
+import math
+from concurrent.futures import Future
+from dataclasses import replace
+
+import pytest
+
+from rewards.reward import Reward, Task
+from train.config import Rollout as Settings
+from train.data import Question
+from train.errors import RolloutError
+from train.pipeline import Pipeline
+from train.rollout import Batch, signal
+from train.sampler import Completion, Sampling
+
+SETTINGS = Settings(prompts=3, completions=2, max_rounds=4)
+SAMPLING = Sampling(temperature=1.0, top_p=1.0, max_tokens=5, logprobs=True)
+
+
+class Endless:
+    """Questions named by their position."""
+
+    def at(self, position):
+        return Question(f"q{position}", [{"role": "user", "content": str(position)}], Task())
+
+
+class Sampler:
+    """Answers with what it was asked, in the order that is given."""
+
+    def __init__(self, order=lambda indices: indices):
+        self.asked = []
+        self._order = order
+
+    def sample(self, prompts, sampling):
+        asked = list(prompts)
+        self.asked += [(chat[0]["content"], seed) for chat, seed in asked]
+        for index in self._order(list(range(len(asked)))):
+            text = f"{asked[index][0][0]['content']} {index % 2}"
+            yield index, Completion(text, "stop", 1, (1,), (2,), (-0.5,), (7,))
+
+
+def known(value, verdict="accepted"):
+    future = Future()
+    future.set_result(Reward(value, verdict, 0.25))
+    return future
+
+
+def by_number(answer, task):
+    """One of two is right."""
+    return known(float(answer.text.endswith("0")))
+
+
+def batch(sampler=None, submit=by_number, settings=SETTINGS, position=0):
+    return Batch(Endless(), position, settings, SAMPLING, sampler=sampler or Sampler(), submit=submit, seed=0)
+
+
+def test_groups_come_in_the_order_of_their_prompts_whatever_finishes_first():
+    sampler = Sampler(order=lambda indices: reversed(indices))
+    groups = list(batch(sampler))
+    assert [[rollout.problem_id for rollout in group] for group in groups] == [["q0"] * 2, ["q1"] * 2, ["q2"] * 2]
+    assert [rollout.text for rollout in groups[1]] == ["1 0", "1 1"]
+    assert [rollout.reward for rollout in groups[1]] == [1.0, 0.0]
+
+
+def test_a_group_is_handed_out_before_the_others_are_sampled():
+    going = iter(
+        batch(Sampler(order=lambda indices: (each for each in indices if each < 2 or seen.append(each) is None)))
+    )
+    seen = []
+    assert next(going)[0].problem_id == "q0"
+    assert seen == []
+
+
+def test_groups_that_teach_nothing_are_replaced_until_the_batch_is_full():
+    def odd_ones(answer, task):
+        return by_number(answer, task) if int(answer.text.split()[0]) % 2 else known(1.0)
+
+    made = batch(submit=odd_ones)
+    assert [group[0].problem_id for group in made] == ["q1", "q3", "q5"]
+    assert made.position == 6
+    assert made.counts == {"rounds": 3, "all": 3, "some": 3}
+
+
+def test_refilling_has_an_end():
+    made = batch(submit=lambda answer, task: known(0.0))
+    assert list(made) == []
+    assert made.counts == {"rounds": 4, "none": 12}
+    assert made.position == 12
+
+
+def test_without_the_filter_everything_is_kept():
+    made = batch(submit=lambda answer, task: known(0.0), settings=replace(SETTINGS, online_filter=False))
+    assert len(list(made)) == 3
+
+
+def test_no_signal_is_not_a_zero():
+    made = batch(submit=lambda answer, task: known(None, "sandbox_failed"), settings=replace(SETTINGS, max_rounds=1))
+    assert list(made) == []
+    assert made.counts["unknown"] == 3
+    (first, *_) = batch(submit=lambda answer, task: known(None) if answer.text.endswith("0") else known(1.0),
+                        settings=replace(SETTINGS, online_filter=False))  # fmt: skip
+    assert math.isnan(first[0].reward)
+    assert signal(first) == "all"
+
+
+def test_a_refused_prompt_is_counted_and_replaced():
+    class Refusing(Sampler):
+        def sample(self, prompts, sampling):
+            for index, answer in super().sample(prompts, sampling):
+                yield index, ValueError("too long") if answer.text.startswith("1 ") else answer
+
+    made = batch(Refusing())
+    assert [group[0].problem_id for group in made] == ["q0", "q2", "q3"]
+    assert made.counts["refused"] == 1
+
+
+def test_a_sampler_without_log_probabilities_is_refused():
+    class Bare(Sampler):
+        def sample(self, prompts, sampling):
+            for index, answer in super().sample(prompts, sampling):
+                yield index, replace(answer, logprobs=())
+
+    with pytest.raises(RolloutError, match="cannot be trained with"):
+        list(batch(Bare()))
+
+
+def test_no_seed_is_used_twice_and_a_repetition_uses_the_same():
+    first, again, later = Sampler(), Sampler(), Sampler()
+    list(batch(first)), list(batch(again)), list(batch(later, position=3))
+    assert first.asked == again.asked
+    assert len({seed for _, seed in first.asked + later.asked}) == 12
+
+
+def pipeline(way, sampler, minibatches=2, last_step=3, **settings):
+    asked = replace(SETTINGS, prompts=4, pipeline=way, **settings)
+    return Pipeline(
+        asked,
+        minibatches,
+        lambda position: batch(sampler, settings=asked, position=position),
+        position=0,
+        last_step=last_step,
+    )
+
+
+def names(stretches):
+    return [[[group[0].problem_id for group in minibatch] for minibatch in stretch] for stretch in stretches]
+
+
+@pytest.mark.parametrize("way", ["sync", "minibatch", "one-off"])
+def test_every_pipeline_hands_out_the_same_groups(way):
+    made = pipeline(way, Sampler())
+    found = []
+    for step in (1, 2, 3):
+        found += [minibatch for stretch in names(made.stretches(step)) for minibatch in stretch]
+        made.finish()
+    assert found == [[f"q{n}", f"q{n + 1}"] for n in range(0, 12, 2)]
+    assert made.position == 12
+    assert made.ahead() is None
+
+
+def test_one_off_samples_the_next_batch_while_this_one_is_learnt_from():
+    sampler = Sampler()
+    made = pipeline("one-off", sampler)
+    for _ in made.stretches(1):
+        made.finish()  # instead of learning
+        assert len(sampler.asked) == 16
+    position, groups = made.ahead()
+    assert position == 8
+    assert [group[0].problem_id for group in groups] == ["q4", "q5", "q6", "q7"]
+    resumed = pipeline("one-off", Sampler())
+    resumed.resume(position, groups)
+    assert names(resumed.stretches(2)) == [[["q4", "q5"], ["q6", "q7"]]]
+    assert names(resumed.stretches(3)) == [[["q8", "q9"], ["q10", "q11"]]]
+
+
+def test_what_goes_wrong_while_sampling_is_raised_where_the_batch_is_taken():
+    class Broken(Sampler):
+        def sample(self, prompts, sampling):
+            raise OSError("gone")
+            yield
+
+    with pytest.raises(OSError, match="gone"):
+        list(pipeline("sync", Broken()).stretches(1))
+
+
+def test_a_batch_that_does_not_come_ends_in_words():
+    def never(answer, task):
+        return Future()
+
+    asked = replace(SETTINGS, max_seconds=0.2)
+    made = Pipeline(asked, 1, lambda position: batch(submit=never, settings=asked), position=0, last_step=1)
+    with pytest.raises(RolloutError, match=r"within 0\.2 s: 0 groups"):
+        list(made.stretches(1))

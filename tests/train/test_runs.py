@@ -1,0 +1,376 @@
+"""Whole runs, small ones: from a configuration file to a model, through kills."""
+
+import os
+import random
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow.parquet
+import pytest
+import small_runs
+from click.testing import CliRunner
+from safetensors.torch import load_file
+
+from cli import main
+from rewards.async_rewards import AsyncRewards
+from rewards.reward import Reward
+from train import checkpoint, loop
+from train.checkpoint import Progress
+from train.config import presets
+from train.errors import CheckpointError, ConfigError, ParityError, RolloutError, RunError
+from train.figures import MEANINGS
+from train.rollout import Rollout
+from train.run_folder import prepared, read
+from train.transformers_sampler import TransformersSampler
+from train.weights import publish
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # of torch and transformers about each other
+
+ROOT = Path(__file__).parents[2]
+
+
+def command(small, run, *options):
+    return [sys.executable, "-W", "ignore", "-m", "cli", "train", str(small), "--out", str(run), *options]
+
+
+def trained(small, run, *changes, resume=False, report=lambda step, found: None):
+    config = small_runs.read(small, *changes)
+    with prepared(run, config, resume=resume):
+        loop.train(config, run, report=report)
+    return config
+
+
+def weights(run):
+    return load_file(run / "model" / "model.safetensors")
+
+
+def same(one, other):
+    return one.keys() == other.keys() and all(one[name].equal(other[name]) for name in one)
+
+
+def steps_of(run, name="samples.jsonl"):
+    return [(line["step"], line["problem"], line["text"]) for line in small_runs.lines(run / name)]
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory, tiny_model, six_problems):
+    """A run of each pipeline that nothing has disturbed."""
+    made = {}
+
+    def run(way):
+        if way not in made:
+            folder = tmp_path_factory.mktemp(way)
+            trained(small_runs.written(folder, tiny_model, six_problems), folder / "run", f"rollout.pipeline={way}")
+            made[way] = folder / "run"
+        return made[way]
+
+    return run
+
+
+@pytest.mark.parametrize("way", ["sync", "one-off"])
+def test_a_run_that_is_killed_ends_with_the_same_weights_as_one_that_is_not(way, whole, small, tmp_path):
+    undisturbed, run = whole(way), tmp_path / "run"
+    rng = random.Random(way)
+    for _ in range(2):
+        with (tmp_path / "log").open("wb") as log:
+            process = subprocess.Popen(
+                command(small, run, "--resume", "--set", f"rollout.pipeline={way}"), stdout=log, stderr=log, cwd=ROOT
+            )
+            lines = len(small_runs.lines(run / "metrics.jsonl")) if (run / "metrics.jsonl").exists() else 0
+            end = time.monotonic() + 120
+            while process.poll() is None and time.monotonic() < end:
+                if (run / "metrics.jsonl").exists() and (run / "metrics.jsonl").read_text().count("\n") > lines + 1:
+                    time.sleep(rng.random() * 0.5)
+                    break
+                time.sleep(0.02)
+            process.send_signal(signal.SIGKILL)
+            process.wait()
+    trained(small, run, f"rollout.pipeline={way}", resume=True)
+    assert same(weights(run), weights(undisturbed))
+    assert steps_of(run) == steps_of(undisturbed)
+    told = [line["step"] for line in small_runs.lines(run / "metrics.jsonl")]
+    assert told == sorted(set(told))
+
+
+def test_the_pipelines_ask_the_same_prompts_in_the_same_order(whole):
+    asked = [[(step, problem) for step, problem, _ in steps_of(whole(way))] for way in ("sync", "minibatch", "one-off")]
+    assert asked[0] == asked[1] == asked[2]
+    assert len(asked[0]) == 12
+    for epoch in (asked[0][:6], asked[0][6:]):
+        assert len({problem for _, problem in epoch}) == 6
+
+
+@pytest.mark.parametrize(("way", "age"), [("sync", 0), ("minibatch", 0), ("one-off", 1)])
+def test_tokens_are_as_old_as_the_pipeline_says(way, age, whole):
+    found = small_runs.lines(whole(way) / "metrics.jsonl")
+    assert [line["staleness/max"] for line in found if line["step"]] == [0, *[age] * 3]
+
+
+def test_every_figure_of_a_run_has_a_meaning(whole):
+    shown = {name.partition("NAME")[0] for name in MEANINGS if name.endswith("NAME")}
+    for line in small_runs.lines(whole("one-off") / "metrics.jsonl"):
+        for name in line.keys() - {"step"}:
+            assert name in MEANINGS or any(name.startswith(start) for start in shown), name
+
+
+def test_stages_lengthen_answers(small, tmp_path):
+    small.write_text(
+        small.read_text().replace("max_tokens = 36", "max_tokens = 8\nuntil_clipped = 0.1\nover_steps = 2")
+    )
+    small.write_text(small.read_text() + "[[stages]]\nmax_tokens = 20\n")
+    longest = []
+    trained(small, tmp_path / "run", report=lambda step, found: longest.append(found["completions/max_length"]))
+    assert longest == [8, 8, 20, 20]
+
+
+def test_a_batch_without_a_signal_ends_in_words(small, tmp_path):
+    with pytest.raises(RolloutError, match=r"no group with a signal in 1 rounds: \d groups solved by no answer"):
+        trained(small, tmp_path / "run", "rollout.online_filter=true", "rollout.max_rounds=1", "rollout.prompts=2")
+
+
+def test_answers_that_are_all_cut_off_end_the_run_in_words(small, tmp_path):
+    with pytest.raises(RolloutError, match="100% of the answers are cut off, for 5 steps"):
+        trained(small, tmp_path / "run", "stages.0.max_tokens=3", "run.steps=9", "objective.overlong=none")
+
+
+@pytest.mark.parametrize("preset", presets())
+def test_a_preset_trains_once_its_sizes_are_small(preset, small, tmp_path, tiny_model, six_problems):
+    paths = f"[model]\npath = '{tiny_model}'\n[data]\ndataset = '{six_problems}'\n"
+    small.write_text(f"preset = '{preset}'\n{paths}")
+    skipped = []
+    trained(
+        small,
+        tmp_path / "run",
+        "model.dtype=float32",
+        "engine.kind=transformers",
+        "rollout.prompts=3",
+        "rollout.completions=6",
+        "rollout.online_filter=false",
+        "optimizer.minibatches=2",
+        "optimizer.row_tokens=256",
+        "reward.workers=2",
+        "run.steps=2",
+        "data.max_prompt_tokens=512",
+        "stages.0.max_tokens=36",
+        *(["stages.0.until_step=1", "stages.1.max_tokens=40"] if preset == "deepcoder-32k" else []),
+        *(["data.target_tokens=[10, 20]"] if preset == "intellect2" else []),
+        report=lambda step, found: skipped.append(found["skipped"]),
+    )
+    assert len(skipped) == 2
+    assert 0 in skipped
+    assert not same(weights(tmp_path / "run"), load_file(tiny_model / "model.safetensors"))
+
+
+def test_a_run_that_ends_early_keeps_its_last_step(small, tmp_path, whole):
+    def interrupt(step, found):
+        if step == 3:
+            raise KeyboardInterrupt
+
+    changes = ["rollout.pipeline=one-off", "run.checkpoint_steps=100"]
+    with pytest.raises(KeyboardInterrupt):
+        trained(small, tmp_path / "run", *changes, report=interrupt)
+    assert checkpoint.load(checkpoint.steps(tmp_path / "run")[-1])[0].step == 3
+    trained(small, tmp_path / "run", *changes, resume=True)
+    assert same(weights(tmp_path / "run"), weights(whole("one-off")))
+
+
+def test_a_cluster_may_end_a_run_and_is_told_how_to_go_on(small, tmp_path):
+    run = tmp_path / "run"
+    process = subprocess.Popen(
+        command(small, run, "--set", "run.steps=1000"), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, cwd=ROOT
+    )
+    try:
+        process.stdout.readline()  # a step
+        process.terminate()
+        words, _ = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    assert process.returncode == 1
+    assert words.decode().splitlines()[-1].startswith("Error: interrupted; --resume goes on"), words
+
+
+def test_other_problems_under_the_same_name_are_not_gone_on_with(small, tmp_path, six_problems):
+    dataset = shutil.copytree(six_problems, tmp_path / "problems")
+    changes = [f"data.dataset={dataset}", "run.steps=1"]
+    trained(small, tmp_path / "run", *changes)
+    (table,) = (dataset / "data").glob("*.parquet")
+    pyarrow.parquet.write_table(pyarrow.parquet.read_table(table).slice(1), table)
+    with pytest.raises(ConfigError, match="holds other problems"):
+        trained(small, tmp_path / "run", *changes, resume=True)
+
+
+def test_groups_without_any_signal_are_not_trained_on(small, tmp_path, monkeypatch):
+    """Nobody gave a reward: with the filter off, too, that ends the run, and steps before it are kept."""
+
+    @contextmanager
+    def lost(settings, *, seed):
+        def reward(answer, task):
+            return Reward(None, "sandbox_failed")
+
+        with AsyncRewards(reward) as rewards:
+            yield rewards
+
+    monkeypatch.setattr(loop, "scoring", lost)
+    with pytest.raises(RolloutError, match="without any reward because the sandbox failed.* then --resume"):
+        trained(small, tmp_path / "run", "run.steps=2")
+
+
+def test_a_sandbox_that_is_lost_teaches_nothing_and_is_named(small, tmp_path):
+    with pytest.raises(Exception, match=r"127\.0\.0\.1:9") as error:
+        trained(small, tmp_path / "run", 'reward.sandbox="http://127.0.0.1:9"', "run.steps=1")
+    assert type(error.value).__module__.startswith("sandbox") or isinstance(error.value, RunError)
+
+
+class Deaf(TransformersSampler):
+    """Says that it has the new weights, and has not."""
+
+    def load(self, weights, version):
+        self._version = version
+
+
+def test_a_sampler_that_keeps_old_weights_is_found_out(small, six_problems, tiny_model):
+    import torch
+
+    from train.learner import Learner
+
+    config = small_runs.read(small)
+    learner = Learner(config.model, config.objective, config.optimizer, temperature=1.0, total_updates=1, seed=0)
+    prompts = [([{"role": "user", "content": "Read two integers on one line and print their sum."}], 0)]
+    state = learner.state()
+    publish(learner, Deaf(str(tiny_model)), 1, prompts, temperature=1.0, most_error=1.01)  # there is nothing to miss
+    torch.manual_seed(0)
+    state["weights"] = {name: each + 0.02 * torch.randn_like(each) for name, each in state["weights"].items()}
+    learner.load_state(state)
+    with pytest.raises(ParityError, match="after weight update 2 sampler and trainer part"):
+        publish(learner, Deaf(str(tiny_model)), 2, prompts, temperature=1.0, most_error=1.01)
+    publish(learner, TransformersSampler(str(tiny_model)), 2, prompts, temperature=1.0, most_error=1.001)
+
+
+ROLLOUT = Rollout("p", (1, 2), (3, 4), (-0.1, -0.30000000000000004), (0, 1), False, "a\u2028b", float("nan"), "x", 0.5)
+
+
+def test_a_checkpoint_holds_everything_and_old_ones_go(tmp_path):
+    import torch
+
+    ahead = ((replace(ROLLOUT, reward=0.1), replace(ROLLOUT, reward=1 / 3)),)
+    for step in (1, 2, 3):
+        progress = Progress(step, 7 * step, 12.0, 1.5, 1, (0.25, 0.5), ahead)
+        checkpoint.save(tmp_path, progress, {"weights": {"w": torch.tensor([float(step)])}}, keep=2)
+    found, state = checkpoint.load(checkpoint.steps(tmp_path)[-1])
+    assert found == progress
+    assert state["weights"]["w"].tolist() == [3.0]
+    assert [path.name for path in checkpoint.steps(tmp_path)] == ["step-000002", "step-000003"]
+
+
+def test_a_full_disk_is_named_and_harms_no_earlier_checkpoint(tmp_path):
+    import torch
+
+    checkpoint.save(tmp_path, Progress(step=1), {"w": torch.ones(3)}, keep=2)
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, hard))  # no file may be larger
+    try:
+        with pytest.raises(CheckpointError, match="Make room; the same command with --resume"):
+            checkpoint.save(tmp_path, Progress(step=2), {"w": torch.ones(1_000_000)}, keep=2)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    (left,) = checkpoint.steps(tmp_path)
+    assert checkpoint.load(left)[0].step == 1
+    assert [path.name for path in left.parent.iterdir()] == ["step-000001"]
+
+
+def test_a_damaged_checkpoint_is_named(tmp_path):
+    folder = checkpoint.save(tmp_path, Progress(step=1), {}, keep=1)
+    (folder / "learner.pt").write_bytes(b"torn")
+    with pytest.raises(CheckpointError, match=r"step-000001: a damaged checkpoint .* Delete that folder"):
+        checkpoint.load(folder)
+
+
+def test_a_folder_holds_one_run_and_one_process(small, tmp_path):
+    config, folder = small_runs.read(small), tmp_path / "run"
+    with (
+        prepared(folder, config),
+        pytest.raises(ConfigError, match="another process"),
+        prepared(folder, config, resume=True),
+    ):
+        pass
+    with pytest.raises(ConfigError, match="holds a run. Add --resume"), prepared(folder, config):
+        pass
+    other = small_runs.read(small, "optimizer.learning_rate=0.5")
+    with (
+        pytest.raises(ConfigError, match=r"another optimizer\.learning_rate: 0\.001, not 0\.5"),
+        prepared(folder, other, resume=True),
+    ):
+        pass
+    other_order = small_runs.read(small, "run.seed=1")
+    with pytest.raises(ConfigError, match=r"another run\.seed"), prepared(folder, other_order, resume=True):
+        pass
+    longer = small_runs.read(small, "run.steps=9")
+    with prepared(folder, longer, resume=True):
+        assert read(folder) == longer
+    (folder / "metrics.jsonl").write_text("{}\n")
+    with prepared(folder, other, overwrite=True):
+        assert sorted(path.name for path in folder.iterdir()) == [".lock", "config.json"]
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.tex").write_text("x")
+    with pytest.raises(ConfigError, match="something that is no run"), prepared(tmp_path / "mine", config):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        pytest.param(["--set", "rollout.prompt=3"], "unknown key rollout.prompt", id="unknown key"),
+        pytest.param(["--set", "data.dataset=/nowhere"], "/nowhere", id="no dataset"),
+        pytest.param(["--set", "model.path=/nowhere"], "/nowhere", id="no model"),
+        pytest.param(["--set", "reward.code=0"], "all weights are 0", id="no reward"),
+        pytest.param(["--set", "data.max_prompt_tokens=2"], "no problem to train on (6 prompts", id="no prompt"),
+        pytest.param(["--set", "stages.0.max_tokens=1024"], "a context of 1024 tokens", id="no room"),
+    ],
+)
+def test_what_is_wrong_is_said_in_words(options, words, small, tmp_path):
+    result = CliRunner().invoke(main, ["train", str(small), "--out", str(tmp_path / "run"), *options])
+    assert result.exit_code == 1, result.output
+    assert words in result.output
+    assert "Traceback" not in result.output
+
+
+def test_a_dry_run_shows_the_plan_and_writes_nothing(small, tmp_path):
+    result = CliRunner().invoke(main, ["train", str(small), "--out", str(tmp_path / "run"), "--dry-run"])
+    assert result.exit_code == 0, result.output
+    assert "3 prompts x 6 answers = 18" in result.output
+    assert not (tmp_path / "run").exists()
+
+
+def engine_processes():
+    """Processes of engines below this one."""
+    import psutil
+
+    return [each for each in psutil.Process().children() if "spawn_main" in " ".join(each.cmdline())]
+
+
+def test_an_engine_that_dies_is_started_again_and_nothing_is_lost(small, tmp_path, monkeypatch):
+    import taught
+
+    for name, value in taught.ENVIRONMENT.items():
+        monkeypatch.setenv(name, value)
+    killed = []
+
+    def kill_once(step, found):
+        if step == 1:
+            for each in engine_processes():
+                killed.append(each.pid)
+                os.kill(each.pid, signal.SIGKILL)
+
+    changes = ["engine.kind=vllm", "engine.gpus=[0]", "run.steps=3"]
+    trained(small, tmp_path / "disturbed", *changes, report=kill_once)
+    assert len(killed) >= 1
+    assert engine_processes() == []
+    trained(small, tmp_path / "quiet", *changes)
+    assert steps_of(tmp_path / "disturbed") == steps_of(tmp_path / "quiet")

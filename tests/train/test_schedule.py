@@ -1,0 +1,27 @@
+"""Learning rates."""
+
+import pytest
+
+from train.config import Optimizer
+from train.schedule import learning_rate
+
+
+def rates(total, **settings):
+    return [learning_rate(n, Optimizer(learning_rate=2.0, **settings), total_updates=total) for n in range(total)]
+
+
+def test_constant_after_warm_up():
+    assert rates(6, warmup_steps=4) == [0.5, 1.0, 1.5, 2.0, 2.0, 2.0]
+
+
+def test_a_cosine_falls_from_the_whole_to_nearly_nothing():
+    found = rates(10, schedule="cosine", warmup_steps=2)
+    assert found[:3] == [1.0, 2.0, 2.0]
+    assert found[2:] == sorted(found[2:], reverse=True)
+    assert found[6] == pytest.approx(1.0)  # half way
+    assert 0 < found[-1] < 0.1
+
+
+def test_a_run_that_is_longer_than_it_was_to_be_does_not_rise_again():
+    late = learning_rate(15, Optimizer(schedule="cosine"), total_updates=10)
+    assert late == 0

@@ -1,0 +1,28 @@
+"""When a run goes on to its next stage."""
+
+from train.config import Stage
+from train.stages import Course
+
+STAGES = [Stage(8, until_clipped=0.5, over_steps=2), Stage(16, until_clipped=0.5, over_steps=2), Stage(32)]
+
+
+def stages(cut, **options):
+    """The stage after each step."""
+    course = Course(STAGES, **options)
+    return [(course.after(step, share), course.index)[1] for step, share in enumerate(cut, 1)]
+
+
+def test_a_stage_ends_when_answers_are_cut_off_over_some_steps():
+    assert stages([0.9, 0.0, 0.3, 0.7, 0.9, 0.9, 0.9]) == [0, 0, 0, 1, 1, 2, 2]
+
+
+def test_answers_that_were_sampled_ahead_say_nothing_of_the_new_stage():
+    assert stages([0.5, 0.5, 1.0, 0.1, 0.1, 0.9], ahead=True) == [0, 1, 1, 1, 1, 2]
+
+
+def test_a_resumed_run_counts_the_steps_before():
+    course = Course(STAGES, ahead=True)
+    for step, share in enumerate([0.5, 0.5, 1.0, 0.5], 1):
+        course.after(step, share)
+    again = Course(STAGES, course.index, tuple(course.recent), ahead=True)
+    assert again.after(5, 0.5)

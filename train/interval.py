@@ -1,0 +1,39 @@
+"""How sure a mean over problems is.
+
+Samples of one problem are alike, so it is problems that count, not samples: the standard error is that of clusters
+(Miller 2024, "Adding Error Bars to Evals", arXiv:2411.00640, sec. 2.2 and 3.1). Its usual interval, mean +- 1.96
+standard errors, has no width where all or none are solved and is too narrow for few problems (Bowyer et al. 2025,
+arXiv:2503.01747). Therefore Wilson's interval (1927), with as many trials as would have that standard error, as
+surveys do with the samples of clusters (Korn and Graubard 1998).
+"""
+
+from collections.abc import Sequence
+from math import nan, sqrt
+from statistics import NormalDist, fmean
+
+_Z = NormalDist().inv_cdf(0.975)  # 95%, two-sided
+
+
+def interval(counts: Sequence[tuple[int, int]]) -> tuple[float, float]:
+    """The 95% confidence interval of the mean share of right samples. counts: of each problem how many samples there
+    are, at least one, and how many of them are right."""
+    if not counts:
+        return nan, nan
+    return _wilson(fmean(correct / n for n, correct in counts), trials(counts))
+
+
+def trials(counts: Sequence[tuple[int, int]]) -> float:
+    """How many independent trials would have this standard error: about as many as problems where the samples of one
+    are all alike, at most as many as samples."""
+    shares = [correct / n for n, correct in counts]
+    centre, problems, samples = fmean(shares), len(shares), sum(n for n, _ in counts)
+    if problems == 1 or centre in (0, 1):
+        return problems
+    squared_error = sum((share - centre) ** 2 for share in shares) / (problems * (problems - 1))
+    return min(centre * (1 - centre) / squared_error, samples) if squared_error else samples
+
+
+def _wilson(share: float, n: float) -> tuple[float, float]:
+    centre = (share + _Z**2 / (2 * n)) / (1 + _Z**2 / n)
+    half = _Z * sqrt(share * (1 - share) / n + _Z**2 / (4 * n**2)) / (1 + _Z**2 / n)
+    return 0.0 if share == 0 else centre - half, 1.0 if share == 1 else centre + half  # exactly, at the ends

@@ -1,0 +1,77 @@
+"""Log-probabilities of given tokens without ever holding (tokens x vocabulary) logits.
+
+The head's product is made for some tokens at a time, reduced to three numbers a token, and thrown away; backward makes
+it again. Peak memory is chunk x vocabulary instead of tokens x vocabulary, for one more product in backward.
+"""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+CHUNK_TOKENS = 1024
+
+
+def logprob_and_entropy(
+    hidden_TD: Tensor, head_VD: Tensor, target_T: Tensor, *, temperature: float = 1.0, entropy_gradient: bool = False,
+    chunk_tokens: int = CHUNK_TOKENS,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """((T,), (T,)) in float32: log-probability of each target under softmax(hidden @ head.T / temperature), with
+    gradient to hidden and head; and the entropy of that distribution in nats, with gradient only where it is wanted.
+
+    temperature is that of the sampler: its log-probabilities are those after temperature.
+    """
+    made: tuple[Tensor, Tensor] = _Chunked.apply(  # type: ignore[no-untyped-call]
+        hidden_TD, head_VD, target_T, temperature, entropy_gradient, chunk_tokens
+    )
+    return made
+
+
+class _Chunked(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any, hidden_TD: Tensor, head_VD: Tensor, target_T: Tensor, temperature: float, entropy_gradient: bool,
+        chunk_tokens: int,
+    ) -> tuple[Tensor, Tensor]:  # fmt: skip
+        logp_T = hidden_TD.new_empty(len(target_T), dtype=torch.float32)
+        entropy_T = torch.empty_like(logp_T)
+        normaliser_T = torch.empty_like(logp_T)
+        for at in range(0, len(target_T), chunk_tokens):
+            part = slice(at, at + chunk_tokens)
+            logits_CV = (hidden_TD[part] @ head_VD.T).float() / temperature
+            normaliser_T[part] = logits_CV.logsumexp(1)
+            logp_T[part] = logits_CV.gather(1, target_T[part, None])[:, 0] - normaliser_T[part]
+            # H = log Z - E[logit]: one pass, and no (chunk x vocabulary) log-probabilities beside the logits
+            p_CV = (logits_CV - normaliser_T[part, None]).exp()
+            entropy_T[part] = normaliser_T[part] - (p_CV * logits_CV).sum(1)
+        ctx.save_for_backward(hidden_TD, head_VD, target_T, normaliser_T, entropy_T)
+        ctx.temperature, ctx.entropy_gradient, ctx.chunk_tokens = temperature, entropy_gradient, chunk_tokens
+        if not entropy_gradient:
+            ctx.mark_non_differentiable(entropy_T)
+        return logp_T, entropy_T
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        hidden_TD, head_VD, target_T, normaliser_T, entropy_T = ctx.saved_tensors
+        grad_T, grad_entropy_T = gradients
+        wants_hidden, wants_head = ctx.needs_input_grad[:2]
+        grad_hidden_TD = torch.empty_like(hidden_TD) if wants_hidden else None
+        # summed over many chunks: in float32, or small parts are lost
+        grad_head_VD = torch.zeros_like(head_VD, dtype=torch.float32) if wants_head else None
+        for at in range(0, len(target_T), ctx.chunk_tokens):
+            part = slice(at, at + ctx.chunk_tokens)
+            logits_CV = (hidden_TD[part] @ head_VD.T).float() / ctx.temperature
+            logits_CV -= normaliser_T[part, None]
+            p_CV = logits_CV.exp()
+            grad_CV = p_CV * -grad_T[part, None]
+            rows = torch.arange(len(grad_CV), device=grad_CV.device)
+            grad_CV[rows, target_T[part]] += grad_T[part]  # d logp / d logit = [target] - p
+            if ctx.entropy_gradient:  # d H / d logit = -p (log p + H)
+                grad_CV -= p_CV.mul_(logits_CV.add_(entropy_T[part, None])).mul_(grad_entropy_T[part, None])
+            grad_CV /= ctx.temperature
+            if grad_hidden_TD is not None:
+                grad_hidden_TD[part] = grad_CV.to(head_VD.dtype) @ head_VD
+            if grad_head_VD is not None:
+                grad_head_VD += (grad_CV.to(hidden_TD.dtype).T @ hidden_TD[part]).float()
+        head_gradient = None if grad_head_VD is None else grad_head_VD.to(head_VD.dtype)
+        return grad_hidden_TD, head_gradient, None, None, None, None

@@ -1,0 +1,42 @@
+"""Iterative context lengthening: a run's stages, each with its own answer length, and the rules that switch them.
+
+DeepCoder trained with 16K tokens and went on with 32K once answers were cut off too often; DeepScaleR with 8K, 16K and
+24K. A stage ends after a step, or when the mean share of cut-off answers over some steps has reached a bound.
+"""
+
+from collections import deque
+from collections.abc import Sequence
+
+from train.config import Stage
+
+
+class Course:
+    """Where in its stages a run is. index and recent are what a checkpoint holds. ahead: a batch is sampled a step
+    before its own, so that the first one of a stage is still the stage's before."""
+
+    def __init__(
+        self, stages: Sequence[Stage], index: int = 0, recent: Sequence[float] = (), *, ahead: bool = False
+    ) -> None:
+        self._stages = stages
+        self._ahead = ahead
+        self.index = index
+        self.recent = deque(recent, maxlen=1 + max(stage.over_steps for stage in stages))
+
+    @property
+    def max_tokens(self) -> int:
+        return self._stages[self.index].max_tokens
+
+    def after(self, step: int, clipped_ratio: float) -> bool:
+        """Note what share of this step's answers was cut off. Whether the next stage begins."""
+        stage = self._stages[self.index]
+        self.recent.append(clipped_ratio)
+        own = list(self.recent)[int(self._ahead and self.index > 0) :][-stage.over_steps :]
+        by_step = bool(stage.until_step) and step >= stage.until_step
+        by_ratio = (
+            stage.until_clipped > 0 and len(own) == stage.over_steps and sum(own) / len(own) >= stage.until_clipped
+        )
+        if self.index + 1 == len(self._stages) or not (by_step or by_ratio):
+            return False
+        self.index += 1
+        self.recent.clear()
+        return True

@@ -1,0 +1,40 @@
+"""Who worked when: a line for each stretch of work of a part of the run, and shares of idle time.
+
+RUN/timeline.jsonl    {"step": 3, "part": "sample", "began": 12.01, "ended": 14.7}    seconds since the run's start
+"""
+
+import json
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+TIMELINE = "timeline.jsonl"
+PARTS = ("sample", "reward", "train", "sync", "evaluate", "checkpoint")
+
+
+class Timeline:
+    """Appends to the file of a run; from any thread. A resumed run goes on where the time before ended."""
+
+    def __init__(self, folder: Path, *, after_seconds: float = 0.0) -> None:
+        self._path = folder / TIMELINE
+        self._start = time.monotonic() - after_seconds
+        self._lock = threading.Lock()
+
+    def now(self) -> float:
+        """Seconds since the run's start."""
+        return time.monotonic() - self._start
+
+    def note(self, step: int, part: str, began: float, ended: float) -> None:
+        line = {"step": step, "part": part, "began": round(began, 4), "ended": round(ended, 4)}
+        with self._lock, self._path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(line) + "\n")
+
+    @contextmanager
+    def part(self, step: int, part: str) -> Iterator[None]:
+        began = self.now()
+        try:
+            yield
+        finally:
+            self.note(step, part, began, self.now())
