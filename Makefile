@@ -2,6 +2,7 @@
 # make test    run all tests                               make check   linters and types
 # make sandbox-image   build the containers of the docker backend
 # make soak    200,000 runs with kills: half an hour
+# make learn   from problems to a better model, with vLLM on the processor: six minutes; SEED=1 for another
 # make bench   measure, and write the numbers into the README
 
 PYTHON ?= python3
@@ -9,7 +10,7 @@ BIN := .venv/bin
 READY := .venv/ready
 TRAIN := .venv/train
 
-.PHONY: setup demo test check bench sandbox-image soak clean
+.PHONY: setup demo learn test check bench sandbox-image soak clean
 
 setup: $(READY)
 
@@ -22,7 +23,8 @@ $(READY): pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[data,docker,ray,http,serve,dev]'
 	@touch $(READY)
 
-# vLLM and torch for processors and the trainers that exports are for, 2.4 GB: for tests, not for the demo.
+# vLLM and torch for processors and the trainers that exports are for, 2.4 GB: for tests, types and training, not for
+# the demo.
 $(TRAIN): $(READY) train/requirements-cpu.txt tests/requirements-exports.txt
 	@torch=$$(grep '^torch==' train/requirements-cpu.txt); pip="$(BIN)/python -m pip install --quiet \
 		--disable-pip-version-check --no-deps"; \
@@ -39,10 +41,13 @@ demo: $(READY)
 		--out demo
 	@$(BIN)/python examples/show.py demo
 
+learn: $(READY) $(TRAIN)
+	@examples/learn/run.sh $(or $(SEED),0)
+
 test: $(READY) $(TRAIN)
 	$(BIN)/python -m pytest
 
-check: $(READY)
+check: $(READY) $(TRAIN)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy

@@ -1,0 +1,128 @@
+"""Write the problems as raw rows for `curate build-dataset`:  python examples/learn/problems.py FOLDER
+
+Two files and their mappings: train.jsonl, and held_out.jsonl with tasks whose kind, operation and constants occur
+nowhere else. Nothing that learns sees those. Expected outputs are what the right program printed.
+"""
+
+import builtins
+import contextlib
+import io
+import itertools
+import json
+import random
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from tasks import Task, tasks
+
+TASKS_OF_A_KIND = 96  # so that no kind is most of the set
+HELD_OUT = 200  # tasks
+TRAIN = 640  # problems of the others that are curated; demonstrations are drawn from all of them
+TESTS = 8
+SMALLEST, LARGEST, LENGTHS = -20, 40, range(3, 7)
+NEAR_A_CONSTANT = 0.3  # of the numbers: where a wrong comparison shows
+PHRASINGS = {
+    "n": ("Read an integer n.", "The input is one integer n.", "You are given an integer n."),
+    "a b": ("Read two integers a and b.", "The input is two integers, a and b.", "You are given integers a and b."),
+    "xs": ("Read a list xs of integers.", "The input is a list of integers, xs.", "You are given the integers xs."),
+}
+_MAPPING = """location = "{name}.jsonl"
+licence = "apache-2.0"
+language = "python"
+
+[fields]
+id = "id"
+title = "title"
+statement = "statement"
+tests = "tests"
+solutions = "solution"
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    task: Task
+    phrasing: int
+
+    @property
+    def id(self) -> str:
+        return f"{self.task.name}/{self.phrasing}"
+
+    @property
+    def statement(self) -> str:
+        return f"{PHRASINGS[self.task.reads][self.phrasing]} {self.task.ask}"
+
+
+def problems() -> tuple[list[Problem], list[Problem]]:
+    """Those to learn from and those held out, in a random order that is always the same."""
+    rng = random.Random(0)
+    chosen: list[Task] = []
+    for _, of_a_kind in itertools.groupby(tasks(), key=lambda task: task.name.partition("-")[0]):
+        known = list(of_a_kind)
+        chosen += rng.sample(known, min(TASKS_OF_A_KIND, len(known)))
+    rng.shuffle(chosen)
+    held_out = [Problem(task, rng.randrange(3)) for task in chosen[:HELD_OUT]]
+    learnt = [Problem(task, phrasing) for task in chosen[HELD_OUT:] for phrasing in range(3)]
+    rng.shuffle(learnt)
+    return learnt, held_out
+
+
+def row(problem: Problem) -> dict[str, object]:
+    """As examples/learn/mapping describes it."""
+    task = problem.task
+    right = task.program(task.right)
+    tests = [{"input": line, "output": printed(right, line)} for line in _inputs(task)]
+    return {
+        "id": problem.id,
+        "title": task.name,
+        "statement": problem.statement,
+        "tests": json.dumps(tests),
+        "solution": right + "\n",
+    }
+
+
+def _inputs(task: Task) -> list[str]:
+    """Distinct lines. The first two are the same for all tasks of a shape, so that different tasks can be told apart
+    by what they expect; the rest is the task's own."""
+    shared, own = random.Random(task.reads), random.Random(task.name)
+    lines = dict.fromkeys(_line(task.reads, shared, ()) for _ in range(2))
+    while len(lines) < TESTS:
+        lines[_line(task.reads, own, task.constants)] = None
+    return list(lines)
+
+
+def _line(reads: str, rng: random.Random, constants: tuple[int, ...]) -> str:
+    length = {"n": 1, "a b": 2}.get(reads) or rng.choice(LENGTHS)
+    numbers = [_number(rng, constants) for _ in range(length)]
+    if reads == "a b" and constants and rng.random() < NEAR_A_CONSTANT:
+        numbers[1] = numbers[0] - rng.choice(constants) + rng.randint(-1, 1)  # where comparisons of the two show
+    return " ".join(map(str, numbers)) + "\n"
+
+
+def _number(rng: random.Random, constants: tuple[int, ...]) -> int:
+    if constants and rng.random() < NEAR_A_CONSTANT:
+        return rng.choice(constants) + rng.randint(-1, 1)
+    return rng.randint(SMALLEST, LARGEST)
+
+
+def printed(program: str, stdin: str) -> str:
+    """What one of our own programs prints; those of a model run in the sandbox."""
+    lines = iter(stdin.splitlines())
+    with contextlib.redirect_stdout(io.StringIO()) as output:
+        exec(program, {"__builtins__": {**vars(builtins), "input": lambda: next(lines)}})
+    return output.getvalue()
+
+
+def write(folder: Path, **sets: Iterable[dict[str, object]]) -> None:
+    """The file NAME.jsonl for each set of rows, and the mapping NAME.toml to read it by."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, rows in sets.items():
+        (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+        (folder / f"{name}.toml").write_text(_MAPPING.format(name=name))
+
+
+if __name__ == "__main__":
+    learnt, held_out = problems()
+    write(Path(sys.argv[1]), train=map(row, learnt[:TRAIN]), held_out=map(row, held_out))

@@ -1,0 +1,135 @@
+"""A language model of 850,000 parameters that solves a third of the problems:  python warm_up.py FOLDER [--seed N]
+
+Made from nothing: a byte-level BPE tokenizer, a Qwen2 in float32, and demonstrations that are right now and then
+(demonstrations.py). The prompts are those that `curate` asks with. Two to three minutes on two cores. With --aloud,
+one whose answers are longer (aloud.py).
+"""
+
+import argparse
+import random
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from types import ModuleType
+
+import aloud
+import demonstrations
+import torch
+from problems import Problem, problems
+from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
+from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
+
+from curate.prompt import WORDS, chat
+
+END, PADDING = "<|im_end|>", "<|endoftext|>"
+TEMPLATE = (
+    "{% for message in messages %}<|im_start|>{{ message.role }}\n{{ message.content }}<|im_end|>\n{% endfor %}"
+    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
+VOCABULARY, POSITIONS = 490, 256
+BATCH, RAMP, DECAY = 32, 50, 0.4  # demonstrations; steps of a rising rate; share of the steps with a falling one
+RATE = 3e-3
+
+
+def tokenizer_of(said: Sequence[str]) -> PreTrainedTokenizerFast:
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+        [pre_tokenizers.Digits(individual_digits=True), pre_tokenizers.ByteLevel(add_prefix_space=False)]
+    )
+    tokenizer.decoder = decoders.ByteLevel()
+    # What all prompts say is one token a line: so small a model should not spend its time on it.
+    lines = [line for words in WORDS for line in words.splitlines() if line and "{" not in line and line[0] != "`"]
+    trainer = trainers.BpeTrainer(
+        vocab_size=VOCABULARY - len(lines),
+        special_tokens=[PADDING, "<|im_start|>", END],
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator([*said, "user\n", "assistant\n"], trainer)
+    tokenizer.add_tokens([AddedToken(line, normalized=False) for line in lines])
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token=END, pad_token=PADDING, chat_template=TEMPLATE)
+
+
+def model_for(tokenizer: PreTrainedTokenizerFast, *, hidden: int, layers: int) -> Qwen2ForCausalLM:
+    return Qwen2ForCausalLM(
+        Qwen2Config(
+            vocab_size=len(tokenizer),
+            hidden_size=hidden,
+            intermediate_size=3 * hidden,
+            num_hidden_layers=layers,
+            num_attention_heads=hidden // 32,
+            num_key_value_heads=hidden // 64,
+            max_position_embeddings=POSITIONS,
+            tie_word_embeddings=True,
+            initializer_range=0.04,
+            eos_token_id=tokenizer.eos_token_id,
+            pad_token_id=tokenizer.pad_token_id,
+        )
+    )
+
+
+def warm_up(
+    learnt: Sequence[Problem],
+    folder: Path,
+    *,
+    steps: int,
+    seed: int,
+    teacher: ModuleType = demonstrations,
+    hidden: int = 128,
+    layers: int = 4,
+) -> None:
+    """Write the model to the folder, in the usual files. teacher: what has `texts` and `demonstration`."""
+    tokenizer = tokenizer_of(teacher.texts(learnt))
+    torch.manual_seed(seed)
+    rng = random.Random(seed)
+    model = model_for(tokenizer, hidden=hidden, layers=layers)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=RATE, betas=(0.9, 0.98), weight_decay=0.01)
+    schedule = torch.optim.lr_scheduler.LambdaLR(
+        optimizer, lambda step: min((step + 1) / RAMP, (1 - step / steps) / DECAY, 1.0)
+    )
+    prompts = {problem.statement: prompt(problem, tokenizer) for problem in learnt}
+    began = time.monotonic()
+    for step in range(1, steps + 1):
+        chosen = [rng.choice(learnt) for _ in range(BATCH)]
+        pairs = [(prompts[p.statement], tokenizer.encode(teacher.demonstration(p, rng) + END)) for p in chosen]
+        tokens, targets = padded(pairs, tokenizer.pad_token_id)
+        loss = model(input_ids=tokens, labels=targets).loss  # padded on the right, so nothing looks at the padding
+        optimizer.zero_grad()
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        schedule.step()
+        if step % 100 == 0 or step == steps:
+            print(f"warm-up: step {step} of {steps}, loss {loss.item():.3f}, {time.monotonic() - began:.0f} s")
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+
+
+def prompt(problem: Problem, tokenizer: PreTrainedTokenizerFast) -> list[int]:
+    messages = chat(problem.statement, "", None)
+    return tokenizer.apply_chat_template(messages, add_generation_prompt=True, return_dict=False)
+
+
+def padded(pairs: Sequence[tuple[list[int], list[int]]], padding: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Tokens of prompt and answer, and the same with -100 where nothing is to be learnt; (BATCH, longest) each."""
+    longest = max(len(prompt) + len(answer) for prompt, answer in pairs)
+    tokens = torch.full((len(pairs), longest), padding)
+    targets = torch.full((len(pairs), longest), -100)
+    for row, (prompt, answer) in enumerate(pairs):
+        end = len(prompt) + len(answer)
+        tokens[row, :end] = torch.tensor(prompt + answer)
+        targets[row, len(prompt) : end] = torch.tensor(answer)
+    return tokens, targets
+
+
+if __name__ == "__main__":
+    arguments = argparse.ArgumentParser()
+    arguments.add_argument("folder", type=Path)
+    arguments.add_argument("--seed", type=int, default=0)
+    arguments.add_argument("--steps", type=int, default=1000)
+    arguments.add_argument("--aloud", action="store_true")
+    given = arguments.parse_args()
+    if given.aloud:  # a smaller one, for its answers take longer
+        warm_up(problems()[0], given.folder, steps=given.steps, seed=given.seed, teacher=aloud, hidden=96, layers=3)
+    else:
+        warm_up(problems()[0], given.folder, steps=given.steps, seed=given.seed)
