@@ -1,0 +1,119 @@
+"""What `curate train` does to a tiny model's pass@1 on problems that it has never seen.
+
+    python -m benchmarks.learn            # examples/learn/run.sh for three seeds, with comparisons: 40 minutes
+    python -m benchmarks.learn --draw     # only read what lies in runs/learn
+
+Beside GRPO+ each seed has plain GRPO and rewards that are a coin's: what those teach is not learnt from rewards.
+Writes results/learn.json and docs/learn.svg.
+"""
+
+import json
+import os
+import resource
+import subprocess
+import sys
+import time
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import matplotlib
+
+from benchmarks.machine import describe
+from train.metrics import steps
+
+matplotlib.use("svg")
+from matplotlib import pyplot as plt
+
+ROOT = Path(__file__).parents[1]
+RESULTS = ROOT / "benchmarks" / "results" / "learn.json"
+FIGURE = ROOT / "docs" / "learn.svg"
+RUNS = ROOT / "runs" / "learn"
+SEEDS = (0, 1, 2)
+NAMES = {"grpo_plus": "GRPO+", "grpo": "plain GRPO", "random": "random rewards"}
+_COLOURS = {"grpo_plus": "#1f5fa8", "grpo": "#c77d1a", "random": "#888888"}
+PASSED = "eval/pass@1"
+
+Curve = list[tuple[int, float]]
+
+
+def seconds_of(seed: int) -> dict[str, float]:
+    """Run what is not there yet, and say what it took; a seed that was run before takes nothing."""
+    before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
+    environment = {**os.environ, "BIN": os.environ.get("BIN", ".venv/bin"), "COMPARE": "1"}
+    subprocess.run(["examples/learn/run.sh", str(seed)], cwd=ROOT, env=environment, check=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return {"wall": round(time.monotonic() - began, 1), "cpu": round(cpu, 1)}
+
+
+def curve(run: Path) -> Curve:
+    return [(line["step"], round(line[PASSED], 4)) for line in steps(run) if line.get(PASSED) is not None]
+
+
+def evaluated(seed: int) -> dict[str, float]:
+    """What `curate evaluate` said of the model before and after, over eight answers to each problem."""
+    found = {}
+    for name, when in (("warm", "before"), ("grpo_plus", "after")):
+        path = RUNS / f"seed-{seed}" / "evaluated" / f"{name}.json"
+        if path.exists():
+            found[when] = round(json.loads(path.read_text())["pass_at_1"], 4)
+    return found
+
+
+def read() -> dict[str, Any]:
+    """Curves by name and seed, the models before and after, and what a step took in the median."""
+    curves: dict[str, dict[str, Curve]] = {name: {} for name in NAMES}
+    step_seconds = []
+    for seed in SEEDS:
+        for name in NAMES:
+            run = RUNS / f"seed-{seed}" / name
+            if found := curve(run):
+                curves[name][str(seed)] = found
+                step_seconds += [line["step_time"] for line in steps(run) if "step_time" in line]
+    ordered = sorted(step_seconds)
+    models = {str(seed): found for seed in SEEDS if (found := evaluated(seed))}
+    return {
+        "curves": curves,
+        "models": models,
+        "median_step_seconds": round(ordered[len(ordered) // 2], 2) if ordered else None,
+    }
+
+
+def draw(curves: dict[str, dict[str, Curve]]) -> None:
+    figure, axes = plt.subplots(figsize=(7, 3.8))
+    for name, by_seed in curves.items():
+        for place, found in enumerate(by_seed.values()):
+            axes.plot(
+                *zip(*found, strict=True),
+                color=_COLOURS[name],
+                alpha=0.9 if name == "grpo_plus" else 0.6,
+                linestyle="-" if name == "grpo_plus" else "--",
+                label=NAMES[name] if place == 0 else None,
+            )
+    axes.set(xlabel="step (256 answers)", ylabel="pass@1 on held-out problems", ylim=(0, 1))
+    axes.grid(alpha=0.3)
+    axes.legend(frameon=False)
+    figure.tight_layout()
+    plt.rcParams["svg.hashsalt"] = "curate"  # the same picture for the same numbers
+    figure.savefig(FIGURE, metadata={"Date": None})
+
+
+def main() -> None:
+    before = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    seconds = before.get("seconds", {})
+    if "--draw" not in sys.argv[1:]:
+        seconds = {str(seed): seconds_of(seed) for seed in SEEDS}
+    found = {"machine": describe(), "seconds": seconds, **read()}
+    RESULTS.write_text(json.dumps(found, indent=1) + "\n")
+    draw(found["curves"])
+    for name, by_seed in found["curves"].items():
+        for seed, known in by_seed.items():
+            print(f"{NAMES[name]:<16} seed {seed}: " + " ".join(f"{step}: {value:.3f}" for step, value in known))
+    last = [known[-1][1] for known in found["curves"]["grpo_plus"].values()]
+    if last:
+        print(f"mean at the end: {fmean(last):.3f}")
+
+
+if __name__ == "__main__":
+    main()

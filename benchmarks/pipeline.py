@@ -1,0 +1,148 @@
+"""What pipelining is worth: the product's own loop, with parts that take as long as those of a large run.
+
+    python -m benchmarks.pipeline
+
+Sampling, scoring and training here only wait, in proportions that DeepCoder's authors report for theirs: code rewards
+of a batch took 140 s beside 180 s of sampling, and training somewhat less than that. 256 answers, most of them short
+and a few very long, are scored as each is finished, four at once, so that all of them would take those 140 s.
+Everything else is real: batches, threads, order, timeline.
+Writes results/pipeline.json and docs/timeline.svg.
+"""
+
+import json
+import random
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from benchmarks.machine import describe
+from rewards.async_rewards import AsyncRewards
+from rewards.reward import Answer, Reward, Task
+from train import plot
+from train.config import Config, Data, Model, Rollout, Run
+from train.data import Question
+from train.loop import Trainer
+from train.metrics import Metrics
+from train.run_folder import prepared
+from train.sampler import Completion
+
+ROOT = Path(__file__).parents[1]
+RESULTS = ROOT / "benchmarks" / "results" / "pipeline.json"
+FIGURE = ROOT / "docs" / "timeline.svg"
+SAMPLE, REWARD, TRAIN, SYNC = 1.8, 1.4, 1.5, 0.03  # seconds: a hundredth of a large run's
+STEPS = 8
+WORKERS = 4
+WAYS = ("sync", "minibatch", "one-off")
+
+
+class Sampler:
+    """Answers end one after another; the last after SAMPLE seconds."""
+
+    def __init__(self) -> None:
+        self._version = 0
+
+    def sample(self, prompts: Any, sampling: Any) -> Iterator[tuple[int, Completion]]:
+        asked = list(prompts)
+        rng = random.Random(asked[0][1])
+        ends = sorted(min(rng.lognormvariate(-1.2, 0.8), 1.0) for _ in asked)
+        ends[-1] = 1.0
+        if len(asked) <= 2:  # the probe
+            ends = [0.0] * len(asked)
+        began = time.monotonic()
+        for index, end in enumerate(ends):
+            time.sleep(max(0.0, began + SAMPLE * end - time.monotonic()))
+            yield index, Completion(str(index % 2), "stop", 2, (1,), (2, 3), (-0.5, -0.5), (self._version,) * 2)
+
+    def load(self, weights: Any, version: int) -> None:
+        time.sleep(SYNC)
+        self._version = version
+
+    def sleep(self) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
+class Learner:
+    def begin_batch(self, sequences: Any) -> None:
+        pass
+
+    def update(self, sequences: Any, *, most_tokens: int) -> dict[str, float]:
+        time.sleep(TRAIN / 2)  # two minibatches
+        return {"loss": 0.0}
+
+    def weights(self) -> Iterator[Any]:
+        return iter(())
+
+    def logprobs(self, sequences: Any) -> list[Any]:
+        import torch
+
+        return [torch.tensor(each.sampler_logprobs) for each in sequences]
+
+    def state(self) -> dict[str, Any]:
+        return {}
+
+    def load_state(self, state: Any) -> None:
+        pass
+
+    def save_pretrained(self, folder: Path) -> None:
+        folder.mkdir()
+
+
+class Questions:
+    digest = ""
+
+    def at(self, position: int) -> Question:
+        return Question(f"q{position}", [{"role": "user", "content": "?"}], Task())
+
+    def __len__(self) -> int:
+        return 1000
+
+
+def reward(answer: Answer, task: Task) -> Reward:
+    time.sleep(min(random.expovariate(256 / (WORKERS * REWARD)), 0.12))  # a test that runs into its limit takes 12 s
+    return Reward(float(answer.text), "accepted")
+
+
+def measure(way: Any, run: Path) -> dict[str, float]:
+    config = Config(
+        Model("model"),
+        Data("dataset"),
+        rollout=Rollout(prompts=32, completions=8, pipeline=way),
+        run=Run(steps=STEPS, checkpoint_steps=STEPS),
+    )
+    seconds: list[float] = []
+    idle: list[float] = []
+
+    def report(step: int, found: Any) -> None:
+        seconds.append(found["step_time"])
+        idle.append(found["idle/trainer"])
+
+    with prepared(run, config), AsyncRewards(reward, at_once=WORKERS) as rewards:
+        metrics = Metrics(run)
+        parts: Any = (Learner(), Sampler(), Questions(), rewards, metrics)
+        Trainer(config, run, *parts, report).run()
+    # the first step of one-off has nothing to hide behind, and its last nothing to hide
+    return {"step_seconds": round(median(seconds[1:-1]), 3), "trainer_idle": round(median(idle[1:-1]), 3)}
+
+
+def main() -> None:
+    longer = max(SAMPLE, TRAIN)
+    with tempfile.TemporaryDirectory() as folder:
+        found = {way: measure(way, Path(folder) / way) for way in WAYS}
+        plot.timeline([plot.Run.parse(str(Path(folder) / way)) for way in WAYS], FIGURE)
+    for way, numbers in found.items():
+        numbers["times_the_longer"] = round(numbers["step_seconds"] / longer, 3)
+        print(f"{way:<10} {numbers}")
+    shape = {"sample_seconds": SAMPLE, "reward_seconds": REWARD, "train_seconds": TRAIN, "sync_seconds": SYNC}
+    if "--dry" not in sys.argv[1:]:
+        RESULTS.write_text(json.dumps({"machine": describe(), **shape, "ways": found}, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
