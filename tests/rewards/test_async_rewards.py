@@ -142,10 +142,12 @@ def test_whatever_rewards_do_every_future_ends_once(kinds, at_once, closed_early
 
 
 def test_threads_end_with_it():
+    others = set(threading.enumerate())  # the adapters' rewards last as long as their process
     with AsyncRewards(lengths) as rewards:
         wait([rewards.submit(RIGHT, NOTHING) for _ in range(50)], 60)
+        assert {thread.name for thread in set(threading.enumerate()) - others} == {"rewards"}
     end = time.monotonic() + 20
-    while any(thread.name == "rewards" for thread in threading.enumerate()):
+    while any(thread.name == "rewards" for thread in set(threading.enumerate()) - others):
         assert time.monotonic() < end
         time.sleep(0.01)
 
