@@ -38,13 +38,21 @@ Curve = list[tuple[int, float]]
 
 
 def seconds_of(seed: int) -> dict[str, float]:
-    """Run what is not there yet, and say what it took; a seed that was run before takes nothing."""
+    """Run what is not there yet, and say what `make learn` took, comparisons left out; nothing for a seed of which
+    something was there."""
+    fresh = not (RUNS / f"seed-{seed}").exists()
     before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
-    environment = {**os.environ, "BIN": os.environ.get("BIN", ".venv/bin"), "COMPARE": "1"}
-    subprocess.run(["examples/learn/run.sh", str(seed)], cwd=ROOT, env=environment, check=True)
+    _run(seed)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    return {"wall": round(time.monotonic() - began, 1), "cpu": round(cpu, 1)}
+    wall = time.monotonic() - began
+    _run(seed, COMPARE="1")
+    return {"wall": round(wall, 1), "cpu": round(cpu, 1)} if fresh else {}
+
+
+def _run(seed: int, **more: str) -> None:
+    environment = {**os.environ, "BIN": os.environ.get("BIN", ".venv/bin"), **more}
+    subprocess.run(["examples/learn/run.sh", str(seed)], cwd=ROOT, env=environment, check=True)
 
 
 def curve(run: Path) -> Curve:
@@ -103,7 +111,7 @@ def main() -> None:
     before = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
     seconds = before.get("seconds", {})
     if "--draw" not in sys.argv[1:]:
-        seconds = {str(seed): seconds_of(seed) for seed in SEEDS}
+        seconds = {str(seed): found for seed in SEEDS if (found := seconds_of(seed))}
     found = {"machine": describe(), "seconds": seconds, **read()}
     RESULTS.write_text(json.dumps(found, indent=1) + "\n")
     draw(found["curves"])

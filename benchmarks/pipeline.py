@@ -125,7 +125,7 @@ def measure(way: Any, run: Path) -> dict[str, float]:
 
     with prepared(run, config), AsyncRewards(reward, at_once=WORKERS) as rewards:
         metrics = Metrics(run)
-        parts: Any = (Learner(), Sampler(), Questions(), rewards, metrics)
+        parts: Any = (Learner(), Sampler(), Questions(), (), rewards, metrics)
         Trainer(config, run, *parts, report).run()
     # the first step of one-off has nothing to hide behind, and its last nothing to hide
     return {"step_seconds": round(median(seconds[1:-1]), 3), "trainer_idle": round(median(idle[1:-1]), 3)}

@@ -178,12 +178,14 @@ def learn_table(measured: dict[str, Any]) -> str:
             cells = (f"{values[step]:.3f}" if step in values else "" for step in at)
             lines.append(f"| {label}, seed {seed} | {' | '.join(cells)} |")
     whole = [found for found in measured["models"].values() if len(found) == 2]
+    minutes = " and ".join(f"{found['wall'] / 60:.1f}" for found in measured["seconds"].values())
     models = ", ".join(f"{found['before']:.3f} before and {found['after']:.3f} after" for found in whole)
     return "\n".join(lines) + (
         "\n\n`make learn`: a model of 850 thousand parameters, 256 answers a step,"
         " vLLM and sandbox included; 200 problems that neither"
         " warm-up nor training saw, one answer each."
         + (f" Over eight answers to each: {models}." if models else "")
+        + (f" A seed took {minutes} min, model and dataset included." if minutes else "")
         + f" Measured on {measured['machine']}."
     )
 

@@ -23,7 +23,7 @@ ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results" / "trl.json"
 LEARN = ROOT / "runs" / "learn"
 STEPS = 8
-SHAPES = ((16, 16, 96),)  # prompts, answers to each, tokens of an answer at most
+SHAPES = ((16, 16, 96), (4, 16, 64))  # prompts, answers to each, tokens of an answer at most
 
 
 def of_trl(out: Path, prompts: int, completions: int, most_tokens: int) -> dict[str, float]:

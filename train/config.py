@@ -90,7 +90,9 @@ class Objective:
     reference_steps: int = 0  # steps after which the policy becomes the reference (DeepSeekMath); 0: never
     entropy: float = 0.0  # coefficient of the entropy bonus
     aggregation: Literal["token_mean", "sequence_mean", "constant_length"] = "token_mean"
-    overlong: Literal["mask", "zero_advantage", "none"] = "mask"
+    # What becomes of answers that were cut off: they leave the loss, but count in the mean of their group (DAPO,
+    # DeepCoder); that too, as if nothing were known of them; only the wrong ones lose their advantage; nothing.
+    overlong: Literal["mask", "unknown", "zero_advantage", "none"] = "mask"
     old: Literal["sampler", "learner"] = "sampler"  # whose log-probabilities the ratio starts from
     truncation: float = 0.0  # most weight for the sampler's mismatch where old is the learner; 0: no weights
     mismatch_low: float = 0.0  # completions whose geometric mean of learner by sampler leaves these bounds are left
@@ -101,11 +103,12 @@ class Objective:
 class Optimizer:
     learning_rate: float = 3e-4
     schedule: Literal["constant", "cosine"] = "constant"
-    warmup_steps: int = 0  # updates, of which a batch has `minibatches`
+    warmup_steps: int = 0  # updates, of which a batch has minibatches * epochs
     betas: tuple[float, float] = (0.9, 0.99)
     weight_decay: float = 0.0
     clip_norm: float = 1.0
-    minibatches: int = 2  # updates with one batch
+    minibatches: int = 2  # updates in one pass over a batch
+    epochs: int = 1  # passes over a batch: DeepSeekMath's mu, TRL's num_iterations
     row_tokens: int = 4096  # of one forward pass; several sequences share a row
 
 
@@ -147,7 +150,7 @@ _ABOVE_ZERO = {  # for others 0 has a meaning
     "rollout": "prompts max_rounds max_seconds",
     "engine": "tensor_parallel memory_share load_seconds sync_seconds parity",
     "reward": "overlong_buffer_tokens tests least_wall_seconds",
-    "optimizer": "learning_rate clip_norm minibatches row_tokens",
+    "optimizer": "learning_rate clip_norm minibatches epochs row_tokens",
     "evaluation": "every_steps k top_p",
     "run": "steps checkpoint_steps",
 }
@@ -231,6 +234,10 @@ class Config:
                 self.rollout.pipeline == "minibatch" and self.objective.old == "learner",
                 "rollout.pipeline minibatch: the weights that a later minibatch was sampled with are gone when it is "
                 'learnt from; give objective.old = "sampler"',
+            ),
+            (
+                self.rollout.pipeline == "minibatch" and self.optimizer.epochs > 1,
+                "optimizer.epochs: under rollout.pipeline minibatch there is no whole batch to pass over again",
             ),
             (
                 any(stage.until_step == 0 and stage.until_clipped == 0 for stage in self.stages[:-1]),

@@ -61,8 +61,8 @@ MEANINGS: dict[str, str] = {
     "parity/token_mult_prob_error": "the same error, of a probe that is sampled after new weights were handed over",
     "parity/logp_difference_max": "largest difference of log-probabilities in that probe",
     "skipped": "share of the updates that were left out, because no token counted",
-    "filter/NAME": "groups sampled for the batch, by what they teach: none or all solved, some, unknown; prompts "
-    "refused; rounds of sampling",
+    "filter/NAME": "groups sampled for the batch, by what they teach: none or all solved, some, unknown, cut_off; "
+    "prompts refused; rounds of sampling",
     "stage": "number of the stage, from 0",
     "epoch": "prompts asked since the run's start, in datasets",
     "step_time": "seconds of the step, evaluation left out",

@@ -23,12 +23,12 @@ from train.config import Config, Objective
 from train.data import Questions
 from train.errors import CheckpointError, ConfigError, RolloutError, RunError
 from train.evaluate import evaluate
-from train.exercises import exercises
+from train.exercises import Exercise, exercises
 from train.learner import Learner
 from train.metrics import Metrics
 from train.objectives import outcome_advantages
 from train.pipeline import Pipeline
-from train.rollout import Batch, Group
+from train.rollout import Batch, Group, rewards_of
 from train.sampler import Sampling, TrainedSampler
 from train.scoring import opened_sandbox, scoring
 from train.stages import Course
@@ -60,7 +60,7 @@ def train(config: Config, run: Path, *, report: Report = lambda step, found: Non
                     config.objective,
                     config.optimizer,
                     temperature=config.rollout.temperature,
-                    total_updates=config.run.steps * config.optimizer.minibatches,
+                    total_updates=config.run.steps * config.optimizer.minibatches * config.optimizer.epochs,
                     seed=config.run.seed,
                     timeout_seconds=_PATIENCE * config.rollout.max_seconds + config.engine.load_seconds,
                 )
@@ -72,10 +72,13 @@ def train(config: Config, run: Path, *, report: Report = lambda step, found: Non
         questions = Questions(
             config.data, _tokenizer(config.model.path), seed=config.run.seed, cache=run / "questions.jsonl"
         )
+        evaluated = exercises(
+            config.evaluation.dataset, config.evaluation.window, config.evaluation.problems
+        ) if config.evaluation.dataset else ()  # fmt: skip
         rewards = stack.enter_context(scoring(config.reward, seed=config.run.seed))
         sampler = stack.enter_context(closing(engine.opened(config)))
         metrics = stack.enter_context(closing(Metrics(run, tensorboard=config.run.tensorboard, wandb=config.run.wandb)))
-        Trainer(config, run, learner, sampler, questions, rewards, metrics, report).run()
+        Trainer(config, run, learner, sampler, questions, evaluated, rewards, metrics, report).run()
 
 
 class Trainer:
@@ -88,6 +91,7 @@ class Trainer:
         learner: Learner,
         sampler: TrainedSampler,
         questions: Questions,
+        evaluated: Sequence[Exercise],
         rewards: AsyncRewards,
         metrics: Metrics,
         report: Report,
@@ -116,9 +120,7 @@ class Trainer:
             config.stages, self._done.stage, self._done.recent_clipped, ahead=config.rollout.pipeline == "one-off"
         )
         self._timeline = Timeline(run, after_seconds=self._done.seconds)
-        self._evaluated = exercises(
-            config.evaluation.dataset, config.evaluation.window, config.evaluation.problems
-        ) if config.evaluation.dataset else ()  # fmt: skip
+        self._evaluated = evaluated
         self._pipeline = Pipeline(
             config.rollout,
             config.optimizer.minibatches,
@@ -202,6 +204,7 @@ class Trainer:
             sampler=self._sampler,
             submit=self._rewards.submit,
             seed=self._config.run.seed,
+            cut_off_known=self._config.objective.overlong != "unknown",
             note=lambda part, began, ended: self._timeline.note(step, part, began, ended),
             now=self._timeline.now,
         )
@@ -214,7 +217,11 @@ class Trainer:
                 for minibatch in minibatches
             ]
             self._learner.begin_batch([tokens for part in parts for tokens in part])
-            return [self._learner.update(part, most_tokens=self._course.max_tokens) for part in parts]
+            return [
+                self._learner.update(part, most_tokens=self._course.max_tokens)
+                for _ in range(self._config.optimizer.epochs)
+                for part in parts
+            ]
 
     def _publish(self, step: int) -> dict[str, float]:
         """Hand over the weights that this step has made."""
@@ -290,7 +297,8 @@ def _tokenizer(path: str) -> Any:
 
 def _tokens(group: Group, objective: Objective) -> list[Tokens]:
     """What the learner sees of a group. Completions without a signal are left out: nothing is known about them."""
-    rewards_PG = torch.tensor([[rollout.reward for rollout in group]], dtype=torch.float64)
+    rewards = rewards_of(group, cut_off_known=objective.overlong != "unknown")
+    rewards_PG = torch.tensor([rewards], dtype=torch.float64)
     (advantages,) = outcome_advantages(rewards_PG, by_std=objective.by_std).tolist()
     return [
         Tokens(
@@ -299,10 +307,10 @@ def _tokens(group: Group, objective: Objective) -> list[Tokens]:
             sampler_logprobs=rollout.logprobs,
             advantages=(advantage,) * len(rollout.token_ids),
             truncated=rollout.truncated,
-            reward=rollout.reward,
+            reward=reward,
         )
-        for rollout, advantage in zip(group, advantages, strict=True)
-        if not math.isnan(rollout.reward)
+        for rollout, reward, advantage in zip(group, rewards, advantages, strict=True)
+        if not math.isnan(reward)
     ]
 
 
@@ -311,7 +319,7 @@ def _nothing_to_learn(step: int, batch: Batch) -> str:
     words = (
         f"step {step}: no group with a signal in {counts['rounds']} rounds: {counts['none']} groups solved by no "
         f"answer, {counts['all']} by all, {counts['unknown']} without any reward because the sandbox failed, "
-        f"{counts['refused']} prompts refused."
+        f"{counts['cut_off']} cut off, {counts['refused']} prompts refused."
     )
     if counts["unknown"]:
         return f"{words} See `curate doctor`, then --resume."

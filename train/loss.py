@@ -84,7 +84,7 @@ def minibatch(
     counts_T = torch.ones_like(sampler_T)
     if old is None or objective.truncation or objective.mismatch_high:
         counts_T = counts_T * heard_T
-    if objective.overlong == "mask":
+    if objective.overlong in ("mask", "unknown"):
         counts_T = without_overlong(counts_T, truncated_N, samples)
     elif objective.overlong == "zero_advantage":
         rewards_N = torch.tensor([each.reward for each in sequences])

@@ -143,7 +143,8 @@ def _objective(objective: Objective) -> list[str]:
             "constant_length": "Sums over answers, divided by the longest length allowed.",
         }[objective.aggregation],
         {
-            "mask": "Answers that were cut off are left out.",
+            "mask": "Answers that were cut off are left out, but count in the mean of their group.",
+            "unknown": "Answers that were cut off are left out, of the mean of their group too.",
             "zero_advantage": "Wrong answers that were cut off have advantage 0 and stay in the mean.",
             "none": "Answers that were cut off count as they are.",
         }[objective.overlong],

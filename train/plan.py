@@ -19,7 +19,7 @@ def plan(config: Config) -> Iterator[str]:
     yield f"data       {config.data.dataset}"
     yield (
         f"batch      {rollout.prompts} prompts x {rollout.completions} answers = {batch}, "
-        f"{optimizer.minibatches} updates with each, pipeline {rollout.pipeline}"
+        f"{optimizer.minibatches * optimizer.epochs} updates with each, pipeline {rollout.pipeline}"
     )
     for number, stage in enumerate(config.stages):
         ends = [f"until step {stage.until_step}"] * bool(stage.until_step)

@@ -38,7 +38,10 @@ _MANY = 60  # steps, beyond which a curve is drawn as its running mean, with the
 _PANELS: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...] = (
     ("Reward, mean of a batch", (("reward", "-", ""),)),
     ("pass@1 on the evaluation set, with its 95% interval", (("eval/pass@1", "-", ""),)),
-    ("Tokens of a completion, mean", (("completions/mean_length", "-", ""),)),
+    (
+        "Tokens of a completion, mean",
+        (("completions/mean_length", "-", "in training"), ("eval/mean_length", ":", "in evaluation")),
+    ),
     ("Entropy, nats per token", (("entropy", "-", ""),)),
     (
         "Share of tokens clipped",

@@ -45,11 +45,17 @@ class Rollout:
 Group = tuple[Rollout, ...]
 
 
-def signal(group: Group) -> str:
+def rewards_of(group: Group, *, cut_off_known: bool = True) -> list[float]:
+    """What is known of each completion, nan where nothing is. cut_off_known: whether a completion that was cut off at
+    its length limit is worth what the reward says of it."""
+    return [rollout.reward if cut_off_known or not rollout.truncated else math.nan for rollout in group]
+
+
+def signal(group: Group, *, cut_off_known: bool = True) -> str:
     """A fixed word for what a group teaches: "some" if its rewards differ, otherwise why it teaches nothing."""
-    known = {rollout.reward for rollout in group if not math.isnan(rollout.reward)}
+    known = {reward for reward in rewards_of(group, cut_off_known=cut_off_known) if not math.isnan(reward)}
     if not known:
-        return "unknown"
+        return "unknown" if all(math.isnan(rollout.reward) for rollout in group) else "cut_off"
     if len(known) > 1:
         return "some"
     return "none" if min(known) <= 0 else "all"
@@ -73,6 +79,7 @@ class Batch:
         sampler: Sampler,
         submit: Submit,
         seed: int,
+        cut_off_known: bool = True,
         now: Callable[[], float] = time.monotonic,
         note: Note = lambda part, began, ended: None,
     ) -> None:
@@ -87,6 +94,7 @@ class Batch:
         self._sampler = sampler
         self._submit = submit
         self._seed = seed
+        self._cut_off_known = cut_off_known
 
     def __iter__(self) -> Iterator[Group]:
         missing = self._settings.prompts
@@ -95,7 +103,7 @@ class Batch:
             first = self.position
             self.position += missing
             for group in self._round(range(first, first + missing)):
-                teaches = signal(group)
+                teaches = signal(group, cut_off_known=self._cut_off_known)
                 self.counts[teaches] += 1
                 if teaches == "some" or not self._settings.online_filter:
                     missing -= 1

@@ -1,30 +1,88 @@
-"""The same problems answered by somebody who thinks aloud first: longer answers, and the longer, the more often right.
+"""Problems whose answer has to be counted out:  python examples/learn/aloud.py FOLDER
 
-Thinking is to repeat what is asked, up to four times. What is said three or four times is cut off at the length that
-training allows. That is where the ingredients of GRPO+ could matter; see ablations.sh.
+"Read n. Go 5 words on from cat. Print the first letter of where you arrive, then n." Nobody says what follows what:
+that is learnt from demonstrations. Who thinks aloud goes from word to word and is right unless the count slips; who
+answers at once guesses one of the words that follow. Thinking takes the longer the farther it goes, so a length limit
+cuts off what is thought about far words, and what a trainer makes of answers that were cut off shows; see ablations.sh.
 """
 
+import json
 import random
+import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
 
-import demonstrations
-from problems import Problem
+from problems import write
 
-TIMES = (0.15, 0.3, 0.25, 0.15, 0.15)  # shares of answers that repeat the question so often, from not at all
-RIGHT = (0.15, 0.3, 0.4, 0.5, 0.6)  # how often those are right
+WORDS = (
+    "ant ash bay bee bow box bud bus cap car cat cow cup dog ear eel egg elf elm eye fan fig fir fox gem gum hat hen "
+    "ice ink ivy jam jar key kit leg lid log map mat mud net nut oak oar oil owl pan pea pen pie pig pin pot rat rug "
+    "saw sea sky sun tea toe toy van web yak zoo"
+).split()
+FARTHEST = 16
+HELD_OUT = 200  # of 1,072 problems
+TESTS = 6
+THINKS, SLIPS = 0.4, 0.15  # how often a demonstration thinks, and how often a thought goes one word too far or short
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    steps: int
+    start: int  # place in WORDS
+
+    @property
+    def statement(self) -> str:
+        asked = f"Go {self.steps} words on from {WORDS[self.start]}"
+        return f"Read n. {asked}. Print the first letter of where you arrive, then n."
+
+    def after(self, steps: int) -> str:
+        return WORDS[(self.start + steps) % len(WORDS)]
+
+
+def all_problems() -> tuple[list[Problem], list[Problem]]:
+    """Those to learn from and those held out, in a random order that is always the same."""
+    every = [Problem(steps, start) for steps in range(1, FARTHEST + 1) for start in range(len(WORDS))]
+    random.Random(0).shuffle(every)
+    return every[HELD_OUT:], every[:HELD_OUT]
 
 
 def demonstration(problem: Problem, rng: random.Random) -> str:
-    times = rng.choices(range(len(TIMES)), TIMES)[0]
-    body = demonstrations.body(problem.task, rng, right=RIGHT[times])
-    return _thought(problem, times) + demonstrations.answer(problem.task.program(body))
+    if rng.random() >= THINKS:
+        return program(problem.after(rng.randint(1, FARTHEST)))
+    steps = problem.steps + (rng.choice((-1, 1)) if rng.random() < SLIPS else 0)
+    return thought(problem, steps) + program(problem.after(steps))
+
+
+def thought(problem: Problem, steps: int) -> str:
+    counted = "".join(f"{step} {problem.after(step)}\n" for step in range(1, steps + 1))
+    return f"<think>\n{counted}</think>\n"
+
+
+def program(word: str) -> str:
+    return f'```python\nprint("{word[0]}", input())\n```'
 
 
 def texts(problems: Sequence[Problem]) -> list[str]:
     """All that is said: for a tokenizer to learn from."""
-    return [*demonstrations.texts(problems), *(_thought(problem, 1) for problem in problems)]
+    said = [problem.statement for problem in problems]
+    return said + [thought(p, p.steps) + program(p.after(p.steps)) for p in problems]
 
 
-def _thought(problem: Problem, times: int) -> str:
-    said = times * (problem.task.ask + "\n")
-    return f"<think>\n{said}</think>\n" if said else ""
+def row(problem: Problem) -> dict[str, object]:
+    """As the mapping beside the file describes it."""
+    right = problem.after(problem.steps)[0]
+    numbers = random.Random(problem.statement).sample(range(100), TESTS)
+    tests = [{"input": f"{n}\n", "output": f"{right} {n}\n"} for n in numbers]
+    return {
+        "id": f"{WORDS[problem.start]}-{problem.steps}",
+        "title": f"{problem.steps} on from {WORDS[problem.start]}",
+        "statement": problem.statement,
+        "tests": json.dumps(tests),
+        "solution": f'print("{right}", input())\n',
+    }
+
+
+if __name__ == "__main__":
+    learnt, held_out = all_problems()
+    write(Path(sys.argv[1]), train=map(row, learnt), held_out=map(row, held_out))

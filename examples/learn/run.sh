@@ -37,6 +37,6 @@ if [ "${COMPARE:-}" ]; then # plain GRPO, and rewards that know nothing of the a
 fi
 
 for run in warm grpo_plus/model; do
-    "$bin/curate" evaluate --model "$here/$run" --data $data/held_out --k 8 --temperature 1 --top-p 1 --max-tokens 96 \
+    [ -e "$here/evaluated/${run%%/*}.json" ] || "$bin/curate" evaluate --model "$here/$run" --data $data/held_out --k 8 --temperature 1 --top-p 1 --max-tokens 96 \
         --out "$here/evaluated/${run%%/*}.json"
 done

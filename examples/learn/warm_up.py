@@ -2,7 +2,7 @@
 
 Made from nothing: a byte-level BPE tokenizer, a Qwen2 in float32, and demonstrations that are right now and then
 (demonstrations.py). The prompts are those that `curate` asks with. Two to three minutes on two cores. With --aloud,
-one whose answers are longer (aloud.py).
+one that counts aloud now and then (aloud.py).
 """
 
 import argparse
@@ -11,11 +11,12 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
+from typing import Protocol
 
 import aloud
 import demonstrations
 import torch
-from problems import Problem, problems
+from problems import problems
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
 
@@ -29,6 +30,11 @@ TEMPLATE = (
 VOCABULARY, POSITIONS = 490, 256
 BATCH, RAMP, DECAY = 32, 50, 0.4  # demonstrations; steps of a rising rate; share of the steps with a falling one
 RATE = 3e-3
+
+
+class Problem(Protocol):
+    @property
+    def statement(self) -> str: ...
 
 
 def tokenizer_of(said: Sequence[str]) -> PreTrainedTokenizerFast:
@@ -130,6 +136,7 @@ if __name__ == "__main__":
     arguments.add_argument("--aloud", action="store_true")
     given = arguments.parse_args()
     if given.aloud:  # a smaller one, for its answers take longer
-        warm_up(problems()[0], given.folder, steps=given.steps, seed=given.seed, teacher=aloud, hidden=96, layers=3)
+        learnt, _ = aloud.all_problems()
+        warm_up(learnt, given.folder, steps=given.steps, seed=given.seed, teacher=aloud, hidden=96, layers=3)
     else:
         warm_up(problems()[0], given.folder, steps=given.steps, seed=given.seed)

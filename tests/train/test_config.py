@@ -94,6 +94,7 @@ def test_what_is_written_down_is_read_again(file):
         pytest.param(SMALL, ["objective.reference_steps=5"], "without objective.kl", id="no reference"),
         pytest.param(SMALL, ["objective.mismatch_low=0.9"], "no completion would be left", id="no bounds"),
         pytest.param(SMALL, ["rollout.pipeline=fast"], "'fast' is none of 'sync', 'minibatch', 'one-off'", id="choice"),
+        pytest.param(SMALL, ["optimizer.epochs=2", "rollout.pipeline=minibatch"], "no whole batch", id="again"),
         pytest.param(SMALL, ["optimizer.betas=[0.9]"], "is no list of 2", id="list"),
         pytest.param(SMALL, ["rollout"], "give section.key=value", id="no value"),
         pytest.param(SMALL, ["stages.1.max_tokens=3"], "only 1 stages", id="no such stage"),

@@ -47,17 +47,17 @@ def test_about_a_third_of_the_demonstrations_are_right():
     assert 0.25 < sum(right) / len(right) < 0.35
 
 
-def test_who_thinks_aloud_for_longer_is_right_more_often():
+def test_who_thinks_aloud_is_right_and_who_does_not_guesses():
     import aloud
-    import problems
-    from demonstrations import answer
 
     rng = random.Random(0)
-    learnt, _ = problems.problems()
-    said = [(p, aloud.demonstration(p, rng)) for p in learnt]
-    right = {
-        times: [text.endswith(answer(p.task.program(p.task.right))) for p, text in said if text.count("Print") == times]
-        for times in (0, 1, 4)
-    }
-    shares = {times: sum(found) / len(found) for times, found in right.items()}
-    assert shares[0] < shares[1] < shares[4]
+    learnt, held_out = aloud.all_problems()
+    assert len(held_out) == aloud.HELD_OUT
+    assert not set(learnt) & set(held_out)
+    right = {True: [], False: []}
+    for problem in learnt:
+        said = aloud.demonstration(problem, rng)
+        right["<think>" in said].append(said.endswith(aloud.program(problem.after(problem.steps))))
+    shares = {thought: sum(found) / len(found) for thought, found in right.items()}
+    assert shares[False] < 0.3
+    assert shares[True] > 0.8

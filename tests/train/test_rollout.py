@@ -11,7 +11,7 @@ from train.config import Rollout as Settings
 from train.data import Question
 from train.errors import RolloutError
 from train.pipeline import Pipeline
-from train.rollout import Batch, signal
+from train.rollout import Batch, rewards_of, signal
 from train.sampler import Completion, Sampling
 
 SETTINGS = Settings(prompts=3, completions=2, max_rounds=4)
@@ -102,6 +102,17 @@ def test_no_signal_is_not_a_zero():
                         settings=replace(SETTINGS, online_filter=False))  # fmt: skip
     assert math.isnan(first[0].reward)
     assert signal(first) == "all"
+
+
+def test_answers_that_were_cut_off_may_be_unknown():
+    (group, *_) = batch()
+    cut = (replace(group[0], truncated=True), *group[1:])
+    assert [rollout.reward for rollout in cut] == [1.0, 0.0]
+    assert rewards_of(cut) == [1.0, 0.0]
+    assert signal(cut) == "some"
+    assert math.isnan(rewards_of(cut, cut_off_known=False)[0])
+    assert signal(cut, cut_off_known=False) == "none"
+    assert signal(cut[:1], cut_off_known=False) == "cut_off"
 
 
 def test_a_refused_prompt_is_counted_and_replaced():

@@ -120,6 +120,13 @@ def test_every_figure_of_a_run_has_a_meaning(whole):
             assert name in MEANINGS or any(name.startswith(start) for start in shown), name
 
 
+def test_a_batch_may_be_passed_over_again_until_ratios_leave_their_bounds(small, tmp_path):
+    figures = []
+    passes = ["run.steps=1", "optimizer.minibatches=1", "optimizer.epochs=3", "optimizer.learning_rate=0.01"]
+    trained(small, tmp_path / "run", *passes, report=lambda step, found: figures.append(found))
+    assert figures[0]["clip_ratio/region_mean"] > 0  # in the first pass the policy is the sampler's
+
+
 def test_stages_lengthen_answers(small, tmp_path):
     small.write_text(
         small.read_text().replace("max_tokens = 36", "max_tokens = 8\nuntil_clipped = 0.1\nover_steps = 2")
@@ -328,6 +335,7 @@ def test_a_folder_holds_one_run_and_one_process(small, tmp_path):
     [
         pytest.param(["--set", "rollout.prompt=3"], "unknown key rollout.prompt", id="unknown key"),
         pytest.param(["--set", "data.dataset=/nowhere"], "/nowhere", id="no dataset"),
+        pytest.param(["--set", "evaluation.dataset=/nowhere"], "/nowhere", id="nothing to evaluate on"),
         pytest.param(["--set", "model.path=/nowhere"], "/nowhere", id="no model"),
         pytest.param(["--set", "reward.code=0"], "all weights are 0", id="no reward"),
         pytest.param(["--set", "data.max_prompt_tokens=2"], "no problem to train on (6 prompts", id="no prompt"),
