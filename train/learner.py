@@ -42,14 +42,16 @@ class Learner:
         self._path, self._objective, self._settings = model.path, objective, optimizer
         self._total_updates = total_updates
         self._dtype = _DTYPES[model.dtype]
-        self._causal = load(model, seed=seed)
         self._ranks = Ranks(timeout_seconds)
         self.rank, self.n_ranks = self._ranks.rank, self._ranks.size
         self._device = self._ranks.device
-        self._policy = Policy(self._causal, self._dtype, temperature, autocast=self._ranks.size == 1)
-        if self._ranks.size > 1:
-            self._ranks.shard(self._policy, layers(self._causal), self._dtype)
-        self._policy.to(self._device)
+        # A machine's memory holds the whole model once, not as often as it has GPUs.
+        with self._ranks.named_errors(), self._ranks.in_turn():
+            self._causal = load(model, seed=seed)
+            self._policy = Policy(self._causal, self._dtype, temperature, autocast=self._ranks.size == 1)
+            if self._ranks.size > 1:
+                self._ranks.shard(self._policy, layers(self._causal), self._dtype)
+            self._policy.to(self._device)
         self._trained = {name: each for name, each in self._causal.named_parameters() if each.requires_grad}
         decayed: dict[str, Any] = {"params": [each for each in self._trained.values() if each.ndim > 1]}
         norms_and_biases = {"params": [each for each in self._trained.values() if each.ndim < 2], "weight_decay": 0.0}

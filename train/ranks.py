@@ -31,6 +31,20 @@ class Ranks:
             # For as long as the process lives: a second group in one process waits for ever now and then.
             dist.init_process_group(backends, timeout=timedelta(seconds=timeout_seconds))
 
+    @contextmanager
+    def in_turn(self) -> Iterator[None]:
+        """One rank of each machine after another."""
+        if self.size == 1:
+            yield
+            return
+        mine = int(os.environ.get("LOCAL_RANK", self.rank))
+        turns = torch.tensor(int(os.environ.get("LOCAL_WORLD_SIZE", self.size)))
+        dist.all_reduce(turns, dist.ReduceOp.MAX)
+        for turn in range(int(turns)):
+            if turn == mine:
+                yield
+            dist.all_reduce(torch.zeros(1))  # a barrier; on the processor, where NCCL has none
+
     def shard(self, policy: nn.Module, layers: list[nn.Module], dtype: torch.dtype) -> None:
         """Each rank keeps its part of every weight, in float32; a layer is whole, in dtype, while it computes.
         Gradients are added up in float32: what a rank computes is its part of the minibatch's loss, no mean."""
