@@ -4,6 +4,7 @@ Rank 0 drives and tells the others each call; they make it with the same argumen
 """
 
 import os
+import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
@@ -37,11 +38,11 @@ class Ranks:
         if self.size == 1:
             yield
             return
-        mine = int(os.environ.get("LOCAL_RANK", self.rank))
-        turns = torch.tensor(int(os.environ.get("LOCAL_WORLD_SIZE", self.size)))
-        dist.all_reduce(turns, dist.ReduceOp.MAX)
-        for turn in range(int(turns)):
-            if turn == mine:
+        machines: list[str] = [""] * self.size
+        dist.all_gather_object(machines, socket.gethostname())
+        turns = [machines[:rank].count(machine) for rank, machine in enumerate(machines)]
+        for turn in range(max(turns) + 1):
+            if turn == turns[self.rank]:
                 yield
             dist.all_reduce(torch.zeros(1))  # a barrier; on the processor, where NCCL has none
 

@@ -15,6 +15,7 @@ from sandbox.program import Invocation, Outcome
 
 QUIETLY = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 TEXT = st.text(st.characters(), max_size=20)  # lone surrogates, too
+ARGUMENT = st.text(st.characters(exclude_characters="\0"), max_size=20)
 NUMBER = st.floats(0, 1e9)
 PROGRAM = st.builds(Program, TEXT, st.sampled_from(["python", "cpp"]))
 LIMITS = st.builds(
@@ -25,7 +26,7 @@ CASES = st.lists(st.builds(Case, TEXT, TEXT), max_size=4)
 SUITE = st.builds(Suite, CASES, st.none() | TEXT, TEXT, LIMITS, st.none() | REFEREE)
 FILES = st.dictionaries(st.from_regex(r"[a-z]{1,9}(/[a-z]{1,9})?", fullmatch=True), st.binary(max_size=20), max_size=3)
 INVOCATION = st.builds(
-    Invocation, st.binary(max_size=50), st.lists(TEXT, max_size=3).map(tuple), FILES, FILES.map(tuple)
+    Invocation, st.binary(max_size=50), st.lists(ARGUMENT, max_size=3).map(tuple), FILES, FILES.map(tuple)
 )
 CASE_JUDGEMENT = st.builds(CaseJudgement, st.sampled_from(Verdict), NUMBER, NUMBER, NUMBER, TEXT, NUMBER)
 ANYTHING = st.one_of(

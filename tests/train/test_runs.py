@@ -127,6 +127,16 @@ def test_a_batch_may_be_passed_over_again_until_ratios_leave_their_bounds(small,
     assert figures[0]["clip_ratio/region_mean"] > 0  # in the first pass the policy is the sampler's
 
 
+@pytest.mark.parametrize("overlong", ["mask", "unknown"])
+def test_nothing_is_learnt_from_what_was_cut_off(overlong, small, tmp_path):
+    figures = []
+    changes = ["run.steps=1", "optimizer.minibatches=1", "stages.0.max_tokens=20", f"objective.overlong={overlong}"]
+    trained(small, tmp_path / "run", *changes, report=lambda step, found: figures.append(found))
+    cut, length = figures[0]["completions/clipped_ratio"], figures[0]["completions/mean_terminated_length"]
+    assert 0 < cut < 1
+    assert figures[0]["counted_tokens"] == pytest.approx(3 * 6 * (1 - cut) * length)
+
+
 def test_stages_lengthen_answers(small, tmp_path):
     small.write_text(
         small.read_text().replace("max_tokens = 36", "max_tokens = 8\nuntil_clipped = 0.1\nover_steps = 2")
