@@ -3,8 +3,10 @@
 Rank 0 drives and tells the others each call; they make it with the same arguments, and meet in its collectives.
 """
 
+import atexit
 import os
 import socket
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
@@ -15,6 +17,8 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 from train.errors import LearnerError
+
+_LEAVE_SECONDS = 0.3
 
 
 class Ranks:
@@ -31,6 +35,7 @@ class Ranks:
             backends = "cpu:gloo,cuda:nccl" if self.device == "cuda" else "gloo"
             # For as long as the process lives: a second group in one process waits for ever now and then.
             dist.init_process_group(backends, timeout=timedelta(seconds=timeout_seconds))
+            atexit.register(_leave)
 
     @contextmanager
     def in_turn(self) -> Iterator[None]:
@@ -112,6 +117,13 @@ class Ranks:
                 f"rank {self.rank} of {self.size} has lost the others, or they have failed first; see what they say. "
                 f"With --resume the run continues. ({error})"
             ) from error
+
+
+def _leave() -> None:
+    """A thread of gloo lets go of the tensors of the last call with the interpreter's lock. One that asks for it only
+    once the interpreter ends aborts the process, whose work was done."""
+    time.sleep(_LEAVE_SECONDS)
+    dist.destroy_process_group()
 
 
 def whole(tensor: Tensor) -> Tensor:

@@ -20,6 +20,12 @@ EXPLAINED = {
     ),
 }
 
+
+def only_too_slow(label):
+    """Within the time limit on a machine that is faster than that of the labels."""
+    return label["reason"] == "reference_fails" and set(label["reference_verdicts"]) == {"time_limit"}
+
+
 pytestmark = pytest.mark.skipif(not DATA.is_dir(), reason="the real data are not beside this checkout")
 
 
@@ -56,7 +62,8 @@ def test_the_reason_is_that_of_the_label(rows, labels):
     differing = {}
     for id, label in labels.items():
         reason = rejected[id]["reason"] if id in rejected else "ok"
-        if reason not in (label["reason"], "duplicate_exact", "duplicate_near"):
+        known = {label["reason"], "duplicate_exact", "duplicate_near"}
+        if reason not in known | ({"ok", "flaky_reference"} if only_too_slow(label) else set()):
             differing[id] = (label["reason"], reason)
     assert differing == {id: (label, ours) for id, (label, ours, _) in EXPLAINED.items()}
 
@@ -71,11 +78,12 @@ def test_of_the_rows_that_hold_one_problem_exactly_one_survives(rows, labels):
     kept, rejected = rows
     ours = {label["key"]: id for id, label in labels.items()}
     for id, label in labels.items():
-        twins = [ours[key] for key in label["duplicate_of"] if labels[ours[key]]["expect"] == "keep"]
+        others = [ours[key] for key in label["duplicate_of"]]
+        twins = [other for other in others if labels[other]["expect"] == "keep" or only_too_slow(labels[other])]
         if id in kept:
             assert not [twin for twin in twins if twin in kept], id
         elif rejected[id]["reason"].startswith("duplicate"):
-            assert label["expect"] == "keep", id
+            assert label["expect"] == "keep" or only_too_slow(label), id
             assert twins, f"{id} was removed though no other row holds its problem"
 
 
