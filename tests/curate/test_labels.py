@@ -58,13 +58,15 @@ def test_every_row_is_accounted_for_once(rows, labels):
 
 
 def test_the_reason_is_that_of_the_label(rows, labels):
-    _, rejected = rows
+    kept, rejected = rows
     differing = {}
     for id, label in labels.items():
         reason = rejected[id]["reason"] if id in rejected else "ok"
         known = {label["reason"], "duplicate_exact", "duplicate_near"}
         if reason not in known | ({"ok", "flaky_reference"} if only_too_slow(label) else set()):
             differing[id] = (label["reason"], reason)
+        if only_too_slow(label) and id in kept:  # and so near the limit that it is the machine that decides
+            assert kept[id]["slowest_cpu_seconds"] > kept[id]["time_limit_seconds"] / 2, id
     assert differing == {id: (label, ours) for id, (label, ours, _) in EXPLAINED.items()}
 
 
