@@ -11,7 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import timedelta
 from importlib import import_module
 from importlib.metadata import version
@@ -143,8 +143,11 @@ def doctor(backend: str, address: str | None, isolation: str) -> None:
     try:
         with Sandbox(workers=1, backend=backend, isolation=isolation, **_where(backend, address)) as box:
             click.echo(f"\nbackend {backend}: what isolates a run")
+            weak = [layer for layer, how in box.layers.items() if how.startswith(("none", "best-effort"))]
             for layer, how in box.layers.items():
-                click.echo(f"  {layer:<20} {how}")
+                click.echo(f"{'!' if layer in weak else ' '} {layer:<20} {how}")
+            if weak:
+                click.echo(f"\n! weaker than it can be, or missing: {', '.join(weak)}")
             click.echo("\nself-check")
             for finding in run(box):
                 name = finding.check.name
@@ -192,6 +195,37 @@ def _where(backend: str, address: str | None) -> dict[str, Any]:
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="File with the token that clients must send; or set CURATE_TOKEN. Needed where others can reach the service.",
 )
+@click.option(
+    "--most-memory-mb",
+    type=click.IntRange(1, 2**24),
+    help="Memory that may be asked for one run; by default a worker's share of what the machine has, or 4096.",
+)
+@click.option(
+    "--most-wall-seconds",
+    type=click.FloatRange(min=0, max=10**5, min_open=True),
+    default=3600,
+    show_default=True,
+    help="Time that may be asked for one run.",
+)
+@click.option(
+    "--most-processes",
+    type=click.IntRange(1, 2**20),
+    default=4096,
+    show_default=True,
+    help="Processes and threads that may be asked for one run.",
+)
+@click.option(
+    "--most-output-kb",
+    type=click.IntRange(1, 2**22),
+    default=64 * 1024,
+    show_default=True,
+    help="Output that may be asked for one run; the service holds it in memory.",
+)
+@click.option(
+    "--most-disk-mb",
+    type=click.IntRange(1, 2**24),
+    help="Space in /tmp that may be asked for one run; by default as much as memory.",
+)
 @_isolation
 def serve(
     host: str,
@@ -200,6 +234,11 @@ def serve(
     queue: int,
     max_body_mb: float,
     token_file: Path | None,
+    most_memory_mb: int | None,
+    most_wall_seconds: float,
+    most_processes: int,
+    most_output_kb: int,
+    most_disk_mb: int | None,
     isolation: str,
 ) -> None:
     """Judge and run programs for others, over HTTP.
@@ -211,7 +250,7 @@ def serve(
     if missing:
         raise click.ClickException(f"{', '.join(missing)} not installed. Type: pip install 'curate-code[serve]'")
     from sandbox import Sandbox, SandboxError
-    from sandbox.service import server
+    from sandbox.service import bounds, server
     from sandbox.service.settings import Settings, is_loopback
 
     token = _token(token_file)
@@ -227,9 +266,19 @@ def serve(
         ) from error
     address, port = listener.getsockname()[:2]
     url = f"http://[{address}]:{port}" if ":" in address else f"http://{address}:{port}"
-    settings = Settings(queue=queue, max_body_mb=max_body_mb, token=token)
     try:
         with listener, Sandbox(workers, isolation=isolation) as box:
+            most = bounds.default_most(box.workers)
+            most = replace(
+                most,
+                wall_seconds=most_wall_seconds,
+                cpu_seconds=most_wall_seconds,
+                memory_mb=most_memory_mb or most.memory_mb,
+                processes=most_processes,
+                output_kb=most_output_kb,
+                disk_mb=most_disk_mb or most_memory_mb or most.disk_mb,
+            )
+            settings = Settings(queue=queue, max_body_mb=max_body_mb, token=token, host=host, most=most)
             words = f"listening on {url} ({box.workers} workers, {'token' if token else 'no token'})"
             done = server.serve(box, settings, listener, lambda: click.echo(words))
     except SandboxError as error:

@@ -26,7 +26,7 @@ def sandbox_table(measured: dict[str, Any]) -> str:
     return "\n".join(lines) + (
         f"\n\n{crowd['submissions']} submissions at once, each needing a fifth of its time limit:"
         f" {crowd['false_time_limits']} false time limits. Memory: supervisor {memory['supervisor_rss']:.0f} MB"
-        f" resident, each idle worker {memory['worker_pss']:.0f} MB (proportional set size of its two processes)."
+        f" resident, each idle worker {memory['worker_pss']:.0f} MB (proportional set size of its three processes)."
         f" Measured on {measured['machine']}."
     )
 
@@ -58,7 +58,18 @@ def service_line(measured: dict[str, Any]) -> str:
         f" {same['in_process_before']:.0f} and {new['in_process_before']:.0f})."
         f" {crowd['clients']} clients with {crowd['submissions']:,} mixed submissions:"
         f" {crowd['false_time_limits']} false time limits, {sum(crowd['wrong_verdicts'].values())} wrong verdicts,"
-        f" {crowd['leaked_processes']} processes left. Measured on {measured['machine']}."
+        f" {crowd['leaked_processes']} processes left.{_hostile_line(measured.get('hostile'))}"
+        f" Measured on {measured['machine']}."
+    )
+
+
+def _hostile_line(measured: dict[str, Any] | None) -> str:
+    if measured is None:
+        return ""
+    shares = {behaviour: found["share"] for behaviour, found in measured["behaviours"].items()}
+    each = ", ".join(f"{behaviour} {share:.0%}" for behaviour, share in shares.items())
+    return (
+        f" Beside one hostile client, {measured['clients']} others get this share of what they get without it: {each}."
     )
 
 

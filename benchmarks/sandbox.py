@@ -131,7 +131,7 @@ def crowd(cores: int) -> dict[str, Any]:
 
 
 def memory() -> dict[str, float]:
-    """MB of an idle supervisor that does nothing else, and of one idle worker (its two processes)."""
+    """MB of an idle supervisor that does nothing else, and of one idle worker (its three processes)."""
     code = (
         "import sys; sys.path[:0] = sys.argv[1:]\n"
         "from sandbox import Sandbox, Program, Suite, Case\n"

@@ -1,11 +1,16 @@
-"""`curate serve` under load: 128 clients with mixed submissions, and /run_code at 16 clients.
+"""`curate serve` under load: 128 clients with mixed submissions, /run_code at 16 clients, and 64 clients beside a
+hostile one.
 
     python -m benchmarks.service [SUBMISSIONS] [RUNS]
+    python -m benchmarks.service hostile       # only the last, into the results that there are
 
 The clients are one process that does nothing but hold connections with prepared requests (a selector over sockets, no
 HTTP library): it shares the cores with the service, as the service shares them with its workers. Each connection sends
 its next request as soon as it has the answer to its last. The rate of the same Sandbox in process, asked by as many
 threads, is measured before and after.
+
+Each of the 64 clients, and the hostile one (benchmarks/hostile.py), has an address of its own. Their rate is measured
+in short spans, with and without it in turn.
 """
 
 import itertools
@@ -18,19 +23,23 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import psutil
 
+from benchmarks import hostile
 from benchmarks.machine import describe
 from sandbox import Program, Sandbox
 
 RESULTS = Path(__file__).parent / "results" / "service.json"
-CROWD, CLIENTS = 128, 16
+CROWD, CLIENTS, HONEST = 128, 16, 64
+SPAN_SECONDS, SPANS = 6.0, 4  # of each kind
+SETTLE_SECONDS = 1.0  # before a span
 BUSY = "import time\nend = time.process_time() + {seconds}\nwhile time.process_time() < end: pass\n"
 SUBMISSIONS = {  # verdict that is right -> code; each reads a line and should print it. The time limit is 1 s
     "accepted": "print(input())",
@@ -53,17 +62,19 @@ class Connection:
 
 
 def post(path: str, content: Any) -> bytes:
-    body = json.dumps(content).encode()
-    head = f"POST {path} HTTP/1.1\r\nhost: b\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n"
-    return head.encode() + body
+    return hostile.post(path, json.dumps(content).encode())
 
 
-def load(port: int, clients: int, requests: Iterable[tuple[Any, bytes]]) -> Iterator[tuple[Any, int, bytes, float]]:
-    """(key, status, body, seconds) of each (key, request), from so many connections at once."""
+def load(
+    port: int, clients: int, requests: Iterable[tuple[Any, bytes]], *, addresses: bool = False
+) -> Generator[tuple[Any, int, bytes, float], None, None]:
+    """(key, status, body, seconds) of each (key, request), from so many connections at once. With addresses, each
+    has one of its own."""
     waiting = iter(requests)
     selector = selectors.EpollSelector()
-    for key, request in itertools.islice(waiting, clients):
-        connection = Connection(socket.create_connection(("127.0.0.1", port)))
+    for number, (key, request) in enumerate(itertools.islice(waiting, clients)):
+        source = (f"127.0.2.{number + 1}", 0) if addresses else None
+        connection = Connection(socket.create_connection(("127.0.0.1", port), source_address=source))
         connection.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         selector.register(connection.sock, selectors.EVENT_READ, connection)
         _send(connection, key, request)
@@ -219,6 +230,56 @@ def in_process(source: Callable[[int], str], count: int) -> float:
         return count / (time.perf_counter() - began)
 
 
+def beside_a_hostile_client() -> dict[str, Any]:
+    """What 64 clients get done while another one does its worst, as a share of what they get done without it."""
+    result: dict[str, Any] = {"clients": HONEST, "behaviours": {}}
+    for behaviour in hostile.BEHAVIOURS:
+        service = Service()
+        tests = [{"input": "a\n", "output": "a\n"}]
+        record = {"id": 0, "code": "print(input())", "kind": "stdin", "tests": tests, "time_limit_s": 60}
+        requests = itertools.repeat((0, post("/judge", record)))
+        answers = load(service.port, HONEST, requests, addresses=True)
+        spent(answers, SETTLE_SECONDS)
+        rates: dict[bool, list[float]] = {False: [], True: []}
+        for number in range(2 * SPANS):
+            there = number % 4 in (1, 2)  # so that a drift of the machine hits both alike
+            with hostile_client(behaviour, service.port) if there else nullcontext():
+                spent(answers, SETTLE_SECONDS)
+                rates[there].append(spent(answers, SPAN_SECONDS))
+        without, beside = (sum(rates[there]) / SPANS for there in (False, True))
+        result["behaviours"][behaviour] = {"without": without, "beside": beside, "share": beside / without}
+        answers.close()
+        print(behaviour, result["behaviours"][behaviour], flush=True)
+        service.stop()
+    return result
+
+
+@contextmanager
+def hostile_client(behaviour: str, port: int) -> Iterator[None]:
+    start = [sys.executable, "-m", "benchmarks.hostile", behaviour, str(port)]
+    process = subprocess.Popen(start, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert process.stdin is not None
+    assert process.stdout is not None
+    process.stdout.readline()
+    process.stdin.write(b"\n")
+    process.stdin.flush()
+    try:
+        yield
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def spent(answers: Iterator[tuple[Any, int, bytes, float]], seconds: float) -> float:
+    """Right answers per second, for so long."""
+    began, count = time.perf_counter(), 0
+    while time.perf_counter() - began < seconds:
+        _, status, body, _ = next(answers)
+        assert (status, json.loads(body).get("verdict")) == (200, "accepted"), body
+        count += 1
+    return count / (time.perf_counter() - began)
+
+
 def percentiles(seconds: list[float]) -> dict[str, float]:
     ordered = sorted(seconds)
     return {f"p{share}": ordered[share * (len(ordered) - 1) // 100] * 1e3 for share in (50, 95, 99)}
@@ -226,11 +287,20 @@ def percentiles(seconds: list[float]) -> dict[str, float]:
 
 def main(n_submissions: int, n_runs: int) -> None:
     result = {"machine": describe(), "load_before": os.getloadavg()[0]}  # measured beside other work, rates mean little
-    result |= {"run_code": runs(n_runs), "crowd": crowd(n_submissions)}
+    result |= {"run_code": runs(n_runs), "crowd": crowd(n_submissions), "hostile": beside_a_hostile_client()}
     RESULTS.parent.mkdir(exist_ok=True)
     RESULTS.write_text(json.dumps(result, indent=2) + "\n")
     print(json.dumps(result, indent=2))
 
 
+def main_hostile() -> None:
+    result = json.loads(RESULTS.read_text()) if RESULTS.exists() else {"machine": describe()}
+    result["hostile"] = beside_a_hostile_client()
+    RESULTS.write_text(json.dumps(result, indent=2) + "\n")
+
+
 if __name__ == "__main__":
+    if sys.argv[1:] == ["hostile"]:
+        main_hostile()
+        sys.exit()
     main(*(int(argument) for argument in sys.argv[1:] or (3000, 3000)))

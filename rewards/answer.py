@@ -1,54 +1,38 @@
-"""The program in a model's answer: its last fenced block of Python."""
+"""The program in a model's answer.
+
+Thoughts are not looked at; thought.py says what they are. fences.py says what a fenced block is. Of the blocks in the
+answer, the program is the last one that is named Python, else the last one without a language. Two kinds of blocks are
+passed over if there is another one: sessions, whose first line begins with `>>>`, `In [1]:` or `$`, and samples of
+input or output, which define nothing and call nothing. So an example below a program does not hide it.
+
+The choice does not depend on what the programs do. One that is wrong or does not compile still hides those before it,
+so whoever writes several programs is judged by one of them: the last, which a reader would take. A block that nobody
+closed is the beginning of a program, not a program.
+"""
 
 import re
-import textwrap
 
-_OPENS = re.compile(
-    r"\s*+(?:<answer>\s*+)?```++[ \t]*+([\w+#.-]*+)[^`]*+\Z"
-)  # never goes back: linear time on any line
-_NEW_LINE = re.compile(r"\r\n|\r|\n")
-_PYTHON = {"python", "python3", "py"}
-_THOUGHT_ENDS = "</think>"
-_THOUGHT_BEGINS = "<think>"
-_ANSWER_ENDS = "</answer>"
+from rewards.fences import PYTHON, blocks
+from rewards.thought import behind_thought
+
+_SESSION = re.compile(r"(?:[ \t]*+(?:#[^\n]*+)?+\n)*+[ \t]*+(?:>>>|\$[ \t]|In[ ]\[\d++\]:)")
+_DOES = re.compile(r"\b(?:def|class|lambda|import)\b|\w[ \t]*+\(")
 
 
 def program_in(answer: str) -> str | None:
-    """Source of the last block fenced as Python, else of the last one fenced without a language; None: there is none.
-
-    What was thought before the answer (`<think>...</think>`, whose beginning often stands in the prompt) is not
-    looked at, and neither is a block that nobody closed: it is the beginning of a program, not a program. Takes
-    linear time on any text.
-    """
-    said = behind_thought(answer)
+    """Source of the program; None: there is none. Takes linear time on any text."""
+    said = behind_thought(answer, lambda text: any(_is_program(source) for source in _sources(text)))
     if said is None:
         return None
-    blocks = _fenced(said)
-    named = [source for language, source in blocks if language in _PYTHON]
-    unnamed = [source for language, source in blocks if not language]
-    return next(reversed(named or unnamed), None)
+    sources = _sources(said)
+    return next((source for source in sources if _is_program(source)), sources[0] if sources else None)
 
 
-def behind_thought(answer: str) -> str | None:
-    """The answer without what was thought before it; None: the thought has no end."""
-    _, ended, said = answer.rpartition(_THOUGHT_ENDS)
-    return None if not ended and _THOUGHT_BEGINS in said else said
+def _sources(text: str) -> list[str]:
+    """The blocks that may be Python, from the last to the first; those that are named Python come before all others."""
+    found = [block for block in reversed(blocks(text)) if not block.language or block.language in PYTHON]
+    return [block.source for block in sorted(found, key=lambda block: not block.language)]
 
 
-def _fenced(text: str) -> list[tuple[str, str]]:
-    """(language, source) of each closed block, in order."""
-    blocks = []
-    language: str | None = None
-    lines: list[str] = []
-    for line in _NEW_LINE.split(text):  # as Python has them: splitlines() knows others, which may stand in literals
-        opens = _OPENS.match(line)
-        if language is None or (opens and opens[1]):  # a language inside a block: the block before was never closed
-            if opens:
-                language, lines = opens[1].lower(), []
-        elif (last := line.rstrip().removesuffix(_ANSWER_ENDS).rstrip()).endswith("```"):
-            lines.append(last.rstrip("`"))  # some write the fence behind the last line of the program
-            blocks.append((language, textwrap.dedent("\n".join(lines)).strip("\n") + "\n"))
-            language = None
-        else:
-            lines.append(line)
-    return [(name, source) for name, source in blocks if source.strip()]
+def _is_program(source: str) -> bool:
+    return _DOES.search(source) is not None and _SESSION.match(source) is None

@@ -13,13 +13,14 @@ from rewards.answer import program_in
 from rewards.once import Once
 from rewards.reward import NO_CODE, SANDBOX_FAILED, TESTS_FAILED, TRUNCATED, Answer, Reward, Task
 from rewards.selection import BUDGET, check_way, select
-from sandbox import Judgement, Program, Sandbox, SandboxError, Suite
+from sandbox import Judgement, Program, Sandbox, SandboxError, Suite, Verdict
 
 log = logging.getLogger(__name__)
 
 _ATTEMPTS = 3  # at a program whose judging the sandbox failed at; it has tried again itself before it says so
 _PAUSE_SECONDS = 0.2  # before the second one; twice that before the third
 _REMEMBERED = 10_000  # verdicts, of some hundred bytes each
+_LONGEST_PROGRAM = 4 << 20  # characters: written as JSON, less than what a service reads
 _SUITES = 32  # of which the selected tests are held ready; the completions of a group come together
 
 Finding = tuple[float | None, str, str]  # value, verdict and detail
@@ -34,7 +35,7 @@ class CodeReward:
     most_wall_seconds    time_limit_seconds or, without one, the suite's own
 
     Identical programs are judged once for the same tests. A sandbox that fails three times, and tests that nobody can
-    be judged by, give no signal.
+    be judged by, give no signal. No completion makes it raise.
     Raises ValueError for options that make no sense and, called, for a task without tests.
     """
 
@@ -70,9 +71,13 @@ class CodeReward:
     def _finding(self, answer: Answer, task: Task) -> Finding:
         if task.tests is None:
             raise ValueError("a code reward needs tests; this task has none")
+        if len(answer.text) > 4 * _LONGEST_PROGRAM:
+            return 0.0, Verdict.COMPILE_ERROR.value, f"an answer of {len(answer.text):,} characters"
         source = program_in(answer.text)
         if source is None:
             return 0.0, TRUNCATED if answer.truncated else NO_CODE, ""
+        if len(source) > _LONGEST_PROGRAM:  # what a service refuses to read would be an answer that nobody scores
+            return 0.0, Verdict.COMPILE_ERROR.value, f"longer than {_LONGEST_PROGRAM:,} characters"
         try:
             suite, name = self._asked(task.tests, task.strongest_tests, task.time_limit_seconds)
         except ValueError as error:
@@ -100,6 +105,9 @@ class CodeReward:
                 pause_seconds *= 2
             except (ValueError, TypeError) as error:  # RefereeFailed is one; programs raise neither
                 return self._no_signal(TESTS_FAILED, error)
+            except Exception as error:  # the sandbox has a defect, and the completion found it
+                log.exception("the sandbox raised what it should not")
+                return self._no_signal(SANDBOX_FAILED, error)
             else:
                 return self._worth(judgement), judgement.verdict.value, ""
         raise AssertionError("unreachable")

@@ -7,8 +7,9 @@ from typing import TypeVar
 
 from rewards.async_rewards import AsyncRewards
 from rewards.code import CodeReward
-from rewards.reward import TESTS_FAILED, Answer, Reward, Task
-from sandbox import Sandbox, SandboxError, Suite
+from rewards.reward import Answer, Reward, Task
+from rewards.unknown import Unknowns
+from sandbox import Sandbox, Suite
 
 URL = "CURATE_URL"  # address of a `curate serve`, for where many processes score, or where programs may not run here
 _AT_ONCE = 256  # completions; threads that only wait
@@ -47,14 +48,20 @@ def _once(name: str, kind: type[Part], make: Callable[[], Part]) -> Part:
     return made
 
 
-def known(reward: Reward) -> float:
-    """The value, for trainers that have no word for "nobody knows". Raises ValueError where nobody can be judged by the
-    tests, SandboxError for any other reason: nothing is known then, which is not a zero."""
-    if reward.value is None:
-        raise (ValueError if reward.verdict == TESTS_FAILED else SandboxError)(reward.detail or reward.verdict)
+def counted(reward: Reward) -> float | None:
+    """The value, None where nothing is known, which is counted for this process and logged.
+
+    No single completion raises. Raises SandboxError for a run of many, as unknown.py has it.
+    """
+    _once("unknowns", Unknowns, Unknowns).note(reward)
     return reward.value
 
 
-def reward(completion: str, suite: Suite, box: Sandbox) -> float:
-    """What a completion is worth by all tests of a suite. Raises as `known` does."""
-    return known(CodeReward(box, select="all")(Answer(completion, 0), Task(tests=suite)))
+def unknown_count() -> int:
+    """Completions that this process found no reward for."""
+    return _once("unknowns", Unknowns, Unknowns).count
+
+
+def reward(completion: str, suite: Suite, box: Sandbox) -> float | None:
+    """What a completion is worth by all tests of a suite. None: nothing is known, as `counted` says it."""
+    return counted(CodeReward(box, select="all")(Answer(completion, 0), Task(tests=suite)))

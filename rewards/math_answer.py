@@ -14,11 +14,11 @@ from importlib.util import find_spec
 from types import TracebackType
 from typing import Self
 
-from rewards.answer import behind_thought
 from rewards.format import ANSWER, ANSWERED
 from rewards.math_process import CheckerLost, Comparer, Comparison
 from rewards.once import Once
 from rewards.reward import ACCEPTED, CHECKER_FAILED, NO_ANSWER, TESTS_FAILED, TRUNCATED, WRONG, Answer, Reward, Task
+from rewards.thought import behind_thought
 
 _BOXED = r"\boxed"
 _BRACES = re.compile(r"\\boxed\s*+\{|\\.|[{}]", re.DOTALL)
@@ -90,13 +90,15 @@ class MathAnswer:
 
 def final_answer(text: str) -> str | None:
     """LaTeX of the final answer; None: there is none. Takes linear time on any text."""
-    said = behind_thought(text)
-    if said is None:
-        return None
-    boxed = _last_boxed(said)
-    if boxed is None and said.count(ANSWER) == said.count(ANSWERED) == 1:
-        boxed = said.partition(ANSWER)[2].partition(ANSWERED)[0]
-    return None if boxed is None else _bare(boxed) or None
+    said = behind_thought(text, lambda text: _final(text) is not None)
+    return None if said is None else _final(said)
+
+
+def _final(text: str) -> str | None:
+    final = _last_boxed(text)
+    if final is None and text.count(ANSWER) == text.count(ANSWERED) == 1:
+        final = text.partition(ANSWER)[2].partition(ANSWERED)[0]
+    return None if final is None else _bare(final) or None
 
 
 def _last_boxed(text: str) -> str | None:

@@ -1,7 +1,11 @@
-"""Processes that compare answers of mathematics (math_child.py), and may be killed."""
+"""Processes that compare answers of mathematics (math_child.py), and may be killed.
+
+They are confined (math_isolation.py), and what comes from them is read as words and nothing else.
+"""
 
 import contextlib
 import json
+import logging
 import os
 import queue
 import select
@@ -10,8 +14,11 @@ import subprocess
 import sys
 import time
 import weakref
+from collections import OrderedDict
 from enum import Enum
 from pathlib import Path
+
+log = logging.getLogger(__name__)
 
 _CHILD = Path(__file__).with_name("math_child.py")
 _START_SECONDS = 120.0
@@ -19,6 +26,10 @@ _ANSWER_SECONDS = 120.0  # of wall time, many times the CPU seconds that a compa
 _QUEUE_SECONDS = 1800.0  # that one may wait for a free process
 _ATTEMPTS = 3  # at a comparison whose process dies; one that runs out of time is not repeated
 _GOODBYE_SECONDS = 10.0
+_LONGEST_WORD = 200  # letters
+_OF_THE_ANSWER = (signal.SIGPROF, signal.SIGXCPU, signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS)  # it made the end
+_TRIVIAL = "1"  # an answer that takes no time; what is too slow even for it is so by itself
+_REMEMBERED = 1000  # expected answers that something was too slow for, so that each is looked into once
 
 
 class Comparison(Enum):
@@ -26,6 +37,8 @@ class Comparison(Enum):
     WRONG = "wrong"
     TOO_SLOW = "too_slow"  # because of the given answer
     UNREADABLE = "unreadable"  # the expected one cannot be read, or not in time, and the given one is not the same text
+
+    EXPECTED_TOO_SLOW = "expected_too_slow"  # within this module alone
 
 
 class CheckerLost(Exception):
@@ -39,10 +52,29 @@ class Comparer:
         self._free: queue.LifoQueue[_Child | None] = queue.LifoQueue()
         for _ in range(processes):
             self._free.put(None)
+        self._slow: OrderedDict[str, bool] = OrderedDict()  # expected answers; whether they are slow by themselves
         self._end = weakref.finalize(self, _end_all, self._free)
 
     def compare(self, expected: str, given: str) -> Comparison:
         """Raises CheckerLost."""
+        if self._slow.get(expected):
+            return Comparison.RIGHT if expected == given else Comparison.UNREADABLE
+        comparison = self._compared(expected, given)
+        if comparison is Comparison.TOO_SLOW and expected not in self._slow:
+            self._note(expected, self._compared(expected, _TRIVIAL) is Comparison.TOO_SLOW)
+        elif comparison is Comparison.EXPECTED_TOO_SLOW:
+            self._note(expected, True)
+        if self._slow.get(expected):
+            return Comparison.RIGHT if expected == given else Comparison.UNREADABLE
+        return comparison
+
+    def _note(self, expected: str, slow: bool) -> None:
+        self._slow[expected] = slow
+        if len(self._slow) > _REMEMBERED:
+            with contextlib.suppress(KeyError):  # another thread was first
+                self._slow.popitem(last=False)
+
+    def _compared(self, expected: str, given: str) -> Comparison:
         try:
             child = self._free.get(timeout=_QUEUE_SECONDS)
         except queue.Empty:
@@ -77,15 +109,20 @@ class _Child:
     def __init__(self) -> None:
         self.alive = True
         self._process = subprocess.Popen(
-            [sys.executable, "-P", str(_CHILD)],
+            [sys.executable, "-P", "-B", str(_CHILD), json.dumps([str(_CHILD.parents[1]), *sys.path])],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             start_new_session=True,
+            env={},
+            cwd="/",
         )
         try:
-            if self._word(_START_SECONDS) != "ready":
+            word, *missing = (self._word(_START_SECONDS) or "").split() or [""]
+            if word != "ready":
                 raise CheckerLost("the process that compares answers did not start; is math-verify installed?")
+            if missing:
+                log.warning("answers of mathematics are compared without isolation of %s", " and ".join(missing))
         except BaseException:
             self.end()
             raise
@@ -97,15 +134,23 @@ class _Child:
             self._process.stdin.flush()
         except OSError as error:
             raise CheckerLost(f"the process that compares answers is gone: {error}") from None
-        read = self._word(_ANSWER_SECONDS) == "read"
-        word = self._word(_ANSWER_SECONDS)
-        if word == "right":
+        said: list[str] = []
+        while not (said and said[-1].startswith("end ")):
+            word = self._word(_ANSWER_SECONDS)
+            if word is None or len(said) > 2:
+                raise CheckerLost(f"the process that compares answers ended, or said {said}")
+            said.append(word)
+        *words, end = said
+        if words[1:] == ["right"]:
             return Comparison.RIGHT
-        if word is None:
-            self._check_that_it_was_time()
-        if not read:
+        status = int(end.split()[1]) if end[4:].lstrip("-").isdigit() else -signal.SIGKILL
+        if len(words) < 2 and status <= 0 and -status not in _OF_THE_ANSWER:
+            raise CheckerLost(f"a comparison ended with status {status}")
+        if not words:
+            return Comparison.EXPECTED_TOO_SLOW
+        if words[0] != "read":
             return Comparison.UNREADABLE
-        return Comparison.WRONG if word == "wrong" else Comparison.TOO_SLOW
+        return Comparison.WRONG if words[1:] == ["wrong"] or status > 0 else Comparison.TOO_SLOW
 
     def end(self) -> None:
         self.alive = False
@@ -115,16 +160,6 @@ class _Child:
             assert pipe is not None
             with contextlib.suppress(OSError):  # what was not sent
                 pipe.close()
-
-    def _check_that_it_was_time(self) -> None:
-        """Raises CheckerLost if the process was ended by anything but the kernel, for its CPU time."""
-        try:
-            status = self._process.wait(_GOODBYE_SECONDS)
-        except subprocess.TimeoutExpired:
-            status = None
-        self.end()
-        if status != -signal.SIGPROF:
-            raise CheckerLost(f"the process that compares answers ended with status {status}")
 
     def _word(self, seconds: float) -> str | None:
         """The next line; None if the process has ended. Raises CheckerLost if nothing comes."""
@@ -142,7 +177,9 @@ class _Child:
             if not letter:
                 return None
             word += letter
-        return word.decode().strip()
+            if len(word) > _LONGEST_WORD:
+                raise CheckerLost("the process that compares answers says what is no word")
+        return word.decode("ascii", "replace").strip()
 
 
 def _end_all(free: "queue.LifoQueue[_Child | None]") -> None:

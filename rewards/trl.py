@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import Any
 
 from rewards.async_rewards import AsyncRewards
-from rewards.execution import shared_reward
+from rewards.execution import counted, shared_reward
 from rewards.reward import Answer, Score, Task
 from sandbox import Suite
 
@@ -49,8 +49,9 @@ class RewardFunction:
         **columns: Any,
     ) -> list[float | None]:
         """completions: texts, or conversations whose last message is the answer. None: nothing is known, and TRL
-        leaves the completion out of its group instead of punishing it."""
-        texts = [text if isinstance(text, str) else text[-1]["content"] or "" for text in completions]
+        leaves the completion out of its group instead of punishing it. No single completion raises; SandboxError comes
+        for a run of many of which nothing is known (unknown.py), over all calls in this process."""
+        texts = [_text(completion) for completion in completions]
         lengths = [0] * len(texts) if completion_ids is None else [len(ids) for ids in completion_ids]
         with AsyncRewards(self._reward, at_once=self._at_once) as rewards:
             futures = [
@@ -60,7 +61,7 @@ class RewardFunction:
             scored = [future.result() for future in futures]
         if unknown := Counter(reward.verdict for reward in scored if reward.value is None):
             log.warning("nothing is known of %d of %d completions: %s", unknown.total(), len(scored), dict(unknown))
-        return [reward.value for reward in scored]
+        return [counted(reward) for reward in scored]
 
     def _answer(self, text: str, n_tokens: int) -> Answer:
         return Answer(text, n_tokens, self._max_tokens is not None and n_tokens >= self._max_tokens)
@@ -78,6 +79,16 @@ class RewardFunction:
             target_tokens=target,
             max_tokens=self._max_tokens,
         )
+
+
+def _text(completion: Any) -> str:
+    """A completion as text. If it is a conversation, its last message counts, which may be a list of parts, or call a
+    tool and say nothing."""
+    if not isinstance(completion, str):
+        completion = completion[-1].get("content") if completion else None
+    if isinstance(completion, list):
+        return "".join(part.get("text") or "" for part in completion)
+    return completion or ""
 
 
 def code_reward(completions: Sequence[Any], tests: Sequence[str], **columns: Any) -> list[float | None]:

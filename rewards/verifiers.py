@@ -8,9 +8,9 @@ from typing import TypeVar
 
 import verifiers.v1 as vf
 
-from rewards.execution import known, shared_rewards
+from rewards.execution import counted, shared_rewards
 from rewards.reward import Answer, Task
-from sandbox import Suite
+from sandbox import SandboxError, Suite
 
 _suite = lru_cache(16)(Suite.from_json)  # the rollouts of a task bring the same text
 
@@ -26,7 +26,11 @@ Data = TypeVar("Data", bound=CodeData)
 class CodeTask(vf.Task[Data]):
     @vf.reward
     async def accepted(self, trace: vf.Trace) -> float:
-        """1.0 if the program in the last reply passes every test. A sandbox that fails is an error of the task, which
-        verifiers keeps apart from a reward of zero."""
+        """1.0 if the program in the last reply passes every test. Raises SandboxError where nothing is known. That is
+        verifiers' word for it: it records the error with this one rollout, apart from a reward of zero."""
         task = Task(tests=_suite(self.data.tests))
-        return known(await asyncio.wrap_future(shared_rewards().submit(Answer(trace.last_reply, 0), task)))
+        scored = await asyncio.wrap_future(shared_rewards().submit(Answer(trace.last_reply, 0), task))
+        value = counted(scored)
+        if value is None:
+            raise SandboxError(f"nothing is known of this reply, {scored.verdict}: {scored.detail}")
+        return value

@@ -5,21 +5,31 @@
 on a dataset that `curate export --to verl` wrote. verl's scorers run programs unconfined in the trainer's process
 tree, look at the first ten tests only once one has failed, and take no checker but their own. verl_manager.py scores
 many completions at once.
+
+verl has no word for a completion that nobody knows a reward of: it cannot leave one out of its group, and NaN would
+spoil the whole group. Such a completion gets UNKNOWN, so that none gains by escaping its judge. It is counted and
+logged, and a run of many of them ends in SandboxError; see unknown.py.
 """
 
 import json
 from typing import Any
 
-from rewards.execution import known, shared_reward
+from rewards.execution import counted, shared_reward
 from rewards.reward import Answer, Task
 from sandbox import Suite
 from sandbox.record import suite_of
 
+UNKNOWN = 0.0
+
 
 def compute_score(data_source: str, solution_str: str, ground_truth: str, extra_info: Any = None, **_: Any) -> float:
-    """1.0 if every test passes, else 0.0. Raises SandboxError if the sandbox failed, ValueError if the tests did: for
-    that verl has no word."""
-    return known(shared_reward()(Answer(solution_str, 0), Task(tests=suite_of_ground_truth(ground_truth))))
+    """1.0 if every test passes, else 0.0; UNKNOWN where nothing is known.
+
+    Raises ValueError or KeyError for ground truth that is none, and SandboxError where there is no sandbox, or for a
+    run of many completions that nothing is known of.
+    """
+    value = counted(shared_reward()(Answer(solution_str, 0), Task(tests=suite_of_ground_truth(ground_truth))))
+    return UNKNOWN if value is None else value
 
 
 def suite_of_ground_truth(text: str) -> Suite:

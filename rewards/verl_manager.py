@@ -14,9 +14,9 @@ from typing import Any
 from verl import DataProto
 from verl.experimental.reward_loop.reward_manager.base import RewardManagerBase
 
-from rewards.execution import known, shared_rewards
+from rewards.execution import counted, shared_rewards
 from rewards.reward import Answer, Task
-from rewards.verl import suite_of_ground_truth
+from rewards.verl import UNKNOWN, suite_of_ground_truth
 
 
 class RewardManager(RewardManagerBase):
@@ -29,7 +29,8 @@ class RewardManager(RewardManagerBase):
     async def run_single(self, data: DataProto) -> dict[str, Any]:
         """The reward of the last sequence in `data`; verl has as many of these under way as it likes.
 
-        Raises SandboxError where the sandbox failed and ValueError where the tests did: verl has no word for that.
+        A completion that nothing is known of gets UNKNOWN, and 1.0 under `unknown` in reward_extra_info, which is 0.0
+        for all others. Raises SandboxError for a run of many of them; see unknown.py.
         """
         item = data[-1:][0]
         response_ids = item.batch["responses"]
@@ -37,5 +38,7 @@ class RewardManager(RewardManagerBase):
         text = self.tokenizer.decode(response_ids[:n_tokens], skip_special_tokens=True)
         task = Task(tests=suite_of_ground_truth(item.non_tensor_batch["reward_model"]["ground_truth"]))
         scored = await asyncio.wrap_future(self._rewards.submit(Answer(text, n_tokens), task))
-        value = known(scored)
-        return {"reward_score": value, "reward_extra_info": {"acc": value, "reward_seconds": scored.seconds}}
+        known = counted(scored)
+        value = UNKNOWN if known is None else known
+        extra = {"acc": value, "reward_seconds": scored.seconds, "unknown": float(known is None)}
+        return {"reward_score": value, "reward_extra_info": extra}

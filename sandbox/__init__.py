@@ -5,19 +5,30 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from sandbox.box import Sandbox
+    from sandbox.cancellation import Cancellation
     from sandbox.cases import Case, Convention, Referee, Suite
-    from sandbox.errors import BackendUnavailable, ExecutionLost, RefereeFailed, SandboxError
+    from sandbox.errors import (
+        BackendUnavailable,
+        Cancelled,
+        ExecutionLost,
+        KilledFromOutside,
+        RefereeFailed,
+        SandboxError,
+    )
     from sandbox.judge import CaseJudgement, Judgement, Verdict
     from sandbox.program import Invocation, Limits, Outcome, Program, RunResult
 
 __all__ = [
     "BackendUnavailable",
+    "Cancellation",
+    "Cancelled",
     "Case",
     "CaseJudgement",
     "Convention",
     "ExecutionLost",
     "Invocation",
     "Judgement",
+    "KilledFromOutside",
     "Limits",
     "Outcome",
     "Program",
@@ -32,8 +43,16 @@ __all__ = [
 
 _HOMES = {
     "box": ["Sandbox"],
+    "cancellation": ["Cancellation"],
     "cases": ["Case", "Convention", "Referee", "Suite"],
-    "errors": ["BackendUnavailable", "ExecutionLost", "RefereeFailed", "SandboxError"],
+    "errors": [
+        "BackendUnavailable",
+        "Cancelled",
+        "ExecutionLost",
+        "KilledFromOutside",
+        "RefereeFailed",
+        "SandboxError",
+    ],
     "judge": ["CaseJudgement", "Judgement", "Verdict"],
     "program": ["Invocation", "Limits", "Outcome", "Program", "RunResult"],
 }

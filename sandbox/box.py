@@ -6,8 +6,10 @@ from types import TracebackType
 from typing import Any, Self
 
 from sandbox import backends
+from sandbox.cancellation import Cancellation
 from sandbox.cases import Suite
 from sandbox.judge import Judgement
+from sandbox.maxima import Maxima
 from sandbox.program import Invocation, Limits, Program, RunResult
 
 
@@ -20,6 +22,13 @@ class Sandbox:
                this machine allows; see `layers`
     seed       an integer makes runs repeatable: hash order and `random` are seeded with it. None: as in a fresh
                `python`, except that the programs of one worker share the hash seed
+    most       bounds above the limits that are asked for: higher ones are lowered to these, with one logged warning
+               for each kind. Every field of it counts, those left at their defaults too; cpu_seconds=None is as much as
+               wall_seconds, budget_seconds=None is no bound. Without `most` it is the machine that bounds: no run gets
+               more memory than there is, nor more than 4,096 processes
+
+    A run waits until its memory limit, with those of the runs in progress, is within the memory that the machine (or
+    the cgroup that we live in) has.
 
     Raises BackendUnavailable if the machine cannot give what was asked for.
     """
@@ -31,6 +40,7 @@ class Sandbox:
         backend: str = "local",
         isolation: str = "full",
         seed: int | None = None,
+        most: Limits | None = None,
         **options: Any,
     ) -> None:
         if workers is not None and workers < 1:
@@ -39,6 +49,7 @@ class Sandbox:
             raise ValueError(f'isolation must be "full" or "best-effort", not {isolation!r}')
         backends.check(backend)
         module = import_module(f"sandbox.backends.{backend}")
+        self._maxima = Maxima(most) if most is not None else None
         self._backend = module.Backend(workers=workers, isolation=isolation, seed=seed, **options)
 
     @property
@@ -62,26 +73,32 @@ class Sandbox:
         arguments: Iterable[str] = (),
         files: Mapping[str, bytes] | None = None,
         fetch: Iterable[str] = (),
+        cancellation: Cancellation | None = None,
     ) -> RunResult:
         """Run a program once: with these arguments, and files (name -> content) in its working directory. Files that
         it leaves there under the names in `fetch` come back in RunResult.files.
 
-        Raises SandboxError if the sandbox, not the program, failed, and ValueError for an unknown language or a name
-        that leads out of the directory.
+        Raises SandboxError if the sandbox, not the program, failed, Cancelled (one of them) after
+        cancellation.cancel(), and ValueError for an unknown language or a name that leads out of the directory.
         """
         data = stdin.encode("utf-8", "surrogatepass") if isinstance(stdin, str) else stdin
         invocation = Invocation(data, tuple(arguments), dict(files or {}), tuple(fetch))
-        result: RunResult = self._backend.ask("run", program, invocation, limits or Limits())
+        request = self._bounded(("run", program, invocation, limits or Limits()))
+        result: RunResult = self._backend.ask(*request, cancellation=cancellation)
         return result
 
-    def judge(self, program: Program, suite: Suite, *, run_all: bool = False) -> Judgement:
+    def judge(
+        self, program: Program, suite: Suite, *, run_all: bool = False, cancellation: Cancellation | None = None
+    ) -> Judgement:
         """Judge a program by a suite, stopping at the first case that fails unless run_all.
 
         Raises SandboxError if the sandbox failed: then nothing is known about the program, which is not a zero.
+        Raises Cancelled, a SandboxError, after cancellation.cancel().
         Raises ValueError for an unknown language or checker, and for a suite without cases or with expected values
         that are no JSON.
         """
-        judgement: Judgement = self._backend.ask("judge", program, suite, run_all)
+        request = self._bounded(("judge", program, suite, run_all))
+        judgement: Judgement = self._backend.ask(*request, cancellation=cancellation)
         return judgement
 
     def judge_many(
@@ -100,8 +117,11 @@ class Sandbox:
         self, pairs: Iterable[tuple[Program, Suite]], *, run_all: bool = False
     ) -> Iterator[tuple[int, Judgement | Exception]]:
         """As judge_many, but a pair that judge would raise for yields that exception, and the others go on."""
-        requests = (("judge", program, suite, run_all) for program, suite in pairs)
+        requests = (self._bounded(("judge", program, suite, run_all)) for program, suite in pairs)
         return self._backend.ask_many(requests)  # type: ignore[no-any-return]
+
+    def _bounded(self, request: tuple[Any, ...]) -> tuple[Any, ...]:
+        return request if self._maxima is None else self._maxima.bounded(request)
 
     def close(self) -> None:
         """End all workers; runs in progress are killed."""

@@ -34,7 +34,10 @@ class Convention(Enum):
 @dataclass(frozen=True, slots=True)
 class Referee:
     """A program that decides whether an output is right, where no rule of comparison can. It runs in the sandbox, apart
-    from the submission, with the case's input, its expected output ("answer") and the submission's output as files."""
+    from the submission, with the case's input, its expected output ("answer") and the submission's output as files.
+
+    When it fails on an output, it is tried on the expected one, or on trivial ones where that is empty. If it rules on
+    one of these, the output was wrong; if it fails on all of them, the suite is at fault (RefereeFailed)."""
 
     program: Program
     convention: Convention = Convention.TESTLIB

@@ -1,20 +1,20 @@
 """Was it right? The only place that knows accepted from wrong_answer; runs in the trusted worker."""
 
 import json
+import math
 import reprlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any
 
 from sandbox import checkers
 from sandbox.cases import INTERACTIVE, PROGRAM, Case, Convention, Suite
-from sandbox.checkers._values import NumberKey
+from sandbox.checkers import _text
 from sandbox.program import Outcome, RunResult
 from sandbox.referee import Ruling
+from sandbox.returned import decode, may_equal
 
 _DETAIL = 300  # characters
-_DIGITS = 100_000  # of the integers in a returned value: turning text into integers takes quadratic time
 
 
 class Verdict(Enum):
@@ -82,27 +82,33 @@ _ENDS = {
 }
 
 
-Ran = tuple[RunResult, Ruling | None]  # and what the referee made of it, if the suite has one
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """What became of a program on one case. ruling: what the referee made of it, if the suite has one. referee_seconds:
+    for how long the referee was busy with it after its end."""
+
+    result: RunResult
+    ruling: Ruling | None = None
+    referee_seconds: float = 0.0
 
 
 def judge(suite: Suite, run: Callable[[Case, float], Ran], *, run_all: bool = False) -> Judgement:
     """Judge one submission.
 
-    run(case, wall_seconds) runs it on one case. Only the case's input may reach the program.
+    run(case, left_seconds) runs it on one case; left_seconds, which may be infinite, is what is left of the
+    submission's budget, for program and referee together. Only the case's input may reach the program.
     Raises ValueError for a suite that is wrong itself: what follows from that must not be held against a program.
     """
     checker = _check(suite)
-    budget_seconds = suite.limits.budget_seconds
+    left_seconds = math.inf if suite.limits.budget_seconds is None else suite.limits.budget_seconds
     cases: list[CaseJudgement] = []
     for case in suite.cases:
-        wall_seconds = suite.limits.wall_seconds
-        if budget_seconds is not None:
-            left = budget_seconds - sum(done.wall_seconds for done in cases)
-            if left <= 0:
-                cases.append(CaseJudgement(Verdict.TIME_LIMIT, 0, 0, 0, "the submission's budget is used up"))
-                break
-            wall_seconds = min(wall_seconds, left)
-        judged = _judge_case(case, *run(case, wall_seconds), checker, call=suite.entry_point is not None)
+        if left_seconds <= 0:
+            cases.append(CaseJudgement(Verdict.TIME_LIMIT, 0, 0, 0, "the submission's budget is used up"))
+            break
+        ran = run(case, left_seconds)
+        left_seconds -= ran.result.wall_seconds + ran.referee_seconds
+        judged = _judge_case(case, ran, checker, call=suite.entry_point is not None)
         cases.append(judged)
         if judged.verdict is Verdict.COMPILE_ERROR:
             break
@@ -138,10 +144,8 @@ def _check(suite: Suite) -> checkers.Checker | None:
     return None
 
 
-def _judge_case(
-    case: Case, result: RunResult, ruling: Ruling | None, checker: checkers.Checker | None, *, call: bool
-) -> CaseJudgement:
-    partial = 0.0
+def _judge_case(case: Case, ran: Ran, checker: checkers.Checker | None, *, call: bool) -> CaseJudgement:
+    result, partial = ran.result, 0.0
     if result.outcome is not Outcome.EXITED:
         # Of a compiler's errors the first ones count, of a program's last words the last.
         words = _head if result.outcome is Outcome.NOT_COMPILED else _tail
@@ -149,11 +153,13 @@ def _judge_case(
     elif result.exit_code != 0:
         verdict, detail = Verdict.RUNTIME_ERROR, _tail(result.stderr) or f"exit status {result.exit_code}"
     elif checker is None:
-        assert ruling is not None
-        verdict = Verdict.ACCEPTED if ruling.score == 1 else Verdict.WRONG_ANSWER
-        partial, detail = ruling.score % 1, ruling.detail
+        assert ran.ruling is not None
+        verdict = Verdict.ACCEPTED if ran.ruling.score == 1 else Verdict.WRONG_ANSWER
+        partial, detail = ran.ruling.score % 1, ran.ruling.detail
     elif call:
         verdict, detail = _verdict_of_call(case, result, checker)
+    elif _text.much_longer(result.stdout, case.expected):  # before it is text, which may be four times as large
+        verdict, detail = Verdict.WRONG_ANSWER, result.stdout[:_DETAIL].decode("utf-8", "replace")
     else:
         same = checker.same(result.text, case.expected)
         verdict, detail = (Verdict.ACCEPTED, "") if same else (Verdict.WRONG_ANSWER, result.text[:_DETAIL])
@@ -163,6 +169,11 @@ def _judge_case(
 def _verdict_of_call(case: Case, result: RunResult, checker: checkers.Checker) -> tuple[Verdict, str]:
     if not result.returned:
         return Verdict.RUNTIME_ERROR, "the call ended the process instead of returning"
+    if not may_equal(result.returned, case.expected):
+        return (
+            Verdict.WRONG_ANSWER,
+            f"far more than was expected: {result.returned[:_DETAIL].decode('ascii', 'replace')}",
+        )
     expected = json.loads(case.expected)
     try:
         returned = decode(result.returned)
@@ -170,47 +181,6 @@ def _verdict_of_call(case: Case, result: RunResult, checker: checkers.Checker) -
         return Verdict.WRONG_ANSWER, f"the returned value cannot be read: {error}"[:_DETAIL]
     same = checker.same_value(returned, expected)
     return (Verdict.ACCEPTED, "") if same else (Verdict.WRONG_ANSWER, reprlib.repr(returned)[:_DETAIL])
-
-
-def decode(encoded: bytes) -> Any:
-    """A returned value from its encoding (see languages.python.plain), which a hostile process wrote.
-
-    Gives None, bool, int, float, str, list, tuple, dict (keys are str or NumberKey) and, for a set, an empty
-    frozenset: no JSON value equals a set. Takes linear time but for integers, whose digits are bounded. Raises
-    ValueError, TypeError or RecursionError for anything else.
-    """
-    effort = 0
-
-    def integer(digits: str) -> int:
-        nonlocal effort
-        effort += len(digits) ** 2
-        if effort > _DIGITS**2:
-            raise ValueError(f"integers of more than {_DIGITS} digits")
-        return int(digits)
-
-    return json.loads(encoded, object_hook=_container, parse_int=integer)
-
-
-def _container(tagged: dict[str, Any]) -> Any:
-    ((kind, items),) = tagged.items()
-    if kind == "tuple":
-        return tuple(items)
-    if kind == "set":
-        return frozenset()
-    if kind == "dict":
-        members = {_key(key): value for key, value in items}
-        if len(members) != len(items):
-            raise ValueError("keys that are the same in JSON")
-        return members
-    raise ValueError(f"unknown container {kind!r}")
-
-
-def _key(key: Any) -> str:
-    if isinstance(key, str):
-        return key
-    if key is None or isinstance(key, int | float):
-        return NumberKey(json.dumps(key))
-    raise TypeError("a key that JSON does not have")
 
 
 def _head(stderr: bytes) -> str:

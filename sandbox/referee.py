@@ -1,7 +1,7 @@
 """What a referee, a program that decides in place of a checker, has said: it ran in the sandbox, and is read here."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sandbox.cases import Convention, Referee
 from sandbox.errors import RefereeFailed
@@ -17,6 +17,7 @@ _WRONG = {1, 2, 4, 8}  # wrong answer, presentation error, dirt after the answer
 _TRACEBACK = "Traceback (most recent call last):"
 _CRASHED = {1, 120}  # statuses of Python: an exception, and one that came again when what was printed was flushed
 _PARTIAL = range(50, 151)  # 50 and a hundred steps, with TESTSYS defined
+_LEFT_ALONE = "EOFError"  # what a Python referee dies of when its partner has said too little
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +36,8 @@ def arguments(convention: Convention) -> tuple[str, ...]:
 
 
 def ruling(result: RunResult, judge: Referee) -> Ruling:
-    """Raises RefereeFailed if it crashed, was too slow or said nothing that can be understood."""
+    """Raises RefereeFailed if it crashed, was too slow or said nothing that can be understood. That may be the work of
+    the output that it was shown, which it may also have repeated on stderr: see jail.control."""
     convention = judge.convention
     said = result.stderr.decode("utf-8", "replace").strip()
     if crashed(result, judge):  # with the status of a wrong answer
@@ -63,6 +65,23 @@ def crashed(result: RunResult, judge: Referee) -> bool:
     )
 
 
+def left_alone(result: RunResult, judge: Referee) -> bool:
+    """Whether it crashed because its partner ended when it wanted to hear more."""
+    last = result.stderr.decode("utf-8", "replace").rstrip().rpartition("\n")[2]
+    return crashed(result, judge) and last.startswith(_LEFT_ALONE)
+
+
+def no_fault_of_its(failure: RefereeFailed) -> Ruling:
+    """The ruling where a sound referee failed: what it was shown is wrong."""
+    return Ruling(0.0, f"the referee failed on this output, though not on a sound one: {failure}")
+
+
+def kept_busy(result: RunResult) -> RunResult:
+    """A program's run where the time of the submission ran out while a sound referee was at work on its output."""
+    words = b"the referee was kept busy by the output until the submission's time was used up"
+    return replace(result, outcome=Outcome.TIMED_OUT, stderr=words)
+
+
 def _score_of_exit(status: int, said: str) -> float:
     if status == _OK:
         return 1.0
@@ -70,12 +89,22 @@ def _score_of_exit(status: int, said: str) -> float:
         return 0.0
     if status in _PARTIAL:
         return (status - _PARTIAL.start) / 100
-    if status == _POINTS:  # "points 0.5 ...": of one
-        words = said.split()
-        return _score(words[1] if words[:1] == ["points"] and len(words) > 1 else "", f"it said {said[:80]!r}")
+    if status == _POINTS:
+        return _points(said)
     if status == _FAIL:
         raise RefereeFailed(f"it gave up: {said[:_WORDS]}")
     raise RefereeFailed(f"exit status {status}: {said[-_WORDS:]}")
+
+
+def _points(said: str) -> float:
+    """The score in "points 0.5 ...". Of several such lines the lowest counts: the referee may have repeated some of the
+    output, which would have given itself a high one."""
+    lines = [line.split() for line in said.splitlines()]
+    scores = [line[1] if len(line) > 1 else "" for line in lines if line[:1] == ["points"]]
+    words = f"it said {said[:80]!r}"
+    if said.split()[:1] != ["points"]:
+        return _score("", words)
+    return min(_score(score, words) for score in scores)
 
 
 def _score(text: str, words: str) -> float:

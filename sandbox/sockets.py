@@ -4,13 +4,40 @@ import contextlib
 import socket
 import threading
 import weakref
+from collections.abc import Iterator
 from typing import Any
+
+
+class Interrupt:
+    """Called, it hangs up the connection that one thread uses, and each one that it takes later."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._fired = False
+        self._socket: socket.socket | None = None
+
+    def __call__(self) -> None:
+        with self._lock:
+            self._fired = True
+            self._hang_up()
+
+    def use(self, used: socket.socket) -> None:
+        with self._lock:
+            self._socket = used
+            if self._fired:
+                self._hang_up()
+
+    def _hang_up(self) -> None:
+        if self._socket is not None:
+            with contextlib.suppress(OSError):
+                self._socket.shutdown(socket.SHUT_RDWR)
 
 
 class Sockets:
     """Of all connections whose class was made by `following`."""
 
     def __init__(self) -> None:
+        self._of_thread = threading.local()
         self._lock = threading.Lock()
         self._open: weakref.WeakSet[socket.socket] = weakref.WeakSet()
 
@@ -24,8 +51,23 @@ class Sockets:
                 with sockets._lock:
                     sockets._open.add(self.sock)
 
+            def getresponse(self) -> Any:
+                interrupt = getattr(sockets._of_thread, "interrupt", None)
+                if interrupt is not None and self.sock is not None:
+                    interrupt.use(self.sock)
+                return super().getresponse()
+
         Following.__name__ = kind.__name__  # urllib3's messages have it
         return Following
+
+    @contextlib.contextmanager
+    def interruptible(self) -> Iterator[Interrupt]:
+        """What this thread waits for in here can be interrupted."""
+        self._of_thread.interrupt = Interrupt()
+        try:
+            yield self._of_thread.interrupt
+        finally:
+            self._of_thread.interrupt = None
 
     def hang_up(self) -> None:
         """End every connection; whoever waits for its answer gets an error."""

@@ -81,6 +81,17 @@ class Reward:
 
 
 @dataclass(frozen=True, slots=True)
+class Most:
+    """What one run of a program gets at most, whatever its problem asks for; 0: as much as there is."""
+
+    memory_mb: int = 0  # of the machine that it runs on, or of the cgroup that we live in
+    wall_seconds: float = 0.0  # in training reward.most_wall_seconds holds, too
+    processes: int = 0  # there are 4096 for one run
+    output_kb: int = 0
+    disk_mb: int = 0  # of /tmp, which is memory
+
+
+@dataclass(frozen=True, slots=True)
 class Objective:
     by_std: bool = False  # divide advantages by their group's standard deviation (GRPO); not: Dr.GRPO
     clip_low: float = 0.2
@@ -163,6 +174,7 @@ class Config:
     rollout: Rollout = field(default_factory=Rollout)
     engine: Engine = field(default_factory=Engine)
     reward: Reward = field(default_factory=Reward)
+    most: Most = field(default_factory=Most)
     objective: Objective = field(default_factory=Objective)
     optimizer: Optimizer = field(default_factory=Optimizer)
     evaluation: Evaluation = field(default_factory=Evaluation)

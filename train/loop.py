@@ -75,7 +75,7 @@ def train(config: Config, run: Path, *, report: Report = lambda step, found: Non
         evaluated = exercises(
             config.evaluation.dataset, config.evaluation.window, config.evaluation.problems
         ) if config.evaluation.dataset else ()  # fmt: skip
-        rewards = stack.enter_context(scoring(config.reward, seed=config.run.seed))
+        rewards = stack.enter_context(scoring(config.reward, config.most, seed=config.run.seed))
         sampler = stack.enter_context(closing(engine.opened(config)))
         metrics = stack.enter_context(closing(Metrics(run, tensorboard=config.run.tensorboard, wandb=config.run.wandb)))
         Trainer(config, run, learner, sampler, questions, evaluated, rewards, metrics, report).run()
@@ -250,7 +250,7 @@ class Trainer:
             top_p=settings.top_p,
             logprobs=False,
         )
-        with self._timeline.part(step, "evaluate"), opened_sandbox(self._config.reward) as box:
+        with self._timeline.part(step, "evaluate"), opened_sandbox(self._config.reward, self._config.most) as box:
             found = evaluate(
                 self._evaluated, lambda prompts: self._sampler.sample(prompts, sampling), box, k=settings.k
             )

@@ -25,6 +25,7 @@ _FREE = (
     "engine",
     "reward.workers",
     "reward.sandbox",
+    "most",
     "rollout.max_seconds",
     "optimizer.row_tokens",
 )

@@ -1,4 +1,4 @@
-"""Workers and zygotes are killed at random moments: every submission gets its right verdict all the same, once."""
+"""Workers, judges and zygotes are killed at random moments: every submission gets its right verdict all the same."""
 
 import contextlib
 import time
@@ -27,7 +27,7 @@ def deaths(submissions: int, workers: int, seed: int) -> dict[str, Any]:
     different workers, and the next one waits until all is answered that this one may have hit. A request can then
     find its worker dead and lose the next one, but no third."""
     random, family, tally = Random(seed), Family(psutil.Process()), Tally()
-    kinds = cycle(("worker", "zygote"))
+    kinds = cycle(("worker", "zygote", "judge"))
     kills: Counter[str] = Counter()
     hit: set[int] = set()
     mixed = mixture(seed)
@@ -55,13 +55,14 @@ def deaths(submissions: int, workers: int, seed: int) -> dict[str, Any]:
 
 
 def _volley(random: Random, family: Family, kinds: Iterator[str]) -> list[str]:
-    """Kill one or two workers, or a zygote in place of its worker. Returns what it was."""
-    workers = family.workers()
+    """Kill one or two workers, or a zygote or judge in place of its worker. Returns what it was."""
+    workers, judges = family.workers(), family.judges()
     shot = []
     for worker in random.sample(list(workers), min(len(workers), random.choice((1, 2)))):
         time.sleep(random.uniform(0, _APART_SECONDS))
-        kind = next(kinds) if workers[worker] else "worker"
-        victim = worker if kind == "worker" else random.choice(workers[worker])
+        kind = next(kinds)
+        parts = {"worker": [worker], "zygote": workers[worker], "judge": judges.get(worker, [])}[kind]
+        victim = random.choice(parts or [worker])
         with contextlib.suppress(psutil.NoSuchProcess):
             victim.kill()
             shot.append(kind)

@@ -32,7 +32,19 @@ class Family:
         return found
 
     def workers(self) -> dict[psutil.Process, list[psutil.Process]]:
-        """worker -> its zygotes. Those that live: one that was killed stays a zombie until it is missed."""
+        """worker, which is its warden -> its zygotes. Those that live: one that was killed stays a zombie until it is
+        missed."""
+        return {
+            worker: [one for one in below if _is_zygote(one)] for worker, below in self._below_the_workers().items()
+        }
+
+    def judges(self) -> dict[psutil.Process, list[psutil.Process]]:
+        """worker -> its judge, if that lives."""
+        return {
+            worker: [one for one in below if not _is_zygote(one)] for worker, below in self._below_the_workers().items()
+        }
+
+    def _below_the_workers(self) -> dict[psutil.Process, list[psutil.Process]]:
         parents = {process: _parent(process) for process in self.members() if _is_alive(process)}
         workers = [process for process, parent in parents.items() if parent == self.head.pid]
         return {worker: [one for one, parent in parents.items() if parent == worker.pid] for worker in workers}
@@ -81,6 +93,13 @@ def _parent(process: psutil.Process) -> int:
         return process.ppid()
     except psutil.NoSuchProcess:
         return 0
+
+
+def _is_zygote(process: psutil.Process) -> bool:
+    try:
+        return any("sandbox.jail.zygote" in word for word in process.cmdline())
+    except psutil.NoSuchProcess:
+        return False
 
 
 def _is_alive(process: psutil.Process) -> bool:

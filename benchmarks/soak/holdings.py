@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 import psutil
@@ -33,10 +34,11 @@ class Idle:
     family: Family
     head: psutil.Process
     workers: list[psutil.Process]
+    judges: list[psutil.Process]
     zygotes: list[psutil.Process]
 
     def below(self) -> list[psutil.Process]:
-        return [*self.workers, *self.zygotes]
+        return [*self.workers, *self.judges, *self.zygotes]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +71,8 @@ def sample(family: Family, measures: Mapping[str, Measure] | None = None) -> dic
 
 def _held(family: Family, measures: Mapping[str, Measure]) -> dict[str, float]:
     workers = family.workers()
-    idle = Idle(family, family.head, list(workers), [zygote for zygotes in workers.values() for zygote in zygotes])
+    judges, zygotes = (list(chain.from_iterable(parts.values())) for parts in (family.judges(), workers))
+    idle = Idle(family, family.head, list(workers), judges, zygotes)
     return {name: taken for name, measure in measures.items() if (taken := _taken(measure, idle)) is not None}
 
 
@@ -91,11 +94,11 @@ def _descriptors(processes: Iterable[psutil.Process]) -> list[tuple[Path, str]]:
 
 
 def _descriptors_of_workers(idle: Idle) -> int:
-    return sum(not name.startswith(_COMPILED) for _, name in _descriptors(idle.workers))
+    return sum(not name.startswith(_COMPILED) for _, name in _descriptors([*idle.workers, *idle.judges]))
 
 
 def _compiled_mb(idle: Idle) -> float:
-    kept = (entry.stat().st_size for entry, name in _descriptors(idle.workers) if name.startswith(_COMPILED))
+    kept = (entry.stat().st_size for entry, name in _descriptors(idle.judges) if name.startswith(_COMPILED))
     return sum(kept) / _MB / len(idle.workers)
 
 

@@ -3,7 +3,9 @@
 A backend is a class Backend, made with the keywords workers (int or None), isolation, seed and those of its own:
     workers                  programs that run at once
     layers                   what isolates a run: name -> how
-    ask(*request)            the answer to one request; for any number of threads
+    ask(*request, cancellation=None)
+                             the answer to one request; for any number of threads. Once its Cancellation says so, the
+                             program is killed, its worker serves others, and Cancelled is raised
     ask_many(requests)       (index, answer) as they finish; an answer may be the exception that its ask would raise.
                              Reads its requests, in the thread that consumes it, only a little ahead of the workers.
                              Raises SandboxError where nothing more can be answered

@@ -1,22 +1,28 @@
 """What a container of the docker backend may do: as little as the worker in it needs.
 
-It has no network, no capabilities and no way to get any, a root that it cannot write to, and bounds for memory and
-processes. What it may do beyond an ordinary container is what an ordinary user may on a plain machine: make user
-namespaces, and mounts in them. The worker shuts programs into those (sandbox/jail), and they may do none of it.
+It has no network, no capabilities and no way to get any, a root that it cannot write to, and bounds for memory,
+processors and processes. What it may do beyond an ordinary container is what an ordinary user may on a plain machine:
+make user namespaces, and mounts in them. The worker shuts programs into those (sandbox/jail), and they may do none of
+it.
 
 /proc is shown whole, for the kernel lets nobody mount a new one where parts of the old are hidden. In it the worker is
 an ordinary user without capabilities: what is root's, as all settings of the kernel are, it can neither write nor, if
 it matters, read. Programs see their own processes only.
 """
 
+import errno
 import json
 from typing import Any
 
-from sandbox.jail import seccomp
+from sandbox.jail import seccomp, system_calls
 
 PROCESSES = 4096
 _SCRATCH_MB = 256  # for programs where there are no namespaces, otherwise unused
+_PROCESSORS = 2  # a worker runs one program at a time, beside an interactive one its referee
+_PERIOD_MICROSECONDS = 100_000
 _AF_UNIX = 1
+_OF_WORKERS = frozenset("pivot_root mount_setattr setgroups".split())  # before they have a filter
+_REFUSED = {"action": "SCMP_ACT_ERRNO", "errnoRet": errno.EPERM}
 
 
 def host_config(memory_mb: int, *, apparmor: bool) -> dict[str, Any]:
@@ -38,22 +44,31 @@ def host_config(memory_mb: int, *, apparmor: bool) -> dict[str, Any]:
         "ReadonlyPaths": [],
         "Memory": memory_mb << 20,
         "MemorySwap": memory_mb << 20,  # the sum of both: no swap
+        "CpuPeriod": _PERIOD_MICROSECONDS,  # not NanoCpus, which an engine with one processor refuses
+        "CpuQuota": _PROCESSORS * _PERIOD_MICROSECONDS,
         "PidsLimit": PROCESSES,
-        "Ulimits": [{"Name": "core", "Soft": 0, "Hard": 0}],
+        "Ulimits": [{"Name": "core", "Soft": 1, "Hard": 1}],
         "LogConfig": {"Type": "none"},
     }
 
 
 def _calls() -> str:
-    """The seccomp profile: the calls that programs are refused, less those that only the worker must make."""
-    refused = {"action": "SCMP_ACT_ERRNO"}
-    not_unix = [{"index": 0, "value": _AF_UNIX, "op": "SCMP_CMP_NE"}]
+    """The seccomp profile: what programs are allowed or left some of, and what their worker needs to shut them in. The
+    filter of programs, with all its conditions, comes on top of it."""
+    allowed = {*system_calls.ALLOWED, *system_calls.IDLE, *system_calls.OURS, *seccomp.CONDITIONAL, *_OF_WORKERS}
+    sockets = {"socket", "socketpair"}
+    is_unix = [{"index": 0, "value": _AF_UNIX, "op": "SCMP_CMP_EQ"}]
     return json.dumps(
         {
-            "defaultAction": "SCMP_ACT_ALLOW",
+            "defaultAction": "SCMP_ACT_ERRNO",
+            "defaultErrnoRet": errno.ENOSYS,
             "syscalls": [
-                {"names": sorted(seccomp.REFUSED), **refused},
-                {"names": ["socket", "socketpair"], "args": not_unix, **refused},
+                {"names": sorted(allowed - sockets), "action": "SCMP_ACT_ALLOW"},
+                {"names": sorted(sockets), "args": is_unix, "action": "SCMP_ACT_ALLOW"},
+                {"names": sorted(sockets), "args": [{**is_unix[0], "op": "SCMP_CMP_NE"}], **_REFUSED},
+                {"names": sorted(system_calls.REFUSED - _OF_WORKERS), **_REFUSED},
+                # Engines that do not know defaultErrnoRet say EPERM, at which libc does not fall back on clone.
+                {"names": ["clone3"], "action": "SCMP_ACT_ERRNO", "errnoRet": errno.ENOSYS},
             ],
         }
     )

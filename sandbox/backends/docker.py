@@ -20,7 +20,7 @@ from sandbox.backends._container import PROCESSES, host_config
 from sandbox.backends._pool import Pool, WorkerLost
 from sandbox.errors import BackendUnavailable
 from sandbox.jail import leftovers
-from sandbox.jail.runner import Configuration
+from sandbox.jail.configuration import Configuration
 from sandbox.jail.wire import Channel
 from sandbox.jail.worker import BEAT
 
@@ -65,7 +65,8 @@ class Backend(Pool):
         except WorkerLost as error:
             raise BackendUnavailable(str(error)) from error
         start = partial(_Worker, self._engine, seed)
-        super().__init__(start, workers=workers or self._engine.processors, isolation=isolation)
+        number = workers or self._engine.processors
+        super().__init__(start, workers=number, isolation=isolation, memory_mb=self._engine.memory_mb)
 
     def close(self) -> None:
         super().close()
@@ -99,6 +100,7 @@ class _Engine:
             about = self._api.info()
         self._image = self._find(image)
         self.processors: int = about["NCPU"]
+        self.memory_mb: int = about["MemTotal"] >> 20
         self._apparmor = any(option.startswith("name=apparmor") for option in about.get("SecurityOptions") or [])
 
     def _find(self, image: str) -> str:
@@ -169,7 +171,7 @@ class _Worker(Channel):
     """A container with a worker in it. Raises WorkerLost if it ends while it starts, BackendUnavailable if it says that
     it cannot isolate, or if there is no engine."""
 
-    def __init__(self, engine: _Engine, seed: int | None, full_isolation: bool) -> None:
+    def __init__(self, engine: _Engine, seed: int | None, full_isolation: bool, no_namespaces: str) -> None:
         super().__init__(-1, -1)
         self._engine = engine
         self._words = b""
@@ -182,7 +184,7 @@ class _Worker(Channel):
             self._socket: socket.socket = getattr(self._stream, "_sock", self._stream)
             self._socket.settimeout(_START_SECONDS)
             engine.start(self._container)
-            super().send(Configuration(full_isolation, seed, images.NUMPY, alone=True))
+            self.request(Configuration(full_isolation, seed, images.NUMPY, (), no_namespaces, alone=True))
             layers = self.receive()
             if isinstance(layers, Exception):
                 raise layers
@@ -208,7 +210,10 @@ class _Worker(Channel):
             except WorkerLost as error:
                 raise ConnectionError(str(error)) from error
             self._memory_mb = needed_mb
-        super().send(message)
+        self.request(message)
+
+    def receive(self) -> Any:
+        return self.receive_answer()
 
     def write(self, data: memoryview) -> int:
         try:
@@ -223,7 +228,7 @@ class _Worker(Channel):
                 self._words = (self._words + self._take(length).replace(BEAT, b""))[-_WORDS:]
             else:
                 self._left = length
-        data = self._receive(min(len(view), self._left))
+        data = self._more(min(len(view), self._left))
         view[: len(data)] = data
         self._left -= len(data)
         return len(data)
@@ -231,10 +236,10 @@ class _Worker(Channel):
     def _take(self, count: int) -> bytes:
         data = b""
         while len(data) < count:
-            data += self._receive(count - len(data))
+            data += self._more(count - len(data))
         return data
 
-    def _receive(self, count: int) -> bytes:
+    def _more(self, count: int) -> bytes:
         try:
             data = self._socket.recv(count)
         except OSError as error:

@@ -14,7 +14,8 @@ from collections.abc import Iterable, Iterator
 from typing import Any, TypeVar
 
 from sandbox import messages
-from sandbox.errors import BackendUnavailable, ExecutionLost, RefereeFailed, SandboxError
+from sandbox.cancellation import Cancellation
+from sandbox.errors import BackendUnavailable, ExecutionLost, KilledFromOutside, RefereeFailed, SandboxError
 from sandbox.judge import Judgement
 from sandbox.messages import JudgeRequest, RunRequest
 from sandbox.program import Limits, RunResult
@@ -31,13 +32,14 @@ except ImportError as error:
 Answer = TypeVar("Answer")
 
 _REPEATED = {429, 502, 503, 504}
-_FAILED = {kind.__name__: kind for kind in (SandboxError, BackendUnavailable, ExecutionLost)}
+_FAILED = {kind.__name__: kind for kind in (SandboxError, BackendUnavailable, ExecutionLost, KilledFromOutside)}
 _WRONG = {kind.__name__: kind for kind in (ValueError, TypeError, RefereeFailed)}
 _AHEAD = 2  # requests of ask_many more than the service has workers: one that comes free finds its next there
 _IDLE_CONNECTIONS = 64  # that are kept
 _CONNECT_SECONDS = 10
 _QUEUE_SECONDS = 1800  # that a request may wait at the service until the service counts as hung
 _SLACK = 6  # times its limits that a run may take on a starved machine; then the service's sandbox gives up
+_LOOK_SECONDS = 0.2  # between two looks, in a pause, at whether the caller has cancelled
 _LONGEST_PAUSE = 20  # seconds between repeats, unless the service says otherwise
 _DEAD_SECONDS = 60  # until a machine that answers nothing counts as gone
 _OPTIONS = [
@@ -116,15 +118,27 @@ class Backend:
             )
         return about
 
-    def ask(self, *request: Any) -> Any:
-        """Raises SandboxError if the service cannot be reached or failed, and what is the request's own fault."""
+    def ask(self, *request: Any, cancellation: Cancellation | None = None) -> Any:
+        """Raises SandboxError if the service cannot be reached or failed, Cancelled, and what is the request's own
+        fault. Who cancels hangs up, and the service kills the program."""
+        if cancellation is None:
+            return self._answer(request, Cancellation())
+        try:
+            with self._sockets.interruptible() as interrupt, cancellation.calling(interrupt):
+                return self._answer(request, cancellation)
+        except SandboxError:
+            cancellation.check()
+            raise
+
+    def _answer(self, request: tuple[Any, ...], cancellation: Cancellation) -> Any:
         match request:
             case ("run", program, invocation, limits):
                 asked = messages.dumps(RunRequest(program, invocation, limits))
-                return self._ask("/run", asked, RunResult, _patience(limits, 1))
+                return self._ask("/run", asked, RunResult, _patience(limits, 1), cancellation)
             case ("judge", program, suite, run_all):
                 asked = messages.dumps(JudgeRequest(program, suite, run_all))
-                return self._ask("/judge_suite", asked, Judgement, _patience(suite.limits, len(suite.cases)))
+                seconds = _patience(suite.limits, len(suite.cases))
+                return self._ask("/judge_suite", asked, Judgement, seconds, cancellation)
         raise ValueError(f"unknown request {request[0]!r}")
 
     def ask_many(self, requests: Iterable[tuple[Any, ...]]) -> Iterator[tuple[int, Any]]:
@@ -141,7 +155,9 @@ class Backend:
         self._sockets.hang_up()
         self._pool.close()
 
-    def _ask(self, path: str, asked: bytes, kind: type[Answer], patience_seconds: float) -> Answer:
+    def _ask(
+        self, path: str, asked: bytes, kind: type[Answer], patience_seconds: float, cancellation: Cancellation
+    ) -> Answer:
         first_failed: float | None = None
         tries = 0
         while True:
@@ -149,6 +165,7 @@ class Backend:
                 raise SandboxError("this Sandbox belongs to the process that made it; make one in each process")
             if self._closed.is_set():
                 raise SandboxError("this Sandbox is closed")
+            cancellation.check()
             tries += 1
             pause = min(_LONGEST_PAUSE, 0.1 * 2**tries)
             try:
@@ -165,7 +182,13 @@ class Backend:
             left = first_failed + self._retry_seconds - now
             if left <= 0:
                 raise ExecutionLost(f"the service at {self._url} did not answer, asked {tries} times: {trouble}")
-            self._closed.wait(min(left, pause * random.uniform(1, 1.3)))
+            self._pause(min(left, pause * random.uniform(1, 1.3)), cancellation)
+
+    def _pause(self, seconds: float, cancellation: Cancellation) -> None:
+        end = time.monotonic() + seconds
+        while (left := end - time.monotonic()) > 0 and not cancellation.cancelled:
+            if self._closed.wait(min(left, _LOOK_SECONDS)):
+                return
 
     def _send(self, method: str, path: str, body: bytes | None, seconds: float) -> urllib3.BaseHTTPResponse:
         headers = self._headers | ({"content-type": "application/json"} if body is not None else {})

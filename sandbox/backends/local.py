@@ -5,21 +5,27 @@ Workers notice when we are gone, however we went, and take everything they own w
 
 import contextlib
 import importlib.util
+import json
 import os
 import shutil
 import socket
 import subprocess
 import sys
+import threading
 import weakref
 from functools import partial
 from pathlib import Path
+from typing import Any
 
+from sandbox import machine
 from sandbox.backends._pool import Pool, WorkerLost
+from sandbox.errors import BackendUnavailable
 from sandbox.jail import cgroups, leftovers
-from sandbox.jail.runner import Configuration
+from sandbox.jail.configuration import HINT, Configuration
 from sandbox.jail.wire import Channel
 
 _GOODBYE_SECONDS = 10
+_IMAGE_SECONDS = 120
 
 
 class Backend(Pool):
@@ -29,40 +35,78 @@ class Backend(Pool):
         _sweep()
         shared = leftovers.make_directory()
         self._remove_shared = weakref.finalize(self, _remove, shared, os.getpid())
-        start = partial(_Worker, seed, _numpy(), shared)
-        super().__init__(start, workers=workers or len(os.sched_getaffinity(0)), isolation=isolation)
+        self._image = _Image(numpy := _numpy())
+        start = partial(_Worker, seed, numpy, shared, self._image)
+        number = workers or len(os.sched_getaffinity(0))
+        super().__init__(start, workers=number, isolation=isolation, memory_mb=machine.memory_mb())
 
     def close(self) -> None:
         super().close()
         self._remove_shared()
+        self._image.close()
+
+
+class _Image:
+    """The image of programs (sandbox/jail/image.py), made when the first worker asks for it."""
+
+    def __init__(self, numpy: dict[str, str]) -> None:
+        self._numpy = numpy
+        self._lock = threading.Lock()
+        self._namespaces: list[int] = []
+        self.close = weakref.finalize(
+            self, _close_all, self._namespaces
+        )  # as long as they are open, the image is there
+
+    def namespaces(self) -> tuple[int, ...]:
+        """Descriptors of the namespaces that hold it. Raises BackendUnavailable."""
+        with self._lock:
+            if not self._namespaces:
+                self._namespaces += self._make()
+            return tuple(self._namespaces)
+
+    def _make(self) -> list[int]:
+        channel, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with channel:
+            with theirs:
+                maker = _start("image", f"{theirs.fileno()}", [theirs.fileno()], subprocess.DEVNULL)
+            try:
+                channel.settimeout(_IMAGE_SECONDS)
+                channel.send(json.dumps(self._numpy).encode())
+                words, descriptors, _, _ = socket.recv_fds(channel, 1 << 16, 2)
+            except OSError as error:
+                words, descriptors = str(error).encode(), []
+            finally:
+                maker.kill()
+                maker.wait()
+        if not descriptors:
+            raise BackendUnavailable(f"cannot isolate programs on this machine: {words.decode() or 'killed'}. {HINT}")
+        return descriptors
 
 
 class _Worker(Channel):
-    """A worker process. Raises WorkerLost if it ends while it starts, BackendUnavailable if it says it cannot."""
+    """A worker process. Raises WorkerLost if it ends while it starts, BackendUnavailable if it says it cannot.
 
-    def __init__(self, seed: int | None, numpy: dict[str, str], shared: str, full_isolation: bool) -> None:
+    no_namespaces: why there are none to be had; "": there are.
+    """
+
+    def __init__(
+        self,
+        seed: int | None,
+        numpy: dict[str, str],
+        shared: str,
+        image: _Image,
+        full_isolation: bool,
+        no_namespaces: str,
+    ) -> None:
+        namespaces = () if no_namespaces else image.namespaces()
         self._socket, theirs = socket.socketpair()
         super().__init__(self._socket.fileno(), self._socket.fileno())
         self._words = os.memfd_create("worker")  # what the worker says on stderr should it fail
-        project = str(Path(__file__).parents[2])
-        start = (
-            f"import sys; sys.path.insert(0, {project!r}); from sandbox.jail.worker import main;"
-            f" main({theirs.fileno()}, {os.getpid()})"
-        )
-        self._process = subprocess.Popen(
-            # The interpreter itself: a version manager's shim or a venv's .pth files cost more than a hundred runs.
-            [_interpreter(), "-S", "-s", "-P", "-B", "-X", "utf8", "-c", start],
-            pass_fds=[theirs.fileno()],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=self._words,
-            env={"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8"},
-            cwd="/",
-            start_new_session=True,  # a Ctrl-C or a killed process group is not for it: it goes when we go
-        )
-        theirs.close()
+        with theirs:
+            arguments = f"{theirs.fileno()}, {os.getpid()}"
+            self._process = _start("worker", arguments, [theirs.fileno(), *namespaces], self._words)
         try:
-            self.send(Configuration(full_isolation, seed, numpy, shared))
+            self.send(Configuration(full_isolation, seed, numpy, namespaces, no_namespaces, shared))
             layers = self.receive()
             if isinstance(layers, Exception):
                 raise layers
@@ -74,6 +118,12 @@ class _Worker(Channel):
             self.end()
             raise
         self.layers: dict[str, str] = layers
+
+    def send(self, message: Any) -> None:
+        self.request(message)
+
+    def receive(self) -> Any:
+        return self.receive_answer()
 
     def last_words(self) -> str:
         return os.pread(self._words, 1 << 16, 0).decode("utf-8", "replace").strip()[-500:]
@@ -94,6 +144,29 @@ class _Worker(Channel):
         if self._process.returncode != 0:
             _sweep()
         os.close(self._words)
+
+
+def _start(module: str, arguments: str, descriptors: list[int], words: int) -> "subprocess.Popen[bytes]":
+    """Start main(arguments) of a module of sandbox/jail as a process; words: where it says why it failed."""
+    project = str(Path(__file__).parents[2])
+    code = f"import sys; sys.path.insert(0, {project!r}); from sandbox.jail.{module} import main; "
+    code += f"sys.exit(main({arguments}))"
+    return subprocess.Popen(
+        # The interpreter itself: a version manager's shim or a venv's .pth files cost more than a hundred runs.
+        [_interpreter(), "-S", "-s", "-P", "-B", "-X", "utf8", "-c", code],
+        pass_fds=descriptors,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=words,
+        env={"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8"},
+        cwd="/",
+        start_new_session=True,  # a Ctrl-C or a killed process group is not for it: it goes when we go
+    )
+
+
+def _close_all(descriptors: list[int]) -> None:
+    while descriptors:
+        os.close(descriptors.pop())
 
 
 def _remove(directory: str, owner: int) -> None:

@@ -14,14 +14,15 @@ import sys
 import threading
 import weakref
 from collections.abc import Iterable, Iterator
-from concurrent.futures import Future
+from concurrent.futures import CancelledError, Future
 from pathlib import Path
 from typing import Any, cast
 
 import sandbox
 from sandbox.backends._cluster import ClusterLost, Dispatcher, Place
 from sandbox.backends._supervisor import Supervisor, fingerprint
-from sandbox.errors import BackendUnavailable, SandboxError
+from sandbox.cancellation import Cancellation
+from sandbox.errors import BackendUnavailable, Cancelled, SandboxError
 
 _SILENCER = "RAY_DEDUP_LOGS_SKIP_REGEX"  # is read when Ray is imported
 # What Ray prints of a death to the stdout of whoever is connected, with pages of its own log. We say it in a line.
@@ -72,11 +73,16 @@ class Backend:
     def layers(self) -> dict[str, str]:
         return self._dispatcher.layers()
 
-    def ask(self, *request: Any) -> Any:
-        """See Pool.ask."""
+    def ask(self, *request: Any, cancellation: Cancellation | None = None) -> Any:
+        """See Pool.ask. What a node has begun when the caller cancels, it finishes for nobody."""
         future = self._submit(request)
         try:
-            return future.result()
+            if cancellation is None:
+                return future.result()
+            with cancellation.calling(future.cancel):
+                return future.result()
+        except CancelledError:
+            raise Cancelled("the caller took its request back") from None
         finally:
             future.cancel()
 

@@ -19,9 +19,10 @@ class Checker(Protocol):
     def same_value(returned: Any, expected: Any) -> bool: ...
 
 
-def names() -> list[str]:
+@cache
+def names() -> tuple[str, ...]:
     """Names of all checkers, sorted."""
-    return sorted(module.name for module in pkgutil.iter_modules(__path__) if not module.name.startswith("_"))
+    return tuple(sorted(m.name for m in pkgutil.iter_modules(__path__) if not m.name.startswith("_")))
 
 
 @cache

@@ -3,41 +3,75 @@
 CRLF is LF; blank lines and blanks at both ends of the text do not count; blank lines inside do. A blank is a
 space, tab, vertical tab or form feed: a no-break space, a lone CR or a NUL is part of a token.
 
-The printed text is the cheat's to choose, up to the output limit. So time is linear in the texts, and printed
-text is taken apart only into as many pieces as the expected text has.
+The printed text is the cheat's to choose, up to the output limit. So time is linear in the texts, printed text
+that is much longer than the expected one is not taken apart at all, and both are taken apart by and by: all tokens of
+a text at once need thirty times its memory.
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from itertools import zip_longest
 
 BLANKS = " \t\v\f"
-_BLANK_RUN = re.compile(rf"[{BLANKS}]+")
+_BLANK = re.compile(rf"[{BLANKS}]")
+_TOKEN = re.compile(rf"[^{BLANKS}]+")
+_BLOCK = 1 << 20  # characters of lines or tokens that are split off at once
+_TIMES, _ROOM = 64, 1 << 20  # more than an honest program adds in digits and blanks
 
 
-def lines(printed: str, expected: str) -> tuple[list[str], list[str]] | None:
-    """Both texts as lines; None where there are not equally many, before a flood of lines is taken apart."""
-    printed, expected = _trimmed(printed), _trimmed(expected)
-    if printed.count("\n") != expected.count("\n"):
-        return None
-    return printed.split("\n"), expected.split("\n")
+def much_longer(printed: str | bytes, expected: str) -> bool:
+    """Whether a text is so much longer than the expected one that no checker takes them for the same: 64 times as long
+    and a million characters, not counting white space at both ends."""
+    most = _ROOM + _TIMES * len(expected)
+    return len(printed) > most and len(printed.strip()) > most
+
+
+def lines(text: str) -> Iterator[str]:
+    """As text.split("\n"), but never all of them at once."""
+    begin = 0
+    while (end := text.find("\n", begin + _BLOCK)) >= 0:
+        yield from text[begin:end].split("\n")
+        begin = end + 1
+    yield from text[begin:].split("\n")
+
+
+def trimmed(text: str) -> str:
+    """The text with LF alone, and without blank lines and blanks at both ends."""
+    return text.replace("\r\n", "\n").strip(BLANKS + "\n")
 
 
 def same_tokens(printed: str, expected: str, same_token: Callable[[str, str], bool]) -> bool:
     """Equally many lines, on each line equally many tokens, and each pair of tokens the same."""
     if printed == expected:
         return True
-    pair = lines(printed, expected)
-    return pair is not None and all(
-        ours == theirs or _same_line(ours, theirs, same_token) for ours, theirs in zip(*pair, strict=True)
+    if much_longer(printed, expected):
+        return False
+    printed, expected = trimmed(printed), trimmed(expected)
+    return printed.count("\n") == expected.count("\n") and all(
+        ours.strip(BLANKS) == theirs.strip(BLANKS) or same_line(ours, theirs, same_token, _TOKEN.findall, _BLANK)
+        for ours, theirs in zip(lines(printed), lines(expected), strict=True)
     )
 
 
-def _same_line(printed: str, expected: str, same_token: Callable[[str, str], bool]) -> bool:
-    theirs = _BLANK_RUN.split(expected.strip(BLANKS))
-    # One split more than expected shows that there are too many; a flood of tokens never becomes a list.
-    ours = _BLANK_RUN.split(printed.strip(BLANKS), maxsplit=len(theirs))
-    return len(ours) == len(theirs) and all(map(same_token, ours, theirs))
+def same_line(
+    printed: str,
+    expected: str,
+    same_token: Callable[[str, str], bool],
+    split: Callable[[str], list[str]],
+    blank: re.Pattern[str],
+) -> bool:
+    """Whether both lines have equally many tokens, and each pair of them is the same. split: makes a text into tokens,
+    between which there are blanks."""
+    if len(printed) <= _BLOCK and len(expected) <= _BLOCK:
+        ours, theirs = split(printed), split(expected)
+        return len(ours) == len(theirs) and all(map(same_token, ours, theirs))
+    pairs = zip_longest(_tokens(printed, split, blank), _tokens(expected, split, blank))
+    return all(our is not None and their is not None and same_token(our, their) for our, their in pairs)
 
 
-def _trimmed(text: str) -> str:
-    return text.replace("\r\n", "\n").strip(BLANKS + "\n")
+def _tokens(text: str, split: Callable[[str], list[str]], blank: re.Pattern[str]) -> Iterator[str]:
+    begin = 0
+    while (cut := blank.search(text, begin + _BLOCK)) is not None:
+        yield from split(text[begin : cut.start()])
+        begin = cut.end()
+    yield from split(text[begin:])

@@ -76,7 +76,8 @@ def same_multiset(returned: Iterable[Any], expected: Iterable[Any]) -> bool:
 
 
 def _walk(value: Any, kinds: Mapping[type, str], key_of: Callable[[object], Any]) -> Iterator[tuple[str | None, Any]]:
-    """From left to right: (kind, scalar), ("list", length), ("dict", sorted keys), (None, no plain value)."""
+    """From left to right: (kind, scalar), ("list", length), ("dict", length), ("dict", sorted keys), (None, no plain
+    value)."""
     pending = [value]
     while pending:
         value = pending.pop()
@@ -85,6 +86,7 @@ def _walk(value: Any, kinds: Mapping[type, str], key_of: Callable[[object], Any]
             yield kind, len(value)
             pending.extend(reversed(value))
         elif type(value) is dict:
+            yield kind, len(value)
             members = {key_of(key): member for key, member in value.items()}
             if None in members or len(members) != len(value):  # {1: "a", "1": "b"} is no JSON object
                 yield None, value
@@ -100,7 +102,7 @@ def _size(value: Any) -> int:
     return sum(1 for _ in _walk(value, JSON_KINDS, json_key))
 
 
-def _sorted_forms(items: list[Any]) -> list[tuple[Any, ...]] | None:
+def _sorted_forms(items: list[Any]) -> list[Any] | None:
     """Each item's walk (kind, value, kind, value, ...), in order; None where an item equals nothing.
 
     Sorted rather than counted by hash: a list of multiples of 2**61 - 1, which all hash to 0, would take
@@ -108,4 +110,6 @@ def _sorted_forms(items: list[Any]) -> list[tuple[Any, ...]] | None:
     """
     if any(kind is None or value != value for kind, value in _walk(items, JSON_KINDS, json_key)):
         return None
+    if {JSON_KINDS.get(type(item)) for item in items} in ({"number"}, {"str"}):
+        return sorted(items)  # without a tuple for each, in a fifth of the time and memory
     return sorted(tuple(chain.from_iterable(_walk(item, JSON_KINDS, json_key))) for item in items)

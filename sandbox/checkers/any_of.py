@@ -21,8 +21,11 @@ def same(printed: str, expected: str) -> bool:
         return False
     if not isinstance(accepted, list) or not all(isinstance(output, str) for output in accepted):
         return False
+    printed = printed.strip()  # as lcb would do for each of them
     return any(lcb.same(printed, output) for output in accepted)
 
 
 def same_value(returned: Any, expected: Any) -> bool:
+    if type(returned) is tuple:
+        returned = list(returned)  # as lcb would do for each of them
     return isinstance(expected, list) and any(lcb.same_value(returned, value) for value in expected)

@@ -15,24 +15,28 @@ One departure: NaN never equals NaN, while == takes the same NaN object in a lis
 runs in the grader's process and can hand back json's own NaN; here no object is shared.
 """
 
+import re
 from collections.abc import Mapping
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
-from sandbox.checkers import _values
+from sandbox.checkers import _text, _values
 
+_BLANK = re.compile(r"\s")  # what str.split() splits at
 _PYTHON_KINDS: Mapping[type, str] = {**_values.JSON_KINDS, bool: "number", tuple: "tuple"}
 
 
 def same(printed: str, expected: str) -> bool:
     if printed == expected:
         return True
+    if _text.much_longer(printed, expected):
+        return False
     printed, expected = printed.strip(), expected.strip()
     if printed.count("\n") != expected.count("\n"):  # before a flood of lines is taken apart
         return False
     return all(
-        ours.strip() == theirs.strip() or _same_numbers(ours, theirs)
-        for ours, theirs in zip(printed.split("\n"), expected.split("\n"), strict=True)
+        ours.strip() == theirs.strip() or _text.same_line(ours, theirs, _same_decimal, str.split, _BLANK)
+        for ours, theirs in zip(_text.lines(printed), _text.lines(expected), strict=True)
     )
 
 
@@ -40,13 +44,6 @@ def same_value(returned: Any, expected: Any) -> bool:
     if type(returned) is tuple:
         returned = list(returned)
     return _values.same(returned, expected, kinds=_PYTHON_KINDS, key_of=_python_key)
-
-
-def _same_numbers(printed: str, expected: str) -> bool:
-    theirs = expected.split()
-    # One split more than expected shows that there are too many; a flood of tokens never becomes a list.
-    ours = printed.split(None, len(theirs))
-    return len(ours) == len(theirs) and all(map(_same_decimal, ours, theirs))
 
 
 def _same_decimal(printed: str, expected: str) -> bool:

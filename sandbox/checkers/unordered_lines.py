@@ -18,14 +18,17 @@ from sandbox.checkers import _text, _values
 def same(printed: str, expected: str) -> bool:
     if printed == expected:
         return True
-    pair = _text.lines(printed, expected)
-    if pair is None:
+    if _text.much_longer(printed, expected):
         return False
-    ours, theirs = (sorted(line.strip(_text.BLANKS) for line in lines) for lines in pair)
-    return ours == theirs
+    printed, expected = _text.trimmed(printed), _text.trimmed(expected)
+    return printed.count("\n") == expected.count("\n") and _sorted_lines(printed) == _sorted_lines(expected)
 
 
 def same_value(returned: Any, expected: Any) -> bool:
     if type(returned) in (list, tuple) and type(expected) in (list, tuple):
         return _values.same_multiset(returned, expected)
     return _values.same(returned, expected)
+
+
+def _sorted_lines(text: str) -> list[str]:
+    return sorted(line.strip(_text.BLANKS) for line in _text.lines(text))

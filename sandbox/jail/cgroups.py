@@ -1,23 +1,37 @@
-"""Memory and process limits over a whole process tree, by cgroup v1 or v2, where one is writable.
+"""Memory, process and processor limits over a whole process tree, by cgroup v1 or v2, where one is writable.
 
-Each worker has one cgroup; its zygotes and all their runs live in it. Peak memory of a run is the highest
-charge during the run less the charge just before it: anonymous pages, /tmp, pipes, page tables and kernel
-objects of all its processes. Pages of the interpreter that the run does not write to are the zygote's and not
-counted. Only v1 and, since Linux 6.12, v2 keep a peak for each run.
+Each worker has one cgroup; its zygotes and all their runs live in it. Its memory limit is absolute: what the zygotes
+hold when nothing runs, which is measured when they are ready, and what a run may add. A run begins only when what is
+charged is down at that level again, so that nothing of one run is at the cost or the benefit of the next. Files that
+the kernel caches for the zygotes are left out of the reckoning: it drops them when a run needs the room.
+
+Peak memory of a run is the highest charge during the run less the charge just before it: anonymous pages, /tmp, pipes,
+page tables and kernel objects of all its processes. Pages of the interpreter that the run does not write to are the
+zygote's and not counted. Only v1 and, since Linux 6.12, v2 keep a peak for each run.
+
+Reading from disks is not bounded here: all file systems that a run sees are in memory.
 """
 
 import contextlib
 import os
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
+from sandbox import machine
 from sandbox.jail import leftovers
 
 _LEAF = "curate-others"  # of a cgroup that was given to us: where the processes go that were in it
-_SLACK_MB = 16  # what a zygote may need for itself while a run uses all of its own
-_DRIFT_MB = 4  # by which the idle charge may change before the limit is set anew
+_SLACK_MB = 16  # above what a run may use: for drift, and for what the kernel charges in advance
+_DRIFT_MB = 8  # by which the idle charge may be exceeded before something must be done about it
+_SMALL_MB = 1  # what is still being freed when the next run begins, and what is charged in advance
+_SPARE_PROCESSES = 2  # the run's init, and one that the kernel has not yet taken off its count
+_PERIOD_US = 100_000
+_PROCESSORS = 2  # that the runs of one worker may keep busy: a program with one thread never notices
+_AT_ONCE_SECONDS = 0.005  # what a run leaves is mostly gone by then, without our help
+_PATIENCE_SECONDS = 0.3
 _MB = 1 << 20
 
 
@@ -25,73 +39,176 @@ class CannotJoin(Exception):
     """A cgroup was made, but processes may not be moved into it."""
 
 
-class Cgroup:
-    """The cgroup of this process's runs; all methods raise OSError when the kernel refuses."""
+class NotIdle(Exception):
+    """What earlier runs were charged for does not go away: zygotes in a new cgroup must take over."""
 
-    def __init__(self, directories: dict[str, Path], version: int) -> None:
+
+@dataclass(frozen=True, slots=True)
+class Used:
+    """What a run used. peak_mb: None where the kernel does not tell. killed: a process was, for exceeding the limit.
+    hit: the limit was reached at least once, whatever came of it."""
+
+    peak_mb: float | None
+    killed: bool
+    hit: bool
+
+
+class Cgroup:
+    """The cgroup of a worker's runs. All methods raise OSError when the kernel refuses.
+
+    The warden, who may, has made it and adds processes to it; the judge sets the limits, through files that have been
+    opened for it: name -> descriptor.
+    """
+
+    def __init__(self, version: int, files: dict[str, int], directories: Iterable[Path] = ()) -> None:
         self.version = version
-        self._directories = directories
-        memory, pids = directories["memory"], directories["pids"]
-        v1 = version == 1
-        self._limit_file = memory / ("memory.limit_in_bytes" if v1 else "memory.max")
-        self._pids_file = pids / "pids.max"
-        self._usage = _open(memory / ("memory.usage_in_bytes" if v1 else "memory.current"))
-        self._events = _open(memory / ("memory.oom_control" if v1 else "memory.events"))
-        self._hits = _open(memory / ("memory.failcnt" if v1 else "memory.events"))
-        cpu = directories.get("cpuacct", memory)
-        self.cpu_usage = _open(cpu / ("cpuacct.usage" if v1 else "cpu.stat"))  # zygotes count runs by it
-        self._peak = _open_peak(memory / ("memory.max_usage_in_bytes" if v1 else "memory.peak"))
-        with contextlib.suppress(OSError):
-            (memory / ("memory.swappiness" if v1 else "memory.swap.max")).write_text("0")
-        self._limit = self._processes = 0
+        self.files = files
+        self._directories = set(directories)
+        self.cpu_usage = files["cpu_usage"]  # zygotes count runs by it
+        self._peak = files.get("peak", -1)
+        self.bounds_cpu = self._refill()
+        self._limit = self._limit_of_processes = 0
+        self._idle = self._cached = 0  # bytes charged when nothing runs, and of file caches beside them
+        self._left = 0  # what runs had left when the latest zygote started
+        self._idle_processes = 0
+        self._sure = True  # that file caches are what they were
         self._before = 0
-        self._kills_before = self._hits_before = 0
+        self._before_counts = (b"", b"")
 
     def add(self, pid: int) -> None:
         """Raises CannotJoin."""
         try:
-            for directory in set(self._directories.values()):
+            for directory in self._directories:
                 (directory / "cgroup.procs").write_text(str(pid))
         except OSError as error:
             raise CannotJoin(str(error)) from error
 
+    def make_room(self) -> None:
+        """Before a zygote starts: nothing of a run is left, and no limit in its way. Raises NotIdle."""
+        if self._idle:
+            self._left = max(0, self.calm() - self._file_caches() - self._idle)
+        self._write("limit", "-1" if self.version == 1 else "max")
+        self._limit = 0
+
+    def settle(self) -> None:
+        """When a zygote is ready and nothing runs: what is charged now, less what runs had left, is the idle charge."""
+        self._cached = self._file_caches()
+        self._idle = self._charged() - self._cached - self._left
+        self._idle_processes = int(os.pread(self.files["processes_now"], 32, 0))
+
+    def calm(self) -> int:
+        """Have the charge be what it is when nothing runs; returns it. Raises NotIdle."""
+        charged = self._charged()
+        if self._sure and abs(charged - self._idle - self._cached) <= _DRIFT_MB * _MB:
+            return charged
+        return self._come_down()
+
     def begin(self, memory_mb: int, processes: int) -> None:
-        """Set the limits of the next run and note where its counters start."""
-        self._before = int(os.pread(self._usage, 32, 0))
-        self._kills_before, self._hits_before = self._count()
-        limit = self._before + (memory_mb + _SLACK_MB) * _MB
-        if abs(limit - self._limit) > _DRIFT_MB * _MB:
-            self._limit_file.write_text(str(limit))
+        """Set the limits of the next run and note where its counters start.
+
+        Raises NotIdle if something of an earlier run would count as this one's.
+        """
+        charged = self.calm()
+        limit = self._idle + (memory_mb + _SLACK_MB) * _MB
+        if limit != self._limit:
+            if charged > limit:  # by file caches; v2 would rather kill than wait until they are gone
+                self._reclaim(limit)
+                charged, self._cached = self._charged(), self._file_caches()
+                if charged > limit:
+                    raise NotIdle(f"{(charged - limit) / _MB:.0f} MB too much stay charged")
+            self._write("limit", str(limit))
             self._limit = limit
-        if processes != self._processes:
-            self._pids_file.write_text(str(processes + 5))  # the zygotes and the run's init
-            self._processes = processes
+        # Between these two lie what the kernel had charged in advance, 256 KB a processor, and what the last run was
+        # still giving back. The run can use the first as its own, and the second goes while it runs.
+        self._before = min(charged, max(self._idle + self._cached, charged - _SMALL_MB * _MB))
+        self._before_counts = self._count()
+        limit = self._idle_processes + processes + _SPARE_PROCESSES
+        if limit != self._limit_of_processes:
+            self._write("processes", str(limit))
+            self._limit_of_processes = limit
         if self._peak >= 0:
             os.pwrite(self._peak, b"0", 0)
 
-    def end(self) -> tuple[float | None, bool]:
-        """Peak memory of the run in MB (None: this kernel does not tell), and whether it hit the limit.
+    def end(self, *, was_parallel: bool) -> Used:
+        """What the run used. was_parallel: it kept more than one processor busy.
 
         Raises OSError if the run was killed for the memory that others use.
         """
-        killed = _was_killed((self._kills_before, self._hits_before), self._count())
+        now = self._count()
+        killed = hit = False
+        if now != self._before_counts:  # which is the exception, and takes regular expressions
+            killed = _was_killed(_counts(*self._before_counts), _counts(*now))
+            hit = _counts(*now)[2] > _counts(*self._before_counts)[2]
+        if was_parallel:  # or the next run would have to wait until this one's processor time is paid back
+            self._refill()
+        peak = self._limit if killed else -1
         if self._peak >= 0:
             peak = int(os.pread(self._peak, 32, 0))
-        elif killed:
-            peak = self._limit
-        else:
-            return None, killed
-        return max(0, peak - self._before) / _MB, killed
+        if hit:  # then it has used also what file caches had
+            self._sure = False
+            self._before = min(self._before, self._idle + self._file_caches())
+        return Used(max(0, peak - self._before) / _MB if peak >= 0 else None, killed, hit)
 
-    def _count(self) -> tuple[int, int]:
-        return _count(self._events, self._hits)
+    def _come_down(self) -> int:
+        """Have the charge come down to the idle one and caches; returns it. Raises NotIdle if it does not."""
+        started = time.monotonic()
+        pause_seconds, reclaimed = 0.0002, 0.0
+        while True:
+            charged, self._cached = self._charged(), self._file_caches()
+            above = charged - self._cached - self._idle
+            if above <= _DRIFT_MB * _MB:
+                self._idle = min(self._idle, charged - self._cached)
+                self._sure = True
+                return charged
+            waited = time.monotonic() - started
+            if waited > _PATIENCE_SECONDS:
+                raise NotIdle(f"{above / _MB:.0f} MB of earlier runs stay charged")
+            if waited > _AT_ONCE_SECONDS + 4 * reclaimed:
+                self._reclaim(charged - above)
+                reclaimed = time.monotonic() - started
+            time.sleep(pause_seconds)
+            pause_seconds *= 1.5
+
+    def _reclaim(self, target: int) -> None:
+        """Have the kernel free what it can above `target`. It also takes back what it has charged in advance."""
+        self._limit = 0
+        with contextlib.suppress(OSError):  # v1: it could not free as much
+            self._write("reclaim", str(target))
+        if self.version == 2:
+            self._write("reclaim", "max")
+
+    def _refill(self) -> bool:
+        """Set the bound on processor time, and with it begin a new period; whether there is such a bound."""
+        quota = str(_PROCESSORS * _PERIOD_US)
+        if "quota" not in self.files:
+            return False
+        self._write("quota", quota if self.version == 1 else f"{quota} {_PERIOD_US}")
+        return True
+
+    def _write(self, name: str, value: str) -> None:
+        os.pwrite(self.files[name], value.encode(), 0)
+
+    def _charged(self) -> int:
+        return int(os.pread(self.files["usage"], 32, 0))
+
+    def _file_caches(self) -> int:
+        """Bytes charged for caches of files that are not themselves in memory."""
+        text = os.pread(self.files["stat"], 1 << 14, 0)
+        cached = re.search(rb"^(?:cache|file) (\d+)", text, re.MULTILINE)
+        shared = re.search(rb"^shmem (\d+)", text, re.MULTILINE)
+        return int(cached[1]) - int(shared[1]) if cached and shared else 0
+
+    def _count(self) -> tuple[bytes, bytes]:
+        return os.pread(self.files["events"], 4096, 0), os.pread(self.files["hits"], 4096, 0)
+
+    def close(self) -> None:
+        for descriptor in self.files.values():
+            os.close(descriptor)
 
     def remove(self) -> None:
         """Remove the cgroup; its processes must be dead already."""
-        for descriptor in (self._usage, self._events, self._hits, self._peak, self.cpu_usage):
-            if descriptor >= 0:
-                os.close(descriptor)
-        for directory in set(self._directories.values()):
+        self.close()
+        for directory in self._directories:
             _remove(directory)
 
 
@@ -111,7 +228,7 @@ class Surroundings:
         else:
             raise FileNotFoundError("no cgroup in sight")
         self._events, self._hits = (_open(directory / name) for name in names)
-        self._before = (0, 0)
+        self._before = (0, 0, 0)
 
     def begin(self) -> None:
         self._before = _count(self._events, self._hits)
@@ -121,14 +238,21 @@ class Surroundings:
         return _was_killed(self._before, _count(self._events, self._hits))
 
 
-def _count(events: int, hits: int) -> tuple[int, int]:
-    """How many processes were killed for want of memory, and how often our own limit was hit."""
-    killed = re.search(rb"^oom_kill (\d+)", os.pread(events, 4096, 0), re.MULTILINE)
-    hit = re.search(rb"^(?:oom )?(\d+)", os.pread(hits, 4096, 0), re.MULTILINE)
-    return int(killed[1]) if killed else 0, int(hit[1]) if hit else 0
+def _count(events: int, hits: int) -> tuple[int, int, int]:
+    return _counts(os.pread(events, 4096, 0), os.pread(hits, 4096, 0))
 
 
-def _was_killed(before: tuple[int, int], now: tuple[int, int]) -> bool:
+def _counts(events: bytes, hits: bytes) -> tuple[int, int, int]:
+    """How many processes were killed for want of memory, how often our own limit left nothing, and how often it was
+    reached, which v1 does not tell from the former."""
+    killed = re.search(rb"^oom_kill (\d+)", events, re.MULTILINE)
+    exceeded = re.search(rb"^(?:oom )?(\d+)", hits, re.MULTILINE)
+    reached = re.search(rb"^(?:max )?(\d+)", hits, re.MULTILINE)
+    first, second, third = (int(found[1]) if found else 0 for found in (killed, exceeded, reached))
+    return first, second, third
+
+
+def _was_killed(before: tuple[int, int, int], now: tuple[int, int, int]) -> bool:
     killed = now[0] > before[0]
     if killed and now[1] == before[1]:
         raise OSError("the machine, or all that share our memory limit, ran out of memory")
@@ -145,26 +269,58 @@ def create(which: str) -> Cgroup:
         made: dict[str, Path] = {}
         try:
             for controller, base in bases.items():
-                (base / name).mkdir(exist_ok=True)
+                if base / name not in made.values():  # v2 has one directory for all controllers
+                    (base / name).mkdir()
                 made[controller] = base / name
-            return Cgroup(made, version)
+            return Cgroup(version, _open_files(made, v1=version == 1), made.values())
         except OSError as error:
             reasons.append(f"v{version}: {error}")
             for directory in set(made.values()):
                 _remove(directory)
     reason = "; ".join(reasons) or "no cgroup that we may divide has the memory and pids controllers"
+    raise OSError(f"{reason}. {_remedy()}")
+
+
+def _remedy() -> str:
     if os.geteuid() != 0 and os.path.isdir("/run/systemd/system"):
-        reason += '; "systemd-run --user --scope COMMAND" gives one'
-    raise OSError(reason)
+        return "What to do: start it with systemd-run --user --scope COMMAND, which gives a cgroup"
+    return "What to do: start it where /sys/fs/cgroup may be written to (in a container: docker run --privileged)"
+
+
+def _open_files(directories: dict[str, Path], *, v1: bool) -> dict[str, int]:
+    """What a Cgroup reads and writes. Raises OSError."""
+    memory, pids = directories["memory"], directories["pids"]
+    cpu, accounts = directories.get("cpu", memory), directories.get("cpuacct", memory)
+    with contextlib.suppress(OSError):
+        (memory / ("memory.swappiness" if v1 else "memory.swap.max")).write_text("0")
+    files = {
+        "limit": _open(memory / ("memory.limit_in_bytes" if v1 else "memory.max"), os.O_WRONLY),
+        # Writing to it reclaims what is above; unlike v2's memory.max, neither kills anything.
+        "reclaim": _open(memory / ("memory.limit_in_bytes" if v1 else "memory.high"), os.O_WRONLY),
+        "usage": _open(memory / ("memory.usage_in_bytes" if v1 else "memory.current")),
+        "stat": _open(memory / "memory.stat"),
+        "events": _open(memory / ("memory.oom_control" if v1 else "memory.events")),
+        "hits": _open(memory / ("memory.failcnt" if v1 else "memory.events")),
+        "processes": _open(pids / "pids.max", os.O_WRONLY),
+        "processes_now": _open(pids / "pids.current"),
+        "cpu_usage": _open(accounts / ("cpuacct.usage" if v1 else "cpu.stat")),
+    }
+    peak = _open_peak(memory / ("memory.max_usage_in_bytes" if v1 else "memory.peak"))
+    if peak >= 0:
+        files["peak"] = peak
+    with contextlib.suppress(OSError):  # a controller that need not be there
+        files["quota"] = _open(cpu / ("cpu.cfs_quota_us" if v1 else "cpu.max"), os.O_WRONLY)
+    return files
 
 
 def sweep() -> None:
-    """Remove what workers that were killed have left behind."""
-    for _, bases in _bases():
-        for base in set(bases.values()):
-            for directory in base.glob(f"{leftovers.PREFIX}*-*"):
-                if leftovers.is_abandoned(directory.name):
-                    _remove(directory)
+    """Remove what workers that were killed have left behind, as far as it can be."""
+    with contextlib.suppress(OSError):
+        for _, bases in _bases():
+            for base in set(bases.values()):
+                for name in os.listdir(base):
+                    if leftovers.is_abandoned(name):
+                        _remove(base / name)
 
 
 def _bases() -> Iterator[tuple[int, dict[str, Path]]]:
@@ -180,22 +336,8 @@ def _bases() -> Iterator[tuple[int, dict[str, Path]]]:
 
 def _own() -> dict[str, Path]:
     """The cgroups that this process is in: controller, or "v2" for the unified hierarchy -> directory."""
-    mounts: dict[str, tuple[str, str]] = {}
-    for line in Path("/proc/self/mountinfo").read_text().splitlines():
-        left, right = line.split(" - ")
-        kind, _, options = right.split(" ", 2)
-        if kind in ("cgroup", "cgroup2"):
-            root, point = left.split()[3:5]
-            for controller in ["v2"] if kind == "cgroup2" else options.split(","):
-                mounts.setdefault(controller, (root, point))
-    own: dict[str, Path] = {}
-    for line in Path("/proc/self/cgroup").read_text().splitlines():
-        _, controllers, path = line.split(":", 2)
-        for controller in controllers.split(",") if controllers else ["v2"]:
-            if controller in mounts:
-                root, point = mounts[controller]
-                own[controller] = Path(point, os.path.relpath(path, root))
-    return own
+    own = machine.cgroups(*machine.memberships_and_mounts())
+    return {controller: directory for controller, (_, directory) in own.items()}
 
 
 def _dividing(own: Path) -> Path | None:
@@ -217,14 +359,19 @@ def _take_over() -> None:
     that divides may hold no processes, unless it is the root of all: those in it move to a leaf.
     """
     own = _own().get("v2")
-    if own is None or _dividing(own) or not _writable(own):
+    if own is None or (os.geteuid() == 0 and not os.path.ismount(own)):
         return
-    if os.geteuid() == 0 and not os.path.ismount(own):
+    base = _dividing(own)
+    if base is not None:
+        _enable(base, "+cpu")
+        return
+    if not _writable(own):
         return
     with contextlib.suppress(OSError):
         if not {"memory", "pids"} <= set((own / "cgroup.controllers").read_text().split()):
             return
         if _enable(own, "+memory +pids"):
+            _enable(own, "+cpu")
             return
         leaf = own / _LEAF
         for _ in range(10):  # they may start new ones meanwhile

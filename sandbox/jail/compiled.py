@@ -1,5 +1,5 @@
-"""What compilers have made, kept by content: the last few in memory, those that took long also in a directory that
-all workers of a Sandbox share.
+"""What compilers have made, kept by content: the latest in memory, those that took long also in a directory that all
+workers of a Sandbox share. Both are bounded by bytes; the oldest go first.
 """
 
 import contextlib
@@ -7,14 +7,17 @@ import errno
 import fcntl
 import hashlib
 import os
+import sys
+import threading
 from collections import OrderedDict
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from sandbox.program import Program, RunResult
 
-_IN_MEMORY, _IN_MEMORY_BYTES = 32, 256 << 20  # submissions, and all their artifacts
-_IN_DIRECTORY = 256
+_IN_MEMORY_BYTES, _AT_LEAST_IN_MEMORY = 256 << 20, 8 << 20  # each has two descriptors, of which there are few
+_IN_DIRECTORY_BYTES, _AT_LEAST_IN_DIRECTORY = 512 << 20, 256 << 10  # the directory is searched for the oldest
 _LONG_SECONDS = 0.1
 _MFD_EXEC = 0x10
 _SEALS = fcntl.F_SEAL_WRITE | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_SEAL
@@ -28,11 +31,44 @@ class Compiled:
     artifact: int
 
 
-class Compilations:
-    """directory: where to share; "" for nowhere."""
+class Shared(Protocol):
+    """What workers share, by name."""
 
-    def __init__(self, directory: str) -> None:
-        self._directory = Path(directory) if directory else None
+    def fetch(self, name: str) -> bytes | None: ...
+
+    def store(self, name: str, content: bytes) -> None: ...
+
+
+class SharedFolder:
+    """A folder in which workers share, bounded by bytes; any number of processes may use it at once."""
+
+    def __init__(self, path: str) -> None:
+        self._path = Path(path)
+
+    def fetch(self, name: str) -> bytes | None:
+        """What somebody has stored under this name, if it is there."""
+        with contextlib.suppress(OSError):
+            return (self._path / name).read_bytes()
+        return None
+
+    def store(self, name: str, content: bytes) -> None:
+        """Keep it, if there is room, and remove the oldest if that makes too much."""
+        half = self._path / f"{name}.{os.getpid()}.{threading.get_ident()}"
+        try:
+            half.write_bytes(content)
+            half.rename(self._path / name)
+        except OSError:  # full, say: it is compiled again where it is needed
+            with contextlib.suppress(OSError):
+                half.unlink()
+        with contextlib.suppress(OSError):
+            _bound(self._path)
+
+
+class Compilations:
+    """shared: what the workers of a Sandbox share, or None if this one keeps to itself."""
+
+    def __init__(self, shared: Shared | None) -> None:
+        self._shared = shared
         self._kept: OrderedDict[Program, Compiled | RunResult] = OrderedDict()
         self._bytes = 0
 
@@ -41,15 +77,12 @@ class Compilations:
         if program in self._kept:
             self._kept.move_to_end(program)
             return self._kept[program]
-        if self._directory is not None:
-            with contextlib.suppress(OSError):
-                return self._keep(program, (self._directory / _name(program)).read_bytes())
-        return None
+        shared = self._shared.fetch(_name(program)) if self._shared is not None else None
+        return self._keep(program, shared) if shared is not None else None
 
     def add(self, program: Program, result: RunResult, artifact: bytes) -> Compiled:
-        if self._directory is not None and result.cpu_seconds > _LONG_SECONDS:
-            with contextlib.suppress(OSError):  # full, say: it is compiled again where it is needed
-                _share(self._directory, _name(program), artifact)
+        if self._shared is not None and result.cpu_seconds > _LONG_SECONDS:
+            self._shared.store(_name(program), artifact)
         return self._keep(program, artifact)
 
     def add_failure(self, program: Program, result: RunResult) -> RunResult:
@@ -63,14 +96,20 @@ class Compilations:
         return compiled
 
     def _remember(self, program: Program, compiled: Compiled | RunResult) -> None:
+        self._forget(program)
         self._kept[program] = compiled
-        self._bytes += _size(compiled)
-        while len(self._kept) > _IN_MEMORY or (self._bytes > _IN_MEMORY_BYTES and len(self._kept) > 1):
-            _, oldest = self._kept.popitem(last=False)
-            self._bytes -= _size(oldest)
-            if isinstance(oldest, Compiled):
-                os.close(oldest.source)
-                os.close(oldest.artifact)
+        self._bytes += _size(program, compiled)
+        while self._bytes > _IN_MEMORY_BYTES and len(self._kept) > 1:
+            self._forget(next(iter(self._kept)))
+
+    def _forget(self, program: Program) -> None:
+        compiled = self._kept.pop(program, None)
+        if compiled is None:
+            return
+        self._bytes -= _size(program, compiled)
+        if isinstance(compiled, Compiled):
+            os.close(compiled.source)
+            os.close(compiled.artifact)
 
 
 def memfd(data: bytes = b"", *, sealed: bool = False) -> int:
@@ -95,18 +134,29 @@ def _executable_memfd() -> int:
         return os.memfd_create("run", flags)
 
 
-def _size(compiled: Compiled | RunResult) -> int:
-    return os.fstat(compiled.artifact).st_size if isinstance(compiled, Compiled) else len(compiled.stderr)
+def _bound(directory: Path) -> None:
+    """Remove the oldest until what is left is small enough; other workers do the same."""
+    there = []
+    for entry in os.scandir(directory):
+        with contextlib.suppress(FileNotFoundError):
+            about = entry.stat(follow_symlinks=False)
+            there.append((about.st_mtime, max(about.st_size, _AT_LEAST_IN_DIRECTORY), entry.path))
+    total = sum(size for _, size, _ in there)
+    for _, size, path in sorted(there):
+        if total <= _IN_DIRECTORY_BYTES:
+            return
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(path)
+        total -= size
 
 
-def _share(directory: Path, name: str, artifact: bytes) -> None:
-    half = directory / f"{name}.{os.getpid()}"
-    half.write_bytes(artifact)
-    half.rename(directory / name)
-    there = list(directory.iterdir())
-    if len(there) > _IN_DIRECTORY:
-        for old in sorted(there, key=lambda path: path.stat().st_mtime)[: _IN_DIRECTORY // 2]:
-            old.unlink(missing_ok=True)
+def _size(program: Program, compiled: Compiled | RunResult) -> int:
+    """In bytes of memory; of the text there are two, the other one to find it by."""
+    text = sys.getsizeof(program.source)
+    if isinstance(compiled, RunResult):
+        return max(text + len(compiled.stderr), _AT_LEAST_IN_MEMORY)
+    files = os.fstat(compiled.source).st_size + os.fstat(compiled.artifact).st_size
+    return max(text + files, _AT_LEAST_IN_MEMORY)
 
 
 def _name(program: Program) -> str:

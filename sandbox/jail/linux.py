@@ -1,12 +1,16 @@
 """The system calls that the standard library does not have, each as one function that raises OSError.
 
 All go through ctypes.PyDLL, which keeps the interpreter lock: the callers are single-threaded and some of these
-calls return in a forked child, where taking the lock anew would hang.
+calls return in a forked child, where taking the lock anew would hang. Those that the filter keeps for us carry the key,
+once there is one (`use`).
 """
 
 import ctypes
 import os
 import struct
+from collections.abc import Callable
+
+from sandbox.jail.key import Key
 
 CLONE_VM = 0x00000100
 CLONE_PARENT = 0x00008000
@@ -22,8 +26,11 @@ MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC = 0x1, 0x2, 0x4, 0x8
 MS_REMOUNT, MS_BIND, MS_REC, MS_PRIVATE = 0x20, 0x1000, 0x4000, 0x40000
 MNT_DETACH = 0x2
 
+CAP_DAC_OVERRIDE, CAP_KILL, CAP_SETGID, CAP_SETUID, CAP_SYS_ADMIN = 1, 5, 6, 7, 21
+
 PR_SET_PDEATHSIG = 1
 PR_SET_DUMPABLE = 4
+PR_SET_KEEPCAPS = 8
 PR_CAPBSET_READ = 23
 PR_CAPBSET_DROP = 24
 PR_SET_CHILD_SUBREAPER = 36
@@ -39,6 +46,15 @@ _X86 = os.uname().machine == "x86_64"
 _SYS_CLONE = 56 if _X86 else 220
 _SYS_PIVOT_ROOT = 155 if _X86 else 41
 _SYS_CAPSET = 126 if _X86 else 91
+_SYS_MOUNT = 165 if _X86 else 40
+_SYS_UMOUNT2 = 166 if _X86 else 39
+_SYS_UNSHARE = 272 if _X86 else 97
+_SYS_SETNS = 308 if _X86 else 268
+_SYS_PRCTL = 157 if _X86 else 167
+_SYS_PRLIMIT64 = 302 if _X86 else 261
+_SYS_SETRESUID = 117 if _X86 else 147
+_SYS_SETRESGID = 119 if _X86 else 149
+_SYS_KILL = 62 if _X86 else 129
 _SYS_MOUNT_SETATTR = 442
 _CAPABILITY_VERSION_3 = 0x20080522
 _AT_FDCWD, _AT_RECURSIVE = -100, 0x8000
@@ -46,6 +62,7 @@ _M_TRIM_THRESHOLD = -1
 
 _libc = ctypes.PyDLL(None, use_errno=True)
 _libc.clone.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p]
+_libc.syscall.restype = ctypes.c_long
 _fork = getattr(_libc, "_Fork", None)  # glibc >= 2.34: fork without at-fork handlers, half the price
 
 
@@ -54,6 +71,88 @@ def _check(returned: int, what: str) -> int:
         number = ctypes.get_errno()
         raise OSError(number, f"{what}: {os.strerror(number)}")
     return returned
+
+
+def _through_libc(number: int, *arguments: int) -> int:
+    returned: int = _libc.syscall(ctypes.c_long(number), *map(ctypes.c_long, arguments))
+    return returned if returned >= 0 else -ctypes.get_errno()
+
+
+_through: Callable[..., int] = _through_libc
+_key: Key | None = None
+
+
+def use(key: Key) -> None:
+    """Carry this key in all that the filter keeps for us."""
+    global _key, _through
+    _key, _through = key, key.call
+
+
+def throw_key_away() -> None:
+    """For good, in a child that becomes a program. The functions of this module that carry it must not be called any
+    more."""
+    if _key is not None:
+        _key.throw_away()
+
+
+def system_call(number: int, *arguments: int) -> int:
+    """Make a system call, of up to five arguments; what the kernel returns. Raises OSError."""
+    returned = _through(number, *(*arguments, 0, 0, 0, 0, 0)[:5])
+    if returned < 0:
+        raise OSError(-returned, os.strerror(-returned))
+    return returned
+
+
+def _named(what: str, number: int, *arguments: int) -> int:
+    try:
+        return system_call(number, *arguments)
+    except OSError as error:
+        raise OSError(error.errno, f"{what}: {error.strerror}") from None
+
+
+class Prepared:
+    """A system call that is made ready before a fork and made after it: each page that the child writes to is copied
+    first, so what it need not do, it should not. bytes among the arguments stand for their address."""
+
+    __slots__ = ("_arguments", "_kept", "_number")
+
+    def __init__(self, number: int, *arguments: int | bytes) -> None:
+        self._number = number
+        self._kept = [ctypes.create_string_buffer(given) for given in arguments if isinstance(given, bytes)]
+        places = iter([ctypes.addressof(buffer) for buffer in self._kept])
+        given = [next(places) if isinstance(argument, bytes) else argument for argument in arguments]
+        self._arguments = (*given, 0, 0, 0, 0, 0)[:5]
+
+    def __call__(self) -> None:
+        """Raises OSError."""
+        returned = _through(self._number, *self._arguments)
+        if returned < 0:
+            raise OSError(-returned, os.strerror(-returned))
+
+
+def preparing_mount(source: str, target: str, kind: str, flags: int, data: str) -> Prepared:
+    return Prepared(_SYS_MOUNT, source.encode(), target.encode(), kind.encode(), flags, data.encode())
+
+
+def preparing_limit(kind: int, soft: int, hard: int) -> Prepared:
+    return Prepared(_SYS_PRLIMIT64, 0, kind, struct.pack("QQ", soft, hard))
+
+
+def preparing_prctl(option: int, argument: int) -> Prepared:
+    return Prepared(_SYS_PRCTL, option, argument)
+
+
+def preparing_ids(number: int) -> list[Prepared]:
+    """To become this user and group. From uid 0 to another: the kernel takes all capabilities away."""
+    return [Prepared(call, number, number, number) for call in (_SYS_SETRESGID, _SYS_SETRESUID)]
+
+
+def preparing_no_capabilities() -> list[Prepared]:
+    """To give up all capabilities, ambient ones too, and stay the same user."""
+    return [
+        Prepared(_SYS_PRCTL, PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL),
+        Prepared(_SYS_CAPSET, struct.pack("Ii", _CAPABILITY_VERSION_3, 0), bytes(24)),
+    ]
 
 
 def give_freed_memory_back() -> None:
@@ -89,23 +188,27 @@ def clone_stub() -> int:
 
 
 def unshare(flags: int) -> None:
-    _check(_libc.unshare(flags), "unshare")
+    _named("unshare", _SYS_UNSHARE, flags)
 
 
 def setns(fd: int, kind: int) -> None:
-    _check(_libc.setns(fd, kind), "setns")
+    _named("setns", _SYS_SETNS, fd, kind)
 
 
 def mount(source: str | None, target: str, kind: str | None, flags: int, data: str | None = None) -> None:
-    encoded = [text.encode() if text is not None else None for text in (source, target, kind, data)]
-    _check(
-        _libc.mount(encoded[0], encoded[1], encoded[2], ctypes.c_ulong(flags), encoded[3]),
-        f"mount {target}",
-    )
+    texts = [ctypes.c_char_p(text if text is None else text.encode()) for text in (source, target, kind, data)]
+    places = [ctypes.cast(text, ctypes.c_void_p).value or 0 for text in texts]
+    _named(f"mount {target}", _SYS_MOUNT, *places[:3], flags, places[3])
 
 
 def unmount(target: str) -> None:
-    _check(_libc.umount2(target.encode(), MNT_DETACH), f"umount {target}")
+    text = ctypes.c_char_p(target.encode())
+    _named(f"umount {target}", _SYS_UMOUNT2, ctypes.cast(text, ctypes.c_void_p).value or 0, MNT_DETACH)
+
+
+def kill(pid: int, number: int) -> None:
+    """os.kill, also where a program may not."""
+    _named("kill", _SYS_KILL, pid, number)
 
 
 def make_readonly(target: str, *, nodev: bool) -> None:
@@ -128,8 +231,7 @@ def pivot_root(new_root: str) -> None:
 
 
 def prctl(option: int, *arguments: int) -> int:
-    padded = [ctypes.c_ulong(value) for value in (*arguments, 0, 0, 0, 0)[:4]]
-    return _check(_libc.prctl(option, *padded), f"prctl {option}")
+    return _named(f"prctl {option}", _SYS_PRCTL, option, *arguments)
 
 
 def capabilities() -> range:
@@ -140,12 +242,15 @@ def capabilities() -> range:
     return range(count)
 
 
-def set_capabilities(mask: int, inheritable: int = 0) -> None:
-    """Set the permitted and effective capabilities of the calling process to `mask`."""
+def set_capabilities(mask: int, inheritable: int = 0, effective: int | None = None) -> None:
+    """Set the permitted capabilities of the calling process to `mask`, and the effective ones to the same or, if they
+    are named, to `effective`."""
     header = struct.pack("Ii", _CAPABILITY_VERSION_3, 0)
-    halves = [(mask & 0xFFFFFFFF, inheritable & 0xFFFFFFFF), (mask >> 32, inheritable >> 32)]
-    data = b"".join(struct.pack("III", own, own, inherited) for own, inherited in halves)
-    _check(_libc.syscall(_SYS_CAPSET, header, data), "capset")
+    sets = (mask if effective is None else effective, mask, inheritable)
+    data = b"".join(struct.pack("III", *(bits >> shift & 0xFFFFFFFF for bits in sets)) for shift in (0, 32))
+    buffer = ctypes.create_string_buffer(header + data, len(header + data))
+    start = ctypes.addressof(buffer)
+    _named("capset", _SYS_CAPSET, start, start + len(header))
 
 
 def keep_capabilities_over_exec() -> None:

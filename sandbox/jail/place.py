@@ -15,6 +15,11 @@ _PROC = f"{BOX}/proc"
 _PLAIN = linux.MS_NOSUID | linux.MS_NODEV
 
 
+def mounting_proc() -> linux.Prepared:
+    """For the child, where there are namespaces: /proc shows that of the process that mounts it."""
+    return linux.preparing_mount("proc", _PROC, "proc", _PLAIN | linux.MS_NOEXEC | linux.MS_RDONLY, "subset=pid")
+
+
 class Place:
     """Makes the place of a run, and takes it away when all of the run's processes are gone.
 
@@ -30,10 +35,9 @@ class Place:
             self._oom_score = os.open("/proc/self/oom_score_adj", os.O_RDWR)
             self._own_score = os.pread(self._oom_score, 16, 0)
 
-    def enter(self, job: Job, source: int, source_file: str, packed: int) -> int:
-        """Make the place; `source` is the descriptor of the program's text, `packed` that of files to be found there,
-        or -1. Returns the pid of the run's init, a process that only sleeps (0 without namespaces). The next fork is
-        the run's. Raises OSError."""
+    def enter(self, job: Job, source: int, source_file: str) -> int:
+        """Make the place; `source` is the descriptor of the program's text. Returns the pid of the run's init, a
+        process that only sleeps (0 without namespaces). The next fork is the run's. Raises OSError."""
         init = 0
         if self._namespaces:
             linux.unshare(linux.CLONE_NEWPID)
@@ -46,17 +50,17 @@ class Place:
             os.mkdir(_PROC, 0o755)
             os.mkdir(WORK, 0o755)
             os.chown(WORK, UID, UID)
-            os.pwrite(self._oom_score, b"1000", 0)  # inherited by the child
+            self.expose()
         os.chdir(self.work)
         owner = UID if self._namespaces else None
+        # From file to file, not through our memory.
         files.write(source_file, source, 0, os.fstat(source).st_size, owner)
-        if packed >= 0:
-            files.place(packed, owner)
         return init
 
-    def mount_proc(self) -> None:
-        """In the child, where there are namespaces: /proc shows that of the process that mounts it. Raises OSError."""
-        linux.mount("proc", _PROC, "proc", _PLAIN | linux.MS_NOEXEC | linux.MS_RDONLY, "subset=pid")
+    def expose(self) -> None:
+        """The next fork goes first when memory runs out. Raises OSError."""
+        if self._namespaces:
+            os.pwrite(self._oom_score, b"1000", 0)  # inherited
 
     def step_back(self) -> None:
         """Right after the fork: it is the program that shall go when memory runs out, not us. Raises OSError."""
@@ -70,11 +74,16 @@ class Place:
         place = os.statvfs(BOX)
         return (place.f_blocks - place.f_bfree) * place.f_bsize
 
+    def step_out(self) -> None:
+        """Let the next fork be our own again. Raises OSError."""
+        if self._namespaces:
+            linux.setns(self._home, linux.CLONE_NEWPID)
+
     def take_away(self) -> None:
         """After the run's last process is gone. Raises OSError."""
         os.chdir("/")
+        self.step_out()
         if self._namespaces:
-            linux.setns(self._home, linux.CLONE_NEWPID)
             linux.unmount(BOX)  # and the /proc in it: each unmounting waits for all processors of the machine
         else:
             tree.empty(self.work)

@@ -1,170 +1,300 @@
-"""The system calls that no honest program makes. Installed once in the zygote; every run inherits it.
+"""The filter of system calls: a list of those that are allowed, and what of some of them is not.
 
-A deny list, because capabilities, namespaces and the read-only root already refuse the rest: this takes away
-the parts of the kernel with the worst record. What the zygote itself needs (mount, unshare and clone of the
-other namespaces) stays in, and is refused to programs for want of capabilities.
+Installed once in the zygote; every run inherits it. What only the zygote and its children may do, until these become
+programs, is let through for calls that carry a key (key.py).
+
+A filter sees numbers and registers, never memory. Calls whose meaning stands in memory are allowed whole, refused
+whole, or asked about: then the zygote hears of them before they are done (asked.py).
 """
 
 import ctypes
 import errno
 import os
+import signal
 import struct
+from dataclasses import dataclass
 
-from sandbox.jail import linux
+from sandbox.jail import linux, system_calls
+from sandbox.jail.key import Key
 
-# name: (x86-64, arm64). Killing tells an attack (sandbox_violation) from a program that merely fails.
-_KILL = {
-    "ptrace": (101, 117),
-    "process_vm_readv": (310, 270),
-    "process_vm_writev": (311, 271),
-    "bpf": (321, 280),
-    "perf_event_open": (298, 241),
-    "userfaultfd": (323, 282),
-    "io_uring_setup": (425, 425),
-    "io_uring_enter": (426, 426),
-    "io_uring_register": (427, 427),
-    "add_key": (248, 217),
-    "request_key": (249, 218),
-    "keyctl": (250, 219),
-    "kexec_load": (246, 104),
-    "kexec_file_load": (320, 294),
-    "init_module": (175, 105),
-    "finit_module": (313, 273),
-    "delete_module": (176, 106),
-    "open_by_handle_at": (304, 265),
-    "iopl": (172, None),
-    "ioperm": (173, None),
-    "modify_ldt": (154, None),
-}
-_REFUSE = {  # EPERM
-    "name_to_handle_at": (303, 264),
-    "pidfd_getfd": (438, 438),
-    "kcmp": (312, 272),
-    "personality": (135, 92),
-    "syslog": (103, 116),
-    "acct": (163, 89),
-    "quotactl": (179, 60),
-    "swapon": (167, 224),
-    "swapoff": (168, 225),
-    "reboot": (169, 142),
-    "vhangup": (153, 58),
-    "move_pages": (279, 239),
-    "migrate_pages": (256, 238),
-    "mbind": (237, 235),
-    "set_mempolicy": (238, 237),
-    "fanotify_init": (300, 262),
-    "lookup_dcookie": (212, 18),
-    "settimeofday": (164, 170),
-    "clock_settime": (227, 112),
-    "adjtimex": (159, 171),
-    "clock_adjtime": (305, 266),
-    "setdomainname": (171, 162),
-    "sethostname": (170, 161),
-    "nfsservctl": (180, 42),
-    "memfd_secret": (447, 447),
-    "fsopen": (430, 430),
-    "fsconfig": (431, 431),
-    "fsmount": (432, 432),
-    "fspick": (433, 433),
-    "open_tree": (428, 428),
-    "move_mount": (429, 429),
-    "chroot": (161, 51),
-    "sysfs": (139, None),
-    # A thread that asks for less of the processor waits longer than the machine makes it, and such waits are not
-    # counted as its time.
-    "sched_setparam": (142, 118),
-    "sched_setscheduler": (144, 119),
-    "sched_setattr": (314, 274),
-    "ioprio_set": (251, 30),
-    "set_mempolicy_home_node": (450, 450),
-    # Objects of System V and POSIX IPC outlive their process, and runs of one worker share an ipc namespace.
-    "shmget": (29, 194),
-    "semget": (64, 190),
-    "msgget": (68, 186),
-    # The files of the library are the machine's own: who watches or locks them hears of runs elsewhere.
-    "inotify_init": (253, None),
-    "inotify_init1": (294, 26),
-    "inotify_add_watch": (254, 27),
-    "flock": (73, 32),
-    "mq_open": (240, 180),
-}
-REFUSED = frozenset([*_KILL, *_REFUSE])  # names of what neither programs nor we ourselves ever need
-_MISSING = {"clone3": (435, 435)}  # ENOSYS: its flags lie in memory, out of a filter's sight; libc falls back
-_CLONE, _UNSHARE = (56, 220), (272, 97)
-_SETPRIORITY, _SCHED_SETAFFINITY = (141, 140), (203, 122)
-_SOCKET, _SOCKETPAIR = (41, 198), (53, 199)
-_MEMFD_CREATE = (319, 279)
+_KILL, _ERRNO, _ASK, _ALLOW = 0x80000000, 0x00050000, 0x7FC00000, 0x7FFF0000
+_NOTHING = _ERRNO  # succeed without doing anything
+_EPERM, _EINVAL, _ENOMEM, _ENOTTY = (_ERRNO | e for e in (errno.EPERM, errno.EINVAL, errno.ENOMEM, errno.ENOTTY))
+_ENOSYS, _EOPNOTSUPP, _ENOPROTOOPT = (_ERRNO | e for e in (errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOPROTOOPT))
+_ALL_BITS = 0xFFFFFFFF
+
+
+@dataclass(frozen=True, slots=True)
+class _If:
+    """Where the low half of an argument, less the bits that are not in `mask`, is one of these values."""
+
+    argument: int
+    values: tuple[int, ...]
+    then: "_Rule"
+    otherwise: "_Rule"
+    mask: int = _ALL_BITS
+    high: bool = False  # its high half instead
+
+
+@dataclass(frozen=True, slots=True)
+class _Ours:
+    """Allowed with the key."""
+
+    otherwise: "_Rule"
+
+
+_Rule = int | _If | _Ours
+
+
+def _unless(argument: int, forbidden_bits: int, refused: "_Rule", otherwise: "_Rule" = _ALLOW) -> _If:
+    return _If(argument, (0,), otherwise, refused, mask=forbidden_bits)
+
+
+def _null(argument: int, then: "_Rule", otherwise: "_Rule") -> _If:
+    return _If(argument, (0,), _If(argument, (0,), then, otherwise, high=True), otherwise)
+
+
 _AF_UNIX = 1
+_SOL_SOCKET = 1
+_REUSEADDR, _SNDBUF, _RCVBUF, _KEEPALIVE, _LINGER, _REUSEPORT, _PASSCRED = 2, 7, 8, 9, 13, 15, 16
+_SOCKET_TIMEOUTS = (20, 21, 66, 67)
+_MAIN = 2  # pid of the program in its namespace, where 1 is a process that only sleeps
+_NEGATIVE = 0x80000000  # an int's, read as unsigned
+# By these the kernel tells that the filter or a limit was hit: a program that dies of one that it sent itself would
+# choose its verdict.
+_VERDICTS = (signal.SIGSYS, signal.SIGXCPU, signal.SIGXFSZ)
+_CSIGNAL, _CLONE_PTRACE = 0xFF, 0x2000
+_NAMESPACES = (
+    linux.CLONE_NEWNS
+    | linux.CLONE_NEWCGROUP
+    | linux.CLONE_NEWUTS
+    | linux.CLONE_NEWIPC
+    | linux.CLONE_NEWUSER
+    | linux.CLONE_NEWPID
+    | linux.CLONE_NEWNET
+)
+_F_DUPFD, _F_GETFD, _F_SETFD, _F_GETFL, _F_SETFL, _F_SETLK, _F_SETLKW = 0, 1, 2, 3, 4, 6, 7
+_F_GETLK, _F_SETPIPE_SZ = 5, 1031
+_F_DUPFD_CLOEXEC, _F_GETPIPE_SZ, _F_ADD_SEALS, _F_GET_SEALS = 1030, 1032, 1033, 1034
+_O_ASYNC = 0x2000
+_TCGETS, _TCGETS2, _TIOCGWINSZ, _FIONREAD, _FIONBIO = 0x5401, 0x802C542A, 0x5413, 0x541B, 0x5421
+_FIONCLEX, _FIOCLEX, _FICLONE, _FICLONERANGE = 0x5450, 0x5451, 0x40049409, 0x4020940D
+_MAP_HUGETLB, _MFD_HUGETLB = 0x40000, 4
+# normal random sequential dontneed free remove dontfork dofork hugepage nohugepage dontdump dodump wipeonfork
+# keeponfork populate_read populate_write guard_install guard_remove: of the process's own memory. Not: merging pages
+# with those of others, poisoning them, and having them put in place at once.
+_ADVICE = (0, 1, 2, 4, 8, 9, 10, 11, 14, 15, 16, 17, 18, 19, 22, 23, 102, 103)
+_IDLE_ADVICE = (3, 20, 21)  # willneed cold pageout: to what the machine keeps in memory
+_ARCH_SET_AND_GET = (0x1001, 0x1002, 0x1003, 0x1004)  # base of the thread's own segments
+_RLIMIT_CPU, _RLIMIT_FSIZE, _RLIMIT_CORE = 0, 1, 4  # ours; the last keeps handlers of core files from being started
+_OUR_LIMITS = (_RLIMIT_CPU, _RLIMIT_FSIZE, _RLIMIT_CORE)
+# pdeathsig get_pdeathsig get_dumpable dumpable get_keepcaps get_timing name get_name get_seccomp capbset_read get_tsc
+# get_securebits timerslack get_timerslack get_child_subreaper no_new_privs get_no_new_privs thp_disable
+# get_thp_disable get_speculation_ctrl. Not: names of mappings (0x53564d41), kernel memory that nobody is charged for.
+_PRCTL = (1, 2, 3, 4, 7, 13, 15, 16, 21, 23, 25, 27, 29, 30, 37, 38, 39, 41, 42, 52)
+
+_SETS_NO_LIMIT_OF_OURS = _If(1, _OUR_LIMITS, _EPERM, _ALLOW)
+# Of oneself, and not for more: done without doing anything, or a thread could wait for the processor by its own will.
+_OF_ITSELF = _If(1, (0,), _unless(2, _NEGATIVE, _EPERM, _NOTHING), _EPERM)
+
+
+def _conditions(*, memfds: bool, asks: bool) -> dict[str, _Rule]:
+    """The calls that are allowed in part: name -> rule."""
+    ask = _ASK if asks else _EPERM
+
+    def sends(argument: int, kills: _Rule) -> _If:
+        """The signal is in that argument."""
+        return _If(argument, (signal.SIGKILL,), kills, _If(argument, _VERDICTS, _EPERM, _ALLOW))
+
+    # Whom nobody has killed was killed from outside: so the zygote hears who uses SIGKILL. If it cannot, nobody may
+    # kill the program's first process.
+    kills = _Ours(_ASK if asks else _If(0, (0, _MAIN), _EPERM, _unless(0, _NEGATIVE, _EPERM)))
+    own_files = _If(0, (_AF_UNIX,), _ALLOW, _EPERM)
+    known_flags = _If(5, (0,), _ALLOW, _EOPNOTSUPP)  # others tell what is in the page cache
+    harmless = (_REUSEADDR, _KEEPALIVE, _LINGER, _REUSEPORT, _PASSCRED, *_SOCKET_TIMEOUTS)
+    return {
+        "socket": own_files,
+        "socketpair": own_files,
+        # Not: programs that filter, which are kernel memory that nobody is charged for.
+        "setsockopt": _If(
+            1,
+            (_SOL_SOCKET,),
+            _If(2, harmless, _ALLOW, _If(2, (_SNDBUF, _RCVBUF), _NOTHING, _ENOPROTOOPT)),
+            _ENOPROTOOPT,
+        ),
+        # A sibling would be the zygote's child, not the run's; a signal at the end would go to a parent unfiltered.
+        "clone": _unless(
+            0,
+            _NAMESPACES | linux.CLONE_PARENT | _CLONE_PTRACE,
+            _EPERM,
+            _If(0, (0, linux.SIGCHLD), _ALLOW, _EPERM, mask=_CSIGNAL),
+        ),
+        "kill": sends(1, kills),
+        "tkill": sends(1, ask),
+        "tgkill": sends(2, ask),
+        "rt_sigqueueinfo": sends(1, ask),
+        "rt_tgsigqueueinfo": sends(2, ask),
+        "pidfd_send_signal": sends(1, ask),
+        # Record locks are kernel memory that nobody is charged for: the zygote counts them, and looks on which file.
+        "fcntl": _If(
+            1,
+            (_F_DUPFD, _F_DUPFD_CLOEXEC, _F_GETFD, _F_SETFD, _F_GETFL, _F_GETPIPE_SZ, _F_ADD_SEALS, _F_GET_SEALS),
+            _ALLOW,
+            _If(
+                1,
+                (_F_SETFL,),
+                _unless(2, _O_ASYNC, _EPERM),
+                _If(1, (_F_GETLK, _F_SETLK, _F_SETLKW), ask, _If(1, (_F_SETPIPE_SZ,), _EPERM, _EINVAL)),
+            ),
+        ),
+        "ioctl": _If(
+            1,
+            (_TCGETS, _TCGETS2, _TIOCGWINSZ, _FIONREAD, _FIONBIO, _FIONCLEX, _FIOCLEX),
+            _ALLOW,
+            _If(1, (_FICLONE, _FICLONERANGE), _EOPNOTSUPP, _Ours(_ENOTTY)),
+        ),
+        "mmap": _unless(3, _MAP_HUGETLB, _ENOMEM),  # of the host's, whose number is not the run's
+        "memfd_create": _unless(1, _MFD_HUGETLB, _EINVAL) if memfds else _EPERM,
+        "madvise": _If(2, _ADVICE, _ALLOW, _If(2, _IDLE_ADVICE, _NOTHING, _EINVAL)),
+        "preadv2": known_flags,
+        "pwritev2": known_flags,
+        "prctl": _If(0, _PRCTL, _ALLOW, _Ours(_EINVAL)),
+        "arch_prctl": _If(0, _ARCH_SET_AND_GET, _ALLOW, _EINVAL),
+        "prlimit64": _null(2, _ALLOW, _Ours(_If(0, (0,), _SETS_NO_LIMIT_OF_OURS, _EPERM))),
+        "setrlimit": _If(0, _OUR_LIMITS, _EPERM, _ALLOW),
+        "setpriority": _OF_ITSELF,
+        "sched_setaffinity": _If(0, (0,), _NOTHING, _EPERM),
+    }
+
+
+CONDITIONAL = frozenset(_conditions(memfds=True, asks=True))  # names
+
+
+def _rules(machine: str, *, memfds: bool, asks: bool) -> dict[int, _Rule]:
+    named: dict[str, _Rule] = dict.fromkeys(system_calls.ALLOWED, _ALLOW)
+    named |= dict.fromkeys(system_calls.OURS, _Ours(_EPERM))
+    named |= dict.fromkeys(system_calls.IDLE, _NOTHING)
+    named |= dict.fromkeys(system_calls.REFUSED, _EPERM)
+    named |= dict.fromkeys(system_calls.NOT_SUPPORTED, _EOPNOTSUPP)
+    named |= dict.fromkeys(system_calls.KILLED, _KILL)
+    named |= _conditions(memfds=memfds, asks=asks)
+    numbers = system_calls.NUMBERS[machine]
+    return {numbers[name]: rule for name, rule in named.items() if name in numbers}
+
+
+# Classic BPF.
 
 _AUDIT_ARCH = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 _X32_BIT = 0x40000000
-_LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
-_KILL_PROCESS, _ERRNO, _ALLOW = 0x80000000, 0x00050000, 0x7FFF0000
+_LOAD, _EQUAL, _AT_LEAST, _JUMP, _AND, _RETURN = 0x20, 0x15, 0x35, 0x05, 0x54, 0x06
 _NUMBER, _ARCH, _ARGUMENTS = 0, 4, 16
-_NEGATIVE = 0x80000000  # an int's, read as unsigned
-_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER = 22, 2
+_FARTHEST = 255  # that a condition can jump
+_KEY_LOW, _KEY_HIGH = -1, -2  # operands that are put in when there is a key
+_Line = tuple[int, int, int, int]  # operation, jump if true, jump if false, operand
 
 
-def program(machine: str, *, memfds: bool) -> bytes:
-    """The filter as classic BPF. `memfds` False also refuses memfd_create, whose memory only a cgroup sees.
+def _compiled(rule: _Rule) -> list[_Line]:
+    """Code that begins anywhere and ends with an answer."""
+    if isinstance(rule, int):
+        return [(_RETURN, 0, 0, rule)]
+    if isinstance(rule, _Ours):
+        return [
+            (_LOAD, 0, 0, _ARGUMENTS + 8 * 5),
+            (_EQUAL, 0, 3, _KEY_LOW),
+            (_LOAD, 0, 0, _ARGUMENTS + 8 * 5 + 4),
+            (_EQUAL, 0, 1, _KEY_HIGH),
+            (_RETURN, 0, 0, _ALLOW),
+            *_compiled(rule.otherwise),
+        ]
+    code: list[_Line] = [(_LOAD, 0, 0, _ARGUMENTS + 8 * rule.argument + 4 * rule.high)]
+    if rule.mask != _ALL_BITS:
+        code.append((_AND, 0, 0, rule.mask))
+    otherwise, then = _compiled(rule.otherwise), _compiled(rule.then)
+    for index, value in enumerate(rule.values):
+        code.append((_EQUAL, len(rule.values) - 1 - index + len(otherwise), 0, value))
+    return code + otherwise + then
+
+
+def _decided(ranges: list[tuple[int, _Rule]]) -> list[_Line]:
+    """A balanced tree of decisions over the call's number; each range begins with a number and ends at the next."""
+    if len(ranges) == 1:
+        return _compiled(ranges[0][1])
+    middle = len(ranges) // 2
+    below, above = _decided(ranges[:middle]), _decided(ranges[middle:])
+    first = ranges[middle][0]
+    if len(below) <= _FARTHEST:
+        return [(_AT_LEAST, len(below), 0, first), *below, *above]
+    return [(_AT_LEAST, 0, 1, first), (_JUMP, 0, 0, len(below)), *below, *above]
+
+
+def _lines(machine: str, *, memfds: bool, asks: bool) -> list[_Line]:
+    rules = _rules(machine, memfds=memfds, asks=asks)
+    ranges: list[tuple[int, _Rule]] = []
+    for number in range(max(rules) + 2):
+        rule = rules.get(number, _ENOSYS)
+        if not ranges or ranges[-1][1] != rule:
+            ranges.append((number, rule))
+    return [
+        (_LOAD, 0, 0, _ARCH),
+        (_EQUAL, 1, 0, _AUDIT_ARCH[machine]),
+        (_RETURN, 0, 0, _KILL),
+        (_LOAD, 0, 0, _NUMBER),
+        *_decided([*ranges, (_X32_BIT, _KILL)]),
+    ]
+
+
+def program(machine: str, *, memfds: bool, asks: bool = False) -> bytes:
+    """The filter as classic BPF, with zeros where the key belongs.
+
+    memfds False also refuses memfd_create, whose memory only a cgroup sees. asks: somebody answers (asked.py) for the
+    calls that are asked about; otherwise these are refused, or where honest programs need them, allowed.
 
     Raises KeyError for a machine other than x86_64 and aarch64.
     """
-    column = list(_AUDIT_ARCH).index(machine)
-    code: list[tuple[int, int, int, int]] = [  # (operation, jump if true, jump if false, operand)
-        (_LOAD, 0, 0, _ARCH),
-        (_EQUAL, 1, 0, _AUDIT_ARCH[machine]),
-        (_RETURN, 0, 0, _KILL_PROCESS),
-        (_LOAD, 0, 0, _NUMBER),
-        (_AT_LEAST, 0, 1, _X32_BIT),
-        (_RETURN, 0, 0, _KILL_PROCESS),
-    ]
-
-    def refuse(numbers: tuple[int | None, ...], answer: int) -> None:
-        number = numbers[column]
-        if number is not None:
-            code.extend([(_EQUAL, 0, 1, number), (_RETURN, 0, 0, answer)])
-
-    def decide(
-        numbers: tuple[int, int], reasons: list[tuple[int, int, int, bool]], refused: int, otherwise: int
-    ) -> None:
-        """Answer `refused` if one of the reasons holds: (argument, test, operand, what the test must say)."""
-        checks: list[tuple[int, int, int, int]] = []
-        for index, (argument, test, operand, wanted) in enumerate(reasons):
-            away = 2 * (len(reasons) - index) - 1  # from this test to the refusal, over the other answer
-            hit, miss = (away, 0) if wanted else (0, away)
-            checks += [(_LOAD, 0, 0, _ARGUMENTS + 8 * argument), (test, hit, miss, operand)]
-        answers = [(_RETURN, 0, 0, otherwise), (_RETURN, 0, 0, refused)]
-        code.append((_EQUAL, 0, len(checks + answers), numbers[column]))
-        code.extend(checks + answers)
-
-    for numbers in _KILL.values():
-        refuse(numbers, _KILL_PROCESS)
-    for numbers in _REFUSE.values():
-        refuse(numbers, _ERRNO | errno.EPERM)
-    for numbers in _MISSING.values():
-        refuse(numbers, _ERRNO | errno.ENOSYS)
-    if not memfds:
-        refuse(_MEMFD_CREATE, _ERRNO | errno.EPERM)
-    for call in (_SOCKET, _SOCKETPAIR):
-        decide(call, [(0, _EQUAL, _AF_UNIX, False)], _ERRNO | errno.EPERM, _ALLOW)
-    for call in (_CLONE, _UNSHARE):
-        # A new user namespace brings all capabilities within; a sibling would be the zygote's child, not the run's.
-        flags = linux.CLONE_NEWUSER | linux.CLONE_PARENT
-        decide(call, [(0, _ANY_BIT, flags, True)], _ERRNO | errno.EPERM, _ALLOW)
-    # Of oneself, and not for more: done without doing anything, for the reason above.
-    itself = (_EQUAL, 0, False)
-    decide(_SETPRIORITY, [(1, *itself), (2, _AT_LEAST, _NEGATIVE, True)], _ERRNO | errno.EPERM, _ERRNO)
-    decide(_SCHED_SETAFFINITY, [(0, *itself)], _ERRNO | errno.EPERM, _ERRNO)
-    code.append((_RETURN, 0, 0, _ALLOW))
-    return b"".join(struct.pack("HBBI", *line) for line in code)
+    lines = _lines(machine, memfds=memfds, asks=asks)
+    return b"".join(struct.pack("HBBI", *line[:3], max(0, line[3])) for line in lines)
 
 
-def install(*, memfds: bool) -> None:
-    """Put the filter on the calling process and all it forks. Raises OSError where the kernel has no seccomp."""
-    code = program(os.uname().machine, memfds=memfds)
-    buffer = ctypes.create_string_buffer(code, len(code))
-    pointer = struct.pack("HxxxxxxP", len(code) // 8, ctypes.addressof(buffer))
-    holder = ctypes.create_string_buffer(pointer, len(pointer))
+_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER = 22, 2
+_SECCOMP_SET_MODE_FILTER, _FLAG_NEW_LISTENER = 1, 8
+
+
+def install(*, memfds: bool, asks: bool = False) -> int:
+    """Put the filter on the calling process and all it forks; from now on linux.py makes its calls with the key.
+
+    Returns the descriptor at which calls are asked about, -1 if there is none: `asks` is False, or the kernel older
+    than Linux 5.5. Raises OSError where the kernel has no seccomp, KeyError for an unknown machine.
+    """
     linux.prctl(linux.PR_SET_NO_NEW_PRIVS, 1)
-    linux.prctl(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, ctypes.addressof(holder))
+    key = Key()
+    if asks and _kernel() >= (5, 5):
+        try:
+            listener = _install(key, memfds=memfds, asks=True)
+        except OSError:  # another filter around us, as in a container, may have one
+            listener = _install(key, memfds=memfds, asks=False)
+    else:
+        listener = _install(key, memfds=memfds, asks=False)
+    linux.use(key)
+    return listener
+
+
+def _install(key: Key, *, memfds: bool, asks: bool) -> int:
+    machine = os.uname().machine
+    lines = _lines(machine, memfds=memfds, asks=asks)
+    halves = [(8 * index + 4, -1 - line[3]) for index, line in enumerate(lines) if line[3] < 0]
+    memory, start = key.put_into(program(machine, memfds=memfds, asks=asks), halves)
+    try:
+        pointer = struct.pack("HxxxxxxP", len(lines), start)
+        holder = ctypes.create_string_buffer(pointer, len(pointer))
+        if asks:
+            number = system_calls.NUMBERS[machine]["seccomp"]
+            return linux.system_call(number, _SECCOMP_SET_MODE_FILTER, _FLAG_NEW_LISTENER, ctypes.addressof(holder))
+        linux.prctl(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, ctypes.addressof(holder))
+        return -1
+    finally:
+        memory.close()
+
+
+def _kernel() -> tuple[int, ...]:
+    release = os.uname().release.split(".")
+    return tuple(int("".join(filter(str.isdigit, part.split("-")[0]))) for part in release[:2])

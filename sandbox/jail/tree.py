@@ -1,11 +1,15 @@
 """The processes of a run: what they have used, and where no pid namespace does it, how to end them all."""
 
+import contextlib
 import mmap
 import os
 import signal
 import time
 from collections.abc import Iterator
 
+from sandbox.jail import linux
+
+AS_IT_IS = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC  # to open a directory, whatever its mode
 _TICKS_SECONDS = 0.025  # a running thread's counters move within that
 _SLACK_MB = 16  # for what the processes share with the zygote
 
@@ -23,6 +27,8 @@ class Tree:
         self._proc = os.open("/proc", os.O_RDONLY | os.O_DIRECTORY)  # ours; a run's own is mounted over it
         self._cpu_usage = cpu_usage
         self._before = 0.0
+        self._page = mmap.mmap(-1, mmap.PAGESIZE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        self._page.madvise(mmap.MADV_DONTFORK)
 
     def begin(self) -> None:
         """Count from now on."""
@@ -59,9 +65,12 @@ class Tree:
         pids = self._pids()
         if self._hides_children(pids):
             return False
+        used, started = self.used_seconds(), time.monotonic()
         before = set(self._threads(pids))
         time.sleep(_TICKS_SECONDS)
-        return any(thread in before and self._stat(thread[0])[:1] == [b"R"] for thread in self._threads(pids))
+        if self.used_seconds() - used > time.monotonic() - started:
+            return False  # it waits for its own other threads
+        return any(thread in before and self._state(thread[0]) == b"R" for thread in self._threads(pids))
 
     def _hides_children(self, pids: list[int]) -> bool:
         """Children that are gone may have used what we cannot see, and may be what others have waited for."""
@@ -99,7 +108,7 @@ class Tree:
                 return
             for pid in alive:
                 try:
-                    os.kill(pid, signal.SIGKILL)
+                    linux.kill(pid, signal.SIGKILL)
                 except ProcessLookupError:
                     continue
             reap(keep)
@@ -124,6 +133,22 @@ class Tree:
     def _stat(self, pid: int) -> list[bytes]:
         """State, parent and what follows the name in a process's stat; empty if it is gone."""
         return self._read(f"{pid}/stat").rpartition(b")")[2].split()
+
+    def _state(self, pid: int) -> bytes:
+        """A letter; empty if it is gone. Read on a page that no fork inherits: beside it stands a name that the program
+        has given itself, which later runs are not to find in their memory."""
+        try:
+            descriptor = os.open(f"{pid}/stat", os.O_RDONLY, dir_fd=self._proc)
+        except OSError:
+            return b""
+        try:
+            length = os.readv(descriptor, [self._page])
+        except OSError:
+            return b""
+        finally:
+            os.close(descriptor)
+        end = self._page.rfind(b")", 0, length)
+        return self._page[end + 2 : end + 3]
 
     def _read(self, path: str) -> bytes:
         """A file below /proc; empty if its process is gone meanwhile, or the kernel does not have it."""
@@ -164,11 +189,58 @@ def reap(keep: int = 0) -> None:
 
 
 def empty(directory: str) -> None:
-    """Remove all that is in a directory, whatever modes its owner, a program of our uid, has given it."""
-    os.chmod(directory, 0o700)
-    for entry in list(os.scandir(directory)):
-        if entry.is_dir(follow_symlinks=False):
-            empty(entry.path)
-            os.rmdir(entry.path)
-        else:
-            os.unlink(entry.path)
+    """Remove all that is in a directory, whatever modes its owner, a program of our uid, has given it. Raises OSError,
+    also if the directory has become a link."""
+    seen = os.open(directory, AS_IT_IS)
+    try:
+        empty_seen(seen)
+    finally:
+        os.close(seen)
+
+
+def empty_seen(directory: int) -> None:
+    """The same for a directory that was opened AS_IT_IS. Raises OSError.
+
+    A folder's folders are moved up before it is removed: a program can nest them deeper than we could follow with
+    one descriptor for each. No path is walked, so that no link is followed.
+    """
+    top = _writable(directory)
+    try:
+        while names := os.listdir(top):
+            for name in names:
+                _remove(name, top)
+    finally:
+        os.close(top)
+
+
+def _remove(name: str, top: int) -> None:
+    """Remove an entry of the directory `top`, to which the folders in it are moved."""
+    with contextlib.suppress(IsADirectoryError):
+        os.unlink(name, dir_fd=top)
+        return
+    folder = _entered(name, top)
+    try:
+        for below in os.listdir(folder):
+            try:
+                os.unlink(below, dir_fd=folder)
+            except IsADirectoryError:
+                os.close(_entered(below, folder))  # nobody may move a folder that he may not write to
+                os.rename(below, os.urandom(16).hex(), src_dir_fd=folder, dst_dir_fd=top)
+    finally:
+        os.close(folder)
+    os.rmdir(name, dir_fd=top)
+
+
+def _entered(name: str, parent: int) -> int:
+    seen = os.open(name, AS_IT_IS, dir_fd=parent)
+    try:
+        return _writable(seen)
+    finally:
+        os.close(seen)
+
+
+def _writable(directory: int) -> int:
+    """A descriptor to read a directory that was opened AS_IT_IS, and that we may write to from now on."""
+    itself = f"/proc/self/fd/{directory}"
+    os.chmod(itself, 0o700)
+    return os.open(itself, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)

@@ -1,38 +1,57 @@
-"""A worker process: trusted, outside the namespaces, one submission at a time.
+"""A worker: trusted, outside the namespaces, one submission at a time.
 
-It holds the suite, hands inputs to its runner one by one and gives the verdicts. It lives as long as the process that
-started it, and takes zygotes, runs and cgroups with it when it goes.
+It is two processes: a warden with its caller's privileges, which starts zygotes (warden.py), and a judge with none,
+which holds the suite, hands inputs to its runner one by one and gives the verdicts. Both live as long as the process
+that started them, and take zygotes, runs and cgroups with them when they go.
 """
 
+import contextlib
+import math
 import os
+import resource
 import select
 import shutil
 import signal
+import socket
 import sys
-from typing import Any
+import traceback
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NoReturn
 
-from sandbox import referee
+from sandbox import checkers, languages, referee
 from sandbox.cases import INTERACTIVE, Case, Referee, Suite
 from sandbox.errors import BackendUnavailable, ExecutionLost, RefereeFailed, SandboxError
-from sandbox.jail import linux, wire
+from sandbox.jail import cgroups, control, linux, spawn, wire
+from sandbox.jail.child import Instructions
 from sandbox.jail.compiled import Compiled
-from sandbox.jail.runner import Configuration, Order, Runner
-from sandbox.jail.talk import talk
+from sandbox.jail.configuration import Configuration
+from sandbox.jail.runner import Order, Runner
+from sandbox.jail.talk import Side, recite, talk
+from sandbox.jail.warden import Warden, keep
 from sandbox.judge import Judgement, Ran, judge
 from sandbox.program import Invocation, Limits, Outcome, Program, RunResult
 
 BEAT = b"\0"
+_LEAST_MEMORY = 2 << 30  # bytes of address space
+_COPIES = 12  # of a request and of what programs write, while they are compared
+_RUNNERS = 2  # of a worker: one for submissions and what judges them, and one for referees that talk to them meanwhile
 
 
 class Worker:
     """Raises BackendUnavailable if the machine cannot isolate as configured."""
 
-    def __init__(self, configuration: Configuration, ends: dict[int, int]) -> None:
+    def __init__(
+        self, configuration: Configuration, warden: Warden, groups: list[cgroups.Cgroup | str], ends: dict[int, int]
+    ) -> None:
         self._configuration = configuration
+        self._warden = warden
+        self._groups = groups
         self.ends = ends
         self.answering = False
-        self._runner = Runner(configuration, ends, "1")
+        self._runner = Runner(configuration, warden, groups[0], 0, ends)
         self._second: Runner | None = None  # of referees that talk to programs while these run
+        self._trials = control.Trials()
 
     @property
     def layers(self) -> dict[str, str]:
@@ -42,12 +61,9 @@ class Worker:
     def run(self, program: Program, invocation: Invocation, limits: Limits) -> RunResult:
         """Run a program once. Raises ExecutionLost if the sandbox fails at it time and again."""
         order = self._runner.order("run", program, limits)
-        if invocation.arguments:
-            order = order.with_arguments(invocation.arguments)
+        order = order.instructed(Instructions(arguments=invocation.arguments, fetch=invocation.fetch))
         if invocation.files:
             order = order.with_files(dict(invocation.files))
-        if invocation.fetch:
-            order = order.with_fetched(invocation.fetch)
         return self._runner.run(order, invocation.stdin)
 
     def judge(self, program: Program, suite: Suite, *, run_all: bool) -> Judgement:
@@ -55,35 +71,58 @@ class Worker:
         op = "run" if suite.entry_point is None else "call"
         order = self._runner.order(op, program, suite.limits, suite.entry_point or "")
 
-        def run_case(case: Case, wall_seconds: float) -> Ran:
+        def run_case(case: Case, left_seconds: float) -> Ran:
+            within = order.within(min(suite.limits.wall_seconds, left_seconds))
             if suite.checker == INTERACTIVE and suite.referee is not None:
-                return self._talk(order.within(wall_seconds), case, suite.referee)
-            result = self._runner.run(order.within(wall_seconds), _encoded(case.input))
+                return self._talk(within, case, suite.referee, left_seconds, suite.limits)
+            result = self._runner.run(within, _encoded(case.input))
             if suite.referee is None or result.outcome is not Outcome.EXITED or result.exit_code != 0:
-                return result, None
-            return result, self._ruling(case, result.stdout, suite.referee)
+                return Ran(result)
+            return self._ruling(case, result, suite.referee, left_seconds - result.wall_seconds, suite.limits)
 
         return judge(suite, run_case, run_all=run_all)
 
-    def _ruling(self, case: Case, output: bytes, judge: Referee) -> referee.Ruling:
-        """What the referee says of an output. Raises RefereeFailed."""
-        order = self._referee_order(judge, case, {referee.OUTPUT: output})
+    def _ruling(self, case: Case, result: RunResult, judge: Referee, left_seconds: float, limits: Limits) -> Ran:
+        """What the referee says of an output. Raises RefereeFailed if the referee fails, and not because of it."""
         compiled = _compiled_referee(judge, self._runner)
-        return referee.ruling(self._runner.execute(order, compiled, b""), judge)
+        if left_seconds <= 0:
+            return Ran(referee.kept_busy(result))
 
-    def _talk(self, order: Order, case: Case, judge: Referee) -> Ran:
+        def ask(output: bytes, wall_seconds: float) -> RunResult:
+            order = self._referee_order(judge, case, {referee.OUTPUT: output}).within(wall_seconds)
+            return self._runner.execute(order, compiled, b"")
+
+        answer = ask(result.stdout, min(referee.LIMITS.wall_seconds, left_seconds))
+        try:
+            return Ran(result, referee.ruling(answer, judge), answer.wall_seconds)
+        except RefereeFailed as failure:
+            if not self._trials.passes(judge, case, control.outputs(case), ask, _trial_seconds(limits)):
+                raise
+            if answer.outcome is Outcome.TIMED_OUT and left_seconds < referee.LIMITS.wall_seconds:
+                return Ran(referee.kept_busy(result), None, answer.wall_seconds)
+            return Ran(result, referee.no_fault_of_its(failure), answer.wall_seconds)
+
+    def _talk(self, order: Order, case: Case, judge: Referee, left_seconds: float, limits: Limits) -> Ran:
         compiled = self._runner.compile(order.program)
         if isinstance(compiled, RunResult):
-            return compiled, None
+            return Ran(compiled)
         if self._second is None:
-            self._second = Runner(self._configuration, self.ends, "2")
-        theirs = self._referee_order(judge, case, {})
-        return talk(order, compiled, self._runner, theirs, _compiled_referee(judge, self._second), self._second, judge)
+            self._second = Runner(self._configuration, self._warden, self._groups[1], 1, self.ends)
+        partner = Side(self._referee_order(judge, case, {}), _compiled_referee(judge, self._second), self._second)
+
+        def is_sound(cpu_seconds: float | None) -> bool:
+            def ask(text: bytes, wall_seconds: float) -> RunResult:
+                return recite(text, partner.within(wall_seconds, cpu_seconds))
+
+            trial = control.monologues(case)
+            return self._trials.passes(judge, case, trial, ask, _trial_seconds(limits), cpu_seconds)
+
+        return talk(Side(order, compiled, self._runner), partner, judge, left_seconds, is_sound)
 
     def _referee_order(self, judge: Referee, case: Case, contents: dict[str, bytes]) -> Order:
         contents = {referee.INPUT: _encoded(case.input), referee.ANSWER: _encoded(case.expected), **contents}
-        order = self._runner.order("run", judge.program, referee.LIMITS)
-        return order.with_arguments(referee.arguments(judge.convention)).with_files(contents)
+        order = self._runner.order("run", judge.program, referee.LIMITS, referee=True)
+        return order.instructed(Instructions(arguments=referee.arguments(judge.convention))).with_files(contents)
 
     def close(self) -> None:
         for runner in (self._runner, self._second):
@@ -99,52 +138,159 @@ def _compiled_referee(judge: Referee, runner: Runner) -> Compiled:
     return compiled
 
 
+def _trial_seconds(limits: Limits) -> float:
+    """For a trial of a referee: it must get by with what a submission has, or the suite's limits are wrong."""
+    return min(referee.LIMITS.wall_seconds, limits.budget_seconds or math.inf)
+
+
 def _encoded(text: str) -> bytes:
     return text.encode("utf-8", "surrogatepass")
 
 
-def main(socket_fd: int, caller_pid: int) -> None:
-    """Serve one caller on this machine until it goes away."""
+def main(socket_fd: int, caller_pid: int) -> int:
+    """Serve one caller on this machine until it goes away; returns an exit status."""
     try:
         caller_gone = os.pidfd_open(caller_pid)
     except ProcessLookupError:
-        return
-    shared = serve(wire.Channel(socket_fd, socket_fd), {caller_gone: select.POLLIN, socket_fd: select.POLLRDHUP})
-    if shared and select.select([caller_gone], [], [], 0)[0]:
-        shutil.rmtree(shared, ignore_errors=True)  # the caller's, who cannot do it any more
+        return 0
+    ends = {caller_gone: select.POLLIN, socket_fd: select.POLLRDHUP}
+    status, remove_shared = serve(wire.Channel(socket_fd, socket_fd), ends)
+    if select.select([caller_gone], [], [], 0)[0]:
+        remove_shared()  # the caller cannot do it any more
+    return status
 
 
-def main_in_container() -> None:
+def main_in_container() -> int:
     """Serve the caller at the other end of our standard streams until it hangs up; on stderr our heart beats."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # as pid 1 we are immune to the signals that we have no handler for
-    serve(wire.Channel(0, 1), {0: 0}, heart=2)
+    return serve(wire.Channel(0, 1), {0: 0}, heart=2)[0]
 
 
-def serve(channel: wire.Channel, ends: dict[int, int], heart: int = -1) -> str:
-    """Serve one caller until it goes away, which one of `ends` tells: descriptor -> poll mask. Returns the directory
-    that its workers share. heart: descriptor that gets a BEAT each second while an answer is not yet there."""
+def serve(channel: wire.Channel, ends: dict[int, int], heart: int = -1) -> tuple[int, Callable[[], None]]:
+    """Serve one caller until it goes away, which one of `ends` tells: descriptor -> poll mask. Returns an exit status
+    and what removes the directory that the caller's workers share. heart: descriptor that gets a BEAT each second while
+    an answer is not yet there.
+
+    We become the warden (warden.py), and the judge is our child; in a container it is the other way round.
+    """
+    configuration: Configuration = channel.receive_request()
+    for name in checkers.names():  # which the judge may not be able to read any more
+        checkers.load(name)
+    for name in languages.names():
+        languages.load(name)
+    groups = [_cgroup(str(number + 1)) for number in range(_RUNNERS)]
+    remove_shared = _remover(configuration.shared)
+    wardens, judges = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    uid = spawn.judges_uid()
+
+    def judge() -> None:
+        wardens.close()
+        _give_up_privileges(uid, parent=not configuration.alone)
+        _judge(channel, configuration, Warden(judges), groups, ends, heart)
+
+    def guard(judge_pid: int) -> int:
+        judges.close()
+        channel.close()
+        owned = [group if isinstance(group, cgroups.Cgroup) else None for group in groups]
+        return keep(judge_pid, wardens, owned, configuration)
+
+    if configuration.alone:  # in a container whoever joins its first process is to find nothing but what all may do
+        first = os.getpid()
+        if os.fork() == 0:
+            _end_with(lambda: guard(first))
+        judge()
+        return 0, remove_shared
+    child = os.fork()
+    if child == 0:
+        _end_with(judge)
+    return guard(child), remove_shared
+
+
+def _remover(directory: str) -> Callable[[], None]:
+    """Removes a directory, if there is one, also where its path leads elsewhere by then."""
+    if not directory:
+        return lambda: None
+    parent = os.open(os.path.dirname(directory), os.O_RDONLY | os.O_DIRECTORY)
+    return partial(shutil.rmtree, os.path.basename(directory), ignore_errors=True, dir_fd=parent)
+
+
+def _end_with(part: Callable[[], object]) -> NoReturn:
+    """Do that, and nothing more, in a fork."""
+    status = 1
+    try:
+        part()
+        status = 0
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        os._exit(status)
+
+
+def _cgroup(name: str) -> cgroups.Cgroup | str:
+    """A cgroup for a runner, or why there is none."""
+    try:
+        return cgroups.create(name)
+    except OSError as error:
+        return str(error)
+
+
+def _give_up_privileges(uid: int, *, parent: bool) -> None:
+    """uid: to become, where we may; any other caller's judge has the caller's, but no capabilities. parent: there is
+    one that is ours, and we end when it does."""
+    if os.geteuid() == 0:
+        with contextlib.suppress(PermissionError):  # in a user namespace that has but one
+            os.setgroups([])
+            os.setresgid(uid, uid, uid)
+            os.setresuid(uid, uid, uid)
+    with contextlib.suppress(OSError):
+        linux.set_capabilities(0)
+    linux.prctl(linux.PR_SET_NO_NEW_PRIVS, 1)
+    linux.prctl(linux.PR_SET_DUMPABLE, 0)
+    if parent:
+        linux.prctl(linux.PR_SET_PDEATHSIG, signal.SIGKILL)  # after the ids, which would undo it
+
+
+def _judge(
+    channel: wire.Channel,
+    configuration: Configuration,
+    warden: Warden,
+    groups: list[cgroups.Cgroup | str],
+    ends: dict[int, int],
+    heart: int,
+) -> None:
+    """Answer one request after the other until the caller goes away."""
     sys.set_int_max_str_digits(0)
     linux.give_freed_memory_back()  # of large outputs
-    configuration: Configuration = channel.receive()
     try:
-        worker = Worker(configuration, ends)
+        worker = Worker(configuration, warden, groups, ends)
     except BackendUnavailable as error:
-        channel.send(error)
-        return configuration.shared
+        channel.answer(error)
+        return
     _look_every_second(worker, heart)
     try:
-        channel.send(worker.layers)
+        channel.answer(worker.layers)
         while True:
-            request = channel.receive()
+            request = channel.receive_request()
+            _bound_memory(channel.received_bytes, request)
             worker.answering = True
             answer = _answer(worker, request)
             worker.answering = False  # nobody listens to a heart then: what it says would pile up
-            channel.send(answer)
+            channel.answer(answer)
     except (EOFError, ConnectionError, SystemExit):
-        return configuration.shared
+        return
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         worker.close()
+
+
+def _bound_memory(size: int, request: tuple[Any, ...]) -> None:
+    """Of this process, by what an honest request of so many bytes can need: what programs write is bounded already, and
+    compared without being taken apart if it cannot be right; this is for what was overlooked."""
+    what = request[2]
+    limits = what.limits if isinstance(what, Suite) else request[3]
+    bound = _LEAST_MEMORY + _COPIES * (size + 4 * limits.output_kb * 1024)
+    hard = resource.getrlimit(resource.RLIMIT_AS)[1]
+    resource.setrlimit(resource.RLIMIT_AS, (bound if hard == resource.RLIM_INFINITY else min(bound, hard), hard))
 
 
 def _look_every_second(worker: Worker, heart: int) -> None:
@@ -174,6 +320,8 @@ def _answer(worker: Worker, request: tuple[Any, ...]) -> Any:
         return error
     except OSError as error:
         return ExecutionLost(str(error))
+    except MemoryError:
+        return ExecutionLost("the judge has no memory left for this request")
     except RefereeFailed as error:
         return RefereeFailed(f"the suite's own referee failed: {error}")
     except (ValueError, TypeError, KeyError) as error:

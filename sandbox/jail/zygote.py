@@ -1,8 +1,9 @@
 """The warm, trusted process inside the namespaces: forks one child for each run, times it, reaps its tree.
 
-Started by the worker as a fresh interpreter (`python -S -s -P -B -c ...`); descriptor 3 is the channel to it, and 4,
-if there is a cgroup, its counter of CPU time.
-It never sees an expected output or a verdict.
+Started by the warden as a fresh interpreter (`python -S -s -P -B -c ...`); descriptor 3 is the channel to the judge,
+and 4, if there is a cgroup, its counter of CPU time.
+It never sees an expected output or a verdict. What a run is given or makes does not pass through its memory either, for
+that is what all later runs inherit: programs, inputs, arguments and names of files are read by the forked child alone.
 """
 
 import contextlib
@@ -20,9 +21,10 @@ import time
 from importlib import import_module
 from typing import Any
 
-from sandbox.jail import files, linux, rootfs, seccomp, tree
-from sandbox.jail.child import BEGAN, SHOWN, WORK, House, Job, become
-from sandbox.jail.place import Place
+from sandbox.jail import linux, seccomp, tree
+from sandbox.jail.asked import Asked
+from sandbox.jail.child import BEGAN, PACKAGES, SHOWN, UID, WORK, Handed, House, Job, become, collect, steps
+from sandbox.jail.place import Place, mounting_proc
 from sandbox.languages import names as language_names
 
 # Loaded before the first fork, so that programs need not: what half of all solutions import, and what printing
@@ -38,15 +40,15 @@ _OURS: dict[str, object] = {}  # our own modules, alive but out of sight of prog
 
 _LITTLE = 1 << 20  # bytes of files that a run may leave until later
 _POLL_SECONDS = 0.05  # between looks at the memory of a tree that no cgroup bounds
+_FIRST_PID_AFTER_THE_PROGRAM = 3  # in the pid namespace of a run: 1 is its init, 2 the program
 _PATIENCE = 5  # a run may take this many times its wall limit if the machine gives it no processor,
 _PATIENCE_SECONDS = 10  # and that long in any case
 
 
-def main(configuration: str) -> None:
-    """configuration: JSON with packages (name -> host path), toolchain (host paths), namespaces, full, cgroup, parent,
-    work."""
-    config = json.loads(configuration)
+def main() -> None:
+    """The first message is JSON with numpy, referee, namespaces, full, cgroup, parent and work."""
     channel = socket.socket(fileno=3)
+    config = json.loads(channel.recv(1 << 16))
     layers: dict[str, str] = {}
     try:
         run = _settle(config, layers)
@@ -57,60 +59,63 @@ def main(configuration: str) -> None:
     _serve(channel, run)
 
 
-def _filter_calls(*, memfds: bool, required: bool) -> str:
+def _filter_calls(place: str, *, memfds: bool, required: bool) -> tuple[str, Asked]:
     try:
-        seccomp.install(memfds=memfds)
+        asked = Asked(seccomp.install(memfds=memfds, asks=True), place)
     except (OSError, KeyError) as error:
         if required:
             raise
-        return f"none: {error}"
-    return "deny list of system calls"
+        return f"none: {error}", Asked(-1)
+    without = "" if asked.descriptor >= 0 else "; no locks on ranges of files, which it takes Linux 5.5 to count"
+    return f"list of allowed system calls{without}", asked
 
 
 def _settle(config: dict[str, Any], layers: dict[str, str]) -> "_Runs":
     """Become what runs are forked from. Raises OSError, with the call that failed."""
-    packages: dict[str, str] = config["packages"]
-    library = sys.path[1:]  # the first one is ours, put there by the worker
+    library = sys.path[1:]  # the first one is ours, put there by the warden
     for name in WARM:
         import_module(name)
     languages = {name: import_module(f"sandbox.languages.{name}") for name in language_names()}
     signal.signal(signal.SIGINT, signal.default_int_handler)  # as in a fresh `python`, also if we are started without
     for language in languages.values():
         language.warm()
-    for kind in (resource.RLIMIT_CORE, resource.RLIMIT_MEMLOCK, resource.RLIMIT_MSGQUEUE):
+    for kind in (resource.RLIMIT_MEMLOCK, resource.RLIMIT_MSGQUEUE):
         resource.setrlimit(kind, (0, 0))
     resource.setrlimit(resource.RLIMIT_NOFILE, (512, 512))
     linux.set_default_thread_stack(8 << 20)  # otherwise libc takes the huge main stack's for each thread
     work = shown = config["work"]
     if config["namespaces"]:
         work, shown = WORK, SHOWN
-        rootfs.build(packages, config["toolchain"])
         if os.getuid() == 0:
             os.setgroups([])
         for capability in linux.capabilities():
             linux.prctl(linux.PR_CAPBSET_DROP, capability)
     else:
         linux.prctl(linux.PR_SET_CHILD_SUBREAPER, 1)
-    sys.path[:] = [*library, rootfs.PACKAGES]
-    if "numpy" in packages:
+    sys.path[:] = [*library, PACKAGES]
+    if config["numpy"]:
         with contextlib.suppress(ImportError):  # broken here: programs that import it will say so
             for name in NUMPY:
                 import_module(name)
     place = Place(work, namespaces=config["namespaces"])
     linux.prctl(linux.PR_SET_DUMPABLE, 0)
     linux.prctl(linux.PR_SET_NO_NEW_PRIVS, 1)
-    layers["seccomp"] = _filter_calls(memfds=config["cgroup"], required=config["full"])
+    layers["seccomp"], asked = _filter_calls(
+        WORK if config["namespaces"] else "", memfds=config["cgroup"], required=config["full"]
+    )
     linux.prctl(linux.PR_SET_PDEATHSIG, signal.SIGKILL)
     if config["namespaces"] is False and os.getppid() != config["parent"]:
         raise ProcessLookupError("the worker died while the zygote started")
-    house = House(config["namespaces"], place.mount_proc, by_cgroup=config["cgroup"], languages=languages)
-    run = _Runs(house, place, 4 if config["cgroup"] else -1)
+    house = House(config["namespaces"], mounting_proc(), by_cgroup=config["cgroup"], languages=languages)
+    run = _Runs(house, place, asked, 4 if config["cgroup"] else -1)
     for name in [name for name in sys.modules if name.split(".")[0] == "sandbox"]:
         _OURS[name] = sys.modules.pop(name)  # a program's `import sandbox` finds nothing
     gc.collect()
     gc.freeze()  # so that no collection in a child writes to the pages it shares with us
     for language in languages.values():
         language.prepare(f"{shown}/{language.SOURCE_FILE}")  # after the freeze: a child must be able to let go of it
+    if config["referee"]:  # an output of a million digits is not to keep it busy
+        sys.set_int_max_str_digits(sys.int_info.default_max_str_digits)
     return run
 
 
@@ -118,7 +123,7 @@ def _serve(channel: socket.socket, run: "_Runs") -> None:
     """Do one job after the other until the worker is gone. An OSError ends the zygote; the worker makes another."""
     last, job = b"", None
     while True:
-        message, descriptors, _, _ = socket.recv_fds(channel, 1 << 17, 8)
+        message, descriptors, _, _ = socket.recv_fds(channel, 1 << 17, 16)
         if not message:
             return
         if message != last or job is None:  # the cases of a suite differ in their files only
@@ -134,12 +139,27 @@ def _serve(channel: socket.socket, run: "_Runs") -> None:
             os.close(descriptor)
 
 
+def _handed(job: Job, artifact: int, others: list[int]) -> Handed:
+    wanted = [job.op != "run", job.instructions, job.files, job.fetch]
+    following = iter(others)
+    return Handed(artifact, *(next(following) if is_there else -1 for is_there in wanted))
+
+
+def _was_killed(pid: int) -> bool:
+    """Whether a child that has ended was ended by SIGKILL."""
+    ended = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT | linux.WAIT_ALL)
+    return ended is not None and (ended.si_code, ended.si_status) == (os.CLD_KILLED, signal.SIGKILL)
+
+
 class _Runs:
     """Forks, times and reaps runs, one at a time."""
 
-    def __init__(self, house: House, place: Place, cpu_usage: int) -> None:
+    def __init__(self, house: House, place: Place, asked: Asked, cpu_usage: int) -> None:
         self._house = house
+        self._asked = asked
         self._place = place
+        self._job: Job | None = None  # the latest
+        self._steps: list[linux.Prepared] = []  # of its child
         self._ready = mmap.mmap(-1, mmap.PAGESIZE)  # shared with the child until it becomes the program
         self._null = os.open("/dev/null", os.O_RDWR)
         self._tree = tree.Tree(all_but_us=house.namespaces, cpu_usage=cpu_usage)
@@ -148,40 +168,70 @@ class _Runs:
         source, artifact, *streams = descriptors
         for number, descriptor in enumerate(streams[:3]):
             os.dup2(descriptor, number)  # ours have no use
-        extra = streams[:2:-1]
+        handed = _handed(job, artifact, streams[3:])
         language = self._house.languages[job.language]
-        executable = job.op == "run" and language.EXECUTABLE
-        program = b"" if executable else os.pread(artifact, os.fstat(artifact).st_size, 0)
-        kept = artifact if executable else extra.pop() if job.op != "run" else -1
-        packed = extra.pop() if job.files else -1
+        if job is not self._job:
+            self._job, self._steps = job, steps(job, self._house)
+        owner = UID if self._house.namespaces else None
         random.seed(job.seed)  # or the children of one zygote would share its random state
         if "numpy" in sys.modules:
             sys.modules["numpy"].random.seed(job.seed)
         self._tree.begin()
-        init = self._place.enter(job, source, language.SOURCE_FILE, packed)
+        self._asked.begin()
+        init = self._place.enter(job, source, language.SOURCE_FILE)
         pid = linux.fork()
         if pid == 0:
-            become(job, program, kept, self._house, self._ready)
+            become(job, language, handed, self._steps, owner, self._ready)
         self._place.step_back()
         # From here to the end of the child as little as possible: pages that we write to are copied meanwhile.
         ended_by = self._wait(pid, job)
         ended = time.monotonic()
+        killed = not ended_by and _was_killed(pid)
+        from_outside = killed and init != 0 and not self._has_killed()
         status, cpu_seconds, resident_mb = self._reap(pid, init)
         began = self._began()
         answer = {
             "status": status,
             "ended_by": ended_by,
+            "killed": killed,
+            "killed_from_outside": from_outside,
             "cpu_seconds": max(cpu_seconds, self._tree.used_seconds()),
             "wall_seconds": ended - began if began else 0.0,
             "ended": ended,
             "max_resident_mb": resident_mb,
         }
-        if job.fetch:
-            files.collect(job.fetch, job.output_bytes, extra.pop())
+        if job.fetch and self._collect(job, handed) == -signal.SIGKILL:
+            answer["ended_by"] = "memory"  # what it printed and what it left do not fit beside each other
         if not began:
             message = self._ready[BEGAN.size :].split(b"\0")[0].decode("utf-8", "replace")
             answer["lost"] = message or f"the child ended with wait status {status} before the program began"
         return answer
+
+    def _has_killed(self) -> bool:
+        """Whether the run may have sent a SIGKILL itself.
+
+        Where nobody hears of that (asked.py), whether it has ever had a process or thread beside its program: this one
+        cannot be killed under its own number (seccomp.py), and a pid namespace gives out numbers in order.
+        """
+        if self._asked.descriptor >= 0:
+            return self._asked.has_used_sigkill
+        try:
+            pid = linux.fork()
+        except OSError:  # init is gone, too, which nobody in the run can kill
+            return False
+        if pid == 0:
+            os._exit(os.getpid() != _FIRST_PID_AFTER_THE_PROGRAM)
+        return os.waitpid(pid, 0)[1] != 0
+
+    def _collect(self, job: Job, handed: Handed) -> int:
+        """How it ended: 0, or minus the signal that did it."""
+        self._place.step_out()  # nobody can be forked into a pid namespace whose init is gone
+        self._place.expose()
+        pid = linux.fork()
+        if pid == 0:
+            collect(job, handed)
+        self._place.step_back()
+        return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
     def left_much(self) -> bool:
         return self._place.used_bytes() > _LITTLE
@@ -204,14 +254,19 @@ class _Runs:
         try:
             poll = select.poll()
             poll.register(descriptor, select.POLLIN)
+            if self._asked.descriptor >= 0:
+                poll.register(self._asked.descriptor, select.POLLIN)
             forked = time.monotonic()
             deadline = forked + job.wall_seconds
             while True:
                 left = deadline - time.monotonic()
                 if not self._house.by_cgroup:
                     left = min(left, _POLL_SECONDS)
-                if poll.poll(max(0.0, left) * 1000 + 1):
+                ready = [number for number, _ in poll.poll(max(0.0, left) * 1000 + 1)]
+                if descriptor in ready:
                     return ""
+                if ready:
+                    self._asked.answer()
                 now = time.monotonic()
                 if not self._house.by_cgroup and self._tree.exceeds(job.memory_mb):
                     return "memory"
@@ -225,7 +280,7 @@ class _Runs:
                 if now - forked > max(_PATIENCE * job.wall_seconds, _PATIENCE_SECONDS):
                     return "starved"
                 if elapsed - kept_seconds >= job.wall_seconds and not self._tree.is_waiting():
-                    return "" if poll.poll(0) else "time"
+                    return "" if descriptor in dict(poll.poll(0)) else "time"
                 deadline = now + max(0.01, job.wall_seconds - (elapsed - kept_seconds))
         finally:
             os.close(descriptor)
@@ -233,7 +288,7 @@ class _Runs:
     def _reap(self, pid: int, init: int) -> tuple[int, float, float]:
         """Kill what is left of the run and collect it: wait status, CPU seconds, peak resident MB."""
         if init:
-            os.kill(init, signal.SIGKILL)  # and with it everything in its pid namespace
+            linux.kill(init, signal.SIGKILL)  # and with it everything in its pid namespace
         else:
             self._tree.kill(keep=pid)
         cpu_seconds, status, resident_mb = 0.0, 0, 0.0

@@ -28,8 +28,8 @@ from types import ModuleType
 @cache
 def names() -> tuple[str, ...]:
     """Names of all languages, sorted."""
-    files = (entry.name for entry in os.scandir(__path__[0]))
-    return tuple(sorted(name[:-3] for name in files if name.endswith(".py") and not name.startswith("_")))
+    files = (entry.name for entry in os.scandir(__path__[0]) if entry.name.endswith((".py", ".pyc")))  # in a jail: pyc
+    return tuple(sorted(name.partition(".")[0] for name in files if not name.startswith("_")))
 
 
 def load(name: str) -> ModuleType:

@@ -41,9 +41,13 @@ def prepare(path: str) -> None:
 
 
 def compile_source(source: bytes, path: str) -> bytes:
-    """Raises SystemExit where g++ refuses the program; what it says is on stderr. OSError where it cannot start."""
+    """Raises SystemExit where g++ refuses the program; what it says is on stderr. ChildProcessError where it was
+    killed, OSError where it cannot start."""
     pid = os.posix_spawn(_COMPILER, [_COMPILER, *_OPTIONS, path, "-o", _EXECUTABLE_FILE], os.environ)
-    if os.waitpid(pid, 0)[1] != 0:
+    status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    if status == -signal.SIGKILL:
+        raise ChildProcessError("the compiler was killed")
+    if status != 0:
         raise SystemExit(1)
     with open(_EXECUTABLE_FILE, "rb") as executable:
         return executable.read()

@@ -4,6 +4,8 @@ A client may repeat what was answered 429, 502, 503 or 504, unless the answer's 
 time and again already: "ExecutionLost" and its like. Other errors are the request's own.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from http import HTTPStatus
 
 
@@ -20,6 +22,18 @@ class Refusal(Exception):
 
 class Unauthorized(Refusal):
     status = HTTPStatus.UNAUTHORIZED
+
+
+class Misdirected(Refusal):
+    """Sent to a name that the service does not go by."""
+
+    status = HTTPStatus.MISDIRECTED_REQUEST
+
+
+class ForeignPage(Refusal):
+    """Sent by a page of another site in somebody's browser."""
+
+    status = HTTPStatus.FORBIDDEN
 
 
 class TooSlow(Refusal):
@@ -41,8 +55,8 @@ class Malformed(Refusal):
 class TooMany(Refusal):
     status = HTTPStatus.TOO_MANY_REQUESTS
 
-    def __init__(self, retry_after: int) -> None:
-        super().__init__(f"the queue is full; try again in {retry_after} s", retry_after=retry_after)
+    def __init__(self, retry_after: int, words: str = "the queue is full") -> None:
+        super().__init__(f"{words}; try again in {retry_after} s", retry_after=retry_after)
 
 
 class Stopping(Refusal):
@@ -69,3 +83,12 @@ class Overdue(Refusal):
 
 class Gone(Exception):
     """The client has gone: nobody will read an answer."""
+
+
+@contextmanager
+def malformed() -> Iterator[None]:
+    """What a request's own content makes something raise becomes Malformed."""
+    try:
+        yield
+    except (ValueError, TypeError, KeyError, OverflowError, RecursionError) as error:
+        raise Malformed(str(error), error=type(error).__name__) from error

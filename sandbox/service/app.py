@@ -15,9 +15,11 @@ from starlette.types import Message, Receive, Scope, Send
 
 from sandbox import messages
 from sandbox.box import Sandbox
+from sandbox.maxima import bounds_of
 from sandbox.service import openapi, records, runs
-from sandbox.service.answers import Gone, Refusal, Unauthorized
-from sandbox.service.asking import Asking, Held
+from sandbox.service.answers import ForeignPage, Gone, Misdirected, Refusal, Unauthorized
+from sandbox.service.asking import Asking
+from sandbox.service.hosts import Hosts
 from sandbox.service.settings import Settings
 from sandbox.service.work import Work
 
@@ -33,15 +35,14 @@ class App:
 
     def __init__(self, box: Sandbox, settings: Settings) -> None:
         self.work = Work(box, settings)
-        self._settings = settings
-        self._held = Held()
+        self._hosts = Hosts(settings.host, token=settings.token is not None)
         self._token = settings.token.encode() if settings.token is not None else None
         self._version = _version()
         asked: dict[str, Handler] = {
             "/judge": records.judge,
             "/run_code": runs.run_code,
             "/run": runs.run,
-            "/judge_suite": runs.judge_suite,
+            "/judge_suite": runs.run,
         }
         told = {
             "/v1/ping": self._ping,
@@ -64,13 +65,16 @@ class App:
                 self.work.measures.responses.labels(path, message["status"]).inc()
             await send(message)
 
-        if path not in _OPEN and not self._may_enter(scope):
-            refusal = Unauthorized("send the service's token: Authorization: Bearer TOKEN")
+        try:
+            self._hosts.check(scope["headers"])
+            if path not in _OPEN and not self._has_token(scope):
+                raise Unauthorized("send the service's token: Authorization: Bearer TOKEN")
+        except (Misdirected, ForeignPage, Unauthorized) as refusal:
             await _refused(Request(scope), refusal)(scope, receive, counted)
         else:
             await self._app(scope, receive, counted)
 
-    def _may_enter(self, scope: Scope) -> bool:
+    def _has_token(self, scope: Scope) -> bool:
         if self._token is None:
             return True
         kind, _, sent = dict(scope["headers"]).get(b"authorization", b"").partition(b" ")
@@ -82,7 +86,7 @@ class App:
         return kind.lower() in (b"bearer", b"basic") and hmac.compare_digest(sent.strip(), self._token)
 
     def asking(self, request: Request) -> Asking:
-        return Asking(request, self._settings, self._held)
+        return Asking(request, self.work)
 
     async def _ping(self, request: Request) -> Response:
         return _json("pong")
@@ -94,6 +98,7 @@ class App:
             "version": self._version,
             "status": "draining" if line.draining else "serving",
             "workers": box.workers,
+            "most": bounds_of(self.work.bounds.most),
             "layers": box.layers,
             "waiting": line.waiting,
             "running": line.running,
@@ -104,7 +109,7 @@ class App:
         return Response(self.work.measures.text(), media_type=self.work.measures.content_type)
 
     async def _openapi(self, request: Request) -> Response:
-        return _json(openapi.document(self._version))
+        return _json(openapi.document(self._version, self.work.bounds.most))
 
 
 class _Endpoint:

@@ -1,64 +1,77 @@
 """A request: its body within bounds of size and time, and whether its client is still there."""
 
 import asyncio
+import time
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 from starlette.requests import ClientDisconnect, Request
 
-from sandbox import messages
-from sandbox.service.answers import Gone, Malformed, NotJson, TooLarge, TooMany, TooSlow
-from sandbox.service.settings import BODIES, Settings
-
-
-class Held:
-    """Bytes of all bodies that are read or worked on at the moment."""
-
-    def __init__(self) -> None:
-        self.count = 0
+from sandbox.service import pace, translation
+from sandbox.service.answers import Gone, NotJson, Refusal, TooLarge, TooSlow
+from sandbox.service.line import client_of
+from sandbox.service.translation import SMALL_BYTES, Batch
+from sandbox.service.work import Work
 
 
 class Asking:
     """One request while it is read and answered."""
 
-    def __init__(self, request: Request, settings: Settings, held: Held) -> None:
+    def __init__(self, request: Request, work: Work) -> None:
         self._request = request
-        self.settings = settings
-        self._held = held
+        self._work = work
         self._size = 0
         self._departure: asyncio.Task[None] | None = None
+        self.path: str = request.scope["path"]
+        self.client = client_of(request.client.host if request.client is not None else "")
 
-    async def json(self) -> Any:
-        """What the body says. Raises a Refusal, or Gone."""
+    async def read(self) -> "translation.Request | bytes | Batch":
+        """What the body asks for. Raises a Refusal, or Gone."""
         # A page in somebody's browser can send other types to a service on the same machine without asking first.
         if self._request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
             raise NotJson("the body must be JSON; send the header content-type: application/json")
+        body_seconds = self._work.settings.body_seconds
         try:
-            async with asyncio.timeout(self.settings.body_seconds):
-                body = await self._read()
+            async with asyncio.timeout(body_seconds) as timeout:
+                body = await self._body(timeout)
         except TimeoutError:
-            raise TooSlow(f"the body did not arrive within {self.settings.body_seconds:g} s") from None
+            raise TooSlow(f"the body did not arrive within {body_seconds:g} s") from None
         except ClientDisconnect:
             raise Gone from None
+        began = time.monotonic()
         try:
-            return messages.loads(body)
-        except ValueError as error:
-            raise Malformed(f"the body is not JSON: {error}") from None
+            if len(body) <= SMALL_BYTES:
+                return translation.read(self.path, body, self._work.bounds)
+            return await self._work.read(self.path, body)
+        except Refusal:
+            self._work.pace.charge(self.client, pace.REFUSAL_SECONDS)
+            raise
+        finally:
+            self._work.pace.charge(self.client, time.monotonic() - began)
 
-    async def _read(self) -> bytes:
-        most = self.settings.max_body
+    async def _body(self, timeout: asyncio.Timeout) -> bytes:
+        most = self._work.settings.max_body
         if int(self._request.headers.get("content-length", 0)) > most:
             raise _too_large(most)
+        await self._let_others_go_first(timeout)
         chunks = []
         async for chunk in self._request.stream():
             chunks.append(chunk)
             self._size += len(chunk)
-            self._held.count += len(chunk)
+            self._work.bodies.take(self.client, len(chunk), size=self._size)
             if self._size > most:
                 raise _too_large(most)
-            if self._held.count > BODIES * most:
-                raise TooMany(1)
+            if self._size > SMALL_BYTES:
+                self._work.pace.charge(self.client, len(chunk) * pace.BYTE_SECONDS)
+                await self._let_others_go_first(timeout)
         return b"".join(chunks)
+
+    async def _let_others_go_first(self, timeout: asyncio.Timeout) -> None:
+        waited = await self._work.pace.wait(self.client)
+        if waited:
+            before = timeout.when()
+            assert before is not None
+            timeout.reschedule(before + waited)
 
     def departure(self) -> "asyncio.Future[None]":
         """Completes when the client goes away. Only after the body has been read."""
@@ -76,7 +89,7 @@ class Asking:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._held.count -= self._size
+        self._work.bodies.give(self.client, self._size)
         if self._departure is not None:
             self._departure.cancel()
 

@@ -1,17 +1,23 @@
 """Bounds that uvicorn does not set: how many connections, how long and large a request's head, how long a body that
-nobody wants any more."""
+nobody wants any more, how long an answer that nobody reads."""
 
 import asyncio
+import re
+import socket
+import struct
 
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
+DISCONNECT = "curate.disconnect"  # the extension of a scope that hangs up at once
 MOST = 8192
 _HEAD_BYTES = 64 * 1024
-_PIPELINED = 16  # requests on one connection before the first is answered
+_PIPELINED = 16  # requests on one connection before the first is answered,
+_PIPELINED_BYTES = 64 * 1024  # and bytes of their bodies
+_AT_ONCE = struct.pack("ii", 1, 0)  # a close that does not wait
 _LINGER_SECONDS = 2  # for the rest of a body after its request has been refused: most clients send it all, then listen
 
 
-def bounded(head_seconds: float) -> type[HttpToolsProtocol]:
+def bounded(head_seconds: float, answer_seconds: float) -> type[HttpToolsProtocol]:
     """uvicorn's protocol with these bounds. Who exceeds one is disconnected."""
 
     class Bounded(HttpToolsProtocol):
@@ -21,33 +27,58 @@ def bounded(head_seconds: float) -> type[HttpToolsProtocol]:
         _deadline: asyncio.TimerHandle | None = None
         _received = 0  # bytes of the request at hand, head and body
         _body = 0
+        _unread: asyncio.TimerHandle | None = None  # until which what was sent must have been taken
 
         def connection_made(self, transport: asyncio.BaseTransport) -> None:
             super().connection_made(transport)  # type: ignore[arg-type]
+            self._asked: list[RequestResponseCycle] = []  # whose requests are not answered yet
             if len(self.connections) > MOST:
                 self.transport.abort()
+            transport.set_write_buffer_limits(high=0)  # type: ignore[attr-defined]  # tell us of all that is not taken
             self._expect(head_seconds)
 
         def connection_lost(self, exc: Exception | None) -> None:
             super().connection_lost(exc)
+            for cycle in self._unanswered():  # uvicorn tells the last of them alone
+                cycle.disconnected = True
+                cycle.message_event.set()
             self._forget_deadline()
+            self._forget_unread()
 
         def data_received(self, data: bytes) -> None:
             if self._deadline is None and (self.cycle is None or self.cycle.response_complete):
                 self._expect(head_seconds)
             self._received += len(data)
             super().data_received(data)
+            ahead = sum(len(cycle.body) for cycle, _ in self.pipeline)
             # Twice the body: what chunks are wrapped in.
-            if self._received > _HEAD_BYTES + 2 * self._body or len(self.pipeline) > _PIPELINED:
+            if (
+                self._received > _HEAD_BYTES + 2 * self._body
+                or len(self.pipeline) > _PIPELINED
+                or ahead > _PIPELINED_BYTES
+            ):
                 self.transport.abort()
+            elif self.pipeline and not self.transport.is_closing():
+                self.flow.resume_reading()  # who is not read from cannot be seen to go away
+
+        def pause_writing(self) -> None:
+            super().pause_writing()
+            self._unread = self.loop.call_later(answer_seconds, self._drop)
+
+        def resume_writing(self) -> None:
+            super().resume_writing()
+            self._forget_unread()
 
         def on_message_begin(self) -> None:
             super().on_message_begin()
+            self.scope["extensions"] = {DISCONNECT: {"call": self._drop}}
             self._received = self._body = 0
 
         def on_headers_complete(self) -> None:
             self._forget_deadline()
+            self.headers[:] = _with_one_host(self.url, self.headers)
             super().on_headers_complete()
+            self._asked = [*self._unanswered(), self.cycle]
 
         def on_body(self, body: bytes) -> None:
             self._body += len(body)
@@ -64,8 +95,22 @@ def bounded(head_seconds: float) -> type[HttpToolsProtocol]:
             if self.cycle.response_complete and self.cycle.more_body:
                 self._expect(_LINGER_SECONDS)
 
+        def _unanswered(self) -> list[RequestResponseCycle]:
+            return [cycle for cycle in self._asked if not cycle.response_complete]
+
         def _expect(self, seconds: float) -> None:
             self._deadline = self.loop.call_later(seconds, self.transport.abort)
+
+        def _drop(self) -> None:
+            """Hang up, and have the kernel forget what it has not sent yet."""
+            connection = self.transport.get_extra_info("socket")
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _AT_ONCE)
+            self.transport.abort()
+
+        def _forget_unread(self) -> None:
+            if self._unread is not None:
+                self._unread.cancel()
+                self._unread = None
 
         def _forget_deadline(self) -> None:
             if self._deadline is not None:
@@ -73,3 +118,11 @@ def bounded(head_seconds: float) -> type[HttpToolsProtocol]:
                 self._deadline = None
 
     return Bounded
+
+
+def _with_one_host(url: bytes, headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+    """The headers of a request; a host in its first line counts instead of what the header says (RFC 9112, 3.2.2)."""
+    if url.startswith(b"/") or b"://" not in url:
+        return headers
+    host = re.split(rb"[/?#]", url.partition(b"://")[2], maxsplit=1)[0]
+    return [(b"host", host), *((name, value) for name, value in headers if name != b"host")]

@@ -12,7 +12,7 @@ others do not; unknown fields are passed over. Otherwise than its server:
 """
 
 import base64
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -66,8 +66,8 @@ class RunCodeResponse:
     files: Mapping[str, str]
 
 
-def parse(raw: Any) -> tuple[Program, Invocation, Limits]:
-    """What is to be run. Raises ValueError."""
+def parse(raw: Any) -> tuple[Program, Invocation, Limits, Set[str]]:
+    """What is to be run, and the names of the limits that are asked for. Raises ValueError."""
     if isinstance(raw, dict):
         known = messages.hints(RunCodeRequest)
         raw = {name: value for name, value in raw.items() if name in known}
@@ -78,8 +78,10 @@ def parse(raw: Any) -> tuple[Program, Invocation, Limits]:
     except ValueError as error:
         raise ValueError(f"field 'files' must hold base64: {error}") from None
     asked_mb = asked.memory_limit_MB
-    limits = Limits(wall_seconds=asked.run_timeout, memory_mb=asked_mb if asked_mb and asked_mb > 0 else MEMORY_MB)
-    return Program(asked.code, asked.language), Invocation(stdin, (), files, asked.fetch_files), limits
+    limited = asked_mb is not None and asked_mb > 0
+    limits = Limits(wall_seconds=asked.run_timeout, memory_mb=asked_mb if asked_mb and limited else MEMORY_MB)
+    names = {name for name, given in {"wall_seconds": "run_timeout" in raw, "memory_mb": limited}.items() if given}
+    return Program(asked.code, asked.language), Invocation(stdin, (), files, asked.fetch_files), limits, names
 
 
 def response(program: Program, limits: Limits, result: RunResult) -> RunCodeResponse:

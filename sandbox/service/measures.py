@@ -25,6 +25,7 @@ class Measures:
         self.verdicts = Counter("curate_verdicts", "Submissions judged", ["verdict"], registry=registry)
         self.outcomes = Counter("curate_runs", "Programs run", ["outcome"], registry=registry)
         self.failures = Counter("curate_sandbox_failures", "Lost by the sandbox", registry=registry)
+        self.cancelled = Counter("curate_cancelled", "Killed because the client had gone", registry=registry)
         self.queue_seconds = Histogram("curate_queue_seconds", "Wait for a worker", registry=registry, buckets=_SECONDS)
         self.work_seconds = Histogram(
             "curate_work_seconds", "A run, or a judgement", ["kind"], registry=registry, buckets=_SECONDS

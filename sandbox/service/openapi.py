@@ -1,5 +1,6 @@
 """GET /openapi.json: the service described for machines. Schemas of our types come from the types themselves."""
 
+import copy
 import inspect
 from collections.abc import Mapping
 from dataclasses import MISSING, fields, is_dataclass
@@ -10,16 +11,13 @@ from typing import Any, get_args, get_origin
 from sandbox import messages
 from sandbox.cases import Convention
 from sandbox.judge import Judgement, Verdict
+from sandbox.maxima import bounds_of
 from sandbox.messages import JudgeRequest, RunRequest
 from sandbox.program import Limits, RunResult
-from sandbox.service import bounds
 from sandbox.service.fusion import RunCodeRequest, RunCodeResponse
 
 _PLAIN = {str: "string", int: "integer", float: "number", bool: "boolean", NoneType: "null"}
 _TEXT, _NUMBER = {"type": "string"}, {"type": "number"}
-
-_BOUNDS: dict[str, dict[str, Any]] = {name: {"minimum": 0, "maximum": most} for name, most in bounds.MOST.items()}
-_BOUNDED = {"Limits": _BOUNDS, "RunCodeRequest": {"run_timeout": _BOUNDS["wall_seconds"]}}
 
 _RECORD = {
     "type": "object",
@@ -38,8 +36,8 @@ _RECORD = {
                 "properties": {"input": _TEXT, "output": _TEXT},
             },
         },
-        "time_limit_s": {**_NUMBER, "default": Limits().wall_seconds, "maximum": bounds.MOST["wall_seconds"]},
-        "memory_limit_mb": {"type": "integer", "default": Limits().memory_mb, "maximum": bounds.MOST["memory_mb"]},
+        "time_limit_s": {**_NUMBER, "default": Limits().wall_seconds},
+        "memory_limit_mb": {"type": "integer", "default": Limits().memory_mb},
         "language": {**_TEXT, "default": "python"},
         "checker": {**_TEXT, "default": "lcb"},
         "referee": {
@@ -86,9 +84,11 @@ _REFUSAL = {
     "properties": {"detail": {**_TEXT, "description": "for people"}, "error": {**_TEXT, "description": "for programs"}},
 }
 _REFUSALS = {
+    "403": "a page of another site in somebody's browser has sent it",
     "401": "the token is missing or wrong",
     "408": "the body arrived too slowly",
     "413": "the body is too large",
+    "421": "the header Host names another machine",
     "415": "the body is not declared as JSON",
     "422": "the body is malformed, or what it asks for is",
     "429": "the queue is full; Retry-After says when to come back",
@@ -97,8 +97,14 @@ _REFUSALS = {
 }
 
 
-def document(version: str) -> dict[str, Any]:
-    schemas: dict[str, Any] = {"Record": _RECORD, "Verdict": _VERDICT, "Lost": _LOST, "Refusal": _REFUSAL}
+def document(version: str, most: Limits) -> dict[str, Any]:
+    """most: what may be asked for."""
+    schemas: dict[str, Any] = {
+        "Record": copy.deepcopy(_RECORD),
+        "Verdict": _VERDICT,
+        "Lost": _LOST,
+        "Refusal": _REFUSAL,
+    }
     one, several = _ref("Verdict"), {"type": "array", "items": {"anyOf": [_ref("Verdict"), _ref("Lost")]}}
     batch = {"type": "array", "items": _ref("Record")}
     records = [_ref("Record"), batch, {"type": "object", "required": ["records"], "properties": {"records": batch}}]
@@ -115,6 +121,12 @@ def document(version: str) -> dict[str, Any]:
         path: _post(words, _schema(asked, schemas), _schema(answered, schemas))
         for path, (words, asked, answered) in runs.items()
     }
+    for limit, bound in bounds_of(most).items():
+        places = [("Limits", limit)]
+        places += {"wall_seconds": [("Record", "time_limit_s"), ("RunCodeRequest", "run_timeout")]}.get(limit, [])
+        places += {"memory_mb": [("Record", "memory_limit_mb")]}.get(limit, [])
+        for schema, name in places:
+            schemas[schema]["properties"][name] |= {"minimum": 0, "maximum": bound}
     gets = {
         "/v1/ping": _get("pong", "application/json", {"const": "pong"}, open_to_all=True),
         "/health": _get("What the service is and how busy", "application/json", {"type": "object"}),
@@ -184,8 +196,6 @@ def _object(kind: Any, schemas: dict[str, Any]) -> dict[str, Any]:
             "required": [
                 part.name for part in fields(kind) if part.default is MISSING and part.default_factory is MISSING
             ],
-            "properties": {
-                part: _schema(hint, schemas) | _BOUNDED.get(name, {}).get(part, {}) for part, hint in known.items()
-            },
+            "properties": {part: _schema(hint, schemas) for part, hint in known.items()},
         }
     return _ref(name)

@@ -13,6 +13,7 @@ from types import FrameType
 import uvicorn
 
 from sandbox.box import Sandbox
+from sandbox.jail import linux
 from sandbox.service.app import App
 from sandbox.service.connections import MOST, bounded
 from sandbox.service.settings import Settings
@@ -50,10 +51,11 @@ def serve(box: Sandbox, settings: Settings, listener: socket.socket, ready: Call
     Returns whether all that was accepted has been answered.
     """
     _raise_descriptor_limit()
+    linux.give_freed_memory_back()  # large bodies and answers are not kept when they have gone
     app = App(box, settings)
     config = uvicorn.Config(
         app,
-        http=bounded(settings.head_seconds),
+        http=bounded(settings.head_seconds, settings.answer_seconds),
         ws="none",
         lifespan="off",
         log_config=None,
@@ -69,6 +71,7 @@ def serve(box: Sandbox, settings: Settings, listener: socket.socket, ready: Call
         server.run(sockets=[listener])
     finally:
         box.close()
+        app.work.close()
     return not server.gave_up
 
 

@@ -197,9 +197,14 @@ def test_the_whole_batch_is_under_way_before_the_first_is_done(curated, tokenize
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_what_nobody_knows_is_an_error_for_verl_and_no_zero(curated, tokenizer_folder, monkeypatch):
+def test_what_nobody_knows_is_marked_for_verl_and_many_of_it_end_the_run(curated, tokenizer_folder, monkeypatch):
     box = Sandbox(workers=1)
     box.close()
     at_once(monkeypatch, CodeReward(box))
-    with pytest.raises(SandboxError, match="closed"):
-        scored_by(worker_of(tokenizer_folder), curated[:1], ["```python\nprint(1)\n```"])
+    worker = worker_of(tokenizer_folder)
+    answers = ["```python\nprint(1)\n```", "No."]
+    _, results = scored_by(worker, curated[:1] * 2, answers)
+    assert [result["reward_score"] for result in results] == [0.0, 0.0]
+    assert [result["reward_extra_info"]["unknown"] for result in results] == [1.0, 0.0]
+    with pytest.raises(SandboxError, match="curate doctor"):
+        scored_by(worker, curated[:1] * 60, [f"```python\nprint({n})\n```" for n in range(60)])

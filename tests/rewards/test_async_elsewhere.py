@@ -71,7 +71,7 @@ def test_each_future_has_its_reward_and_none_waits_for_a_slow_one(elsewhere):
 def test_texts_that_are_hard_to_send_are_wrong_and_tests_that_cannot_be_judged_by_give_no_signal(elsewhere):
     unjudgeable = Task(tests=Suite([Case("1", "1")], checker="nonsense"))
     with AsyncRewards(CodeReward(elsewhere)) as rewards:
-        hard = [rewards.submit(program(source), DOUBLES) for source in ("\0", "'\ud800'", "#" * 5_000_000 + "\n1 / 0")]
+        hard = [rewards.submit(program(source), DOUBLES) for source in ("\0", "'\ud800'", "#" * 4_000_000 + "\n1 / 0")]
         assert [future.result(60).verdict for future in hard] == ["compile_error", "compile_error", "runtime_error"]
         scored = rewards.submit(program("print(1)"), unjudgeable).result(60)
         assert (scored.value, scored.verdict) == (None, "tests_failed")

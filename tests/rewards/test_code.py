@@ -8,8 +8,8 @@ import pytest
 from said import program, say
 
 from rewards.code import CodeReward
-from rewards.reward import Reward, Task
-from sandbox import Case, ExecutionLost, Limits, Program, Referee, Sandbox, Suite
+from rewards.reward import Answer, Reward, Task
+from sandbox import Case, ExecutionLost, Limits, Program, Referee, Sandbox, Suite, Verdict
 
 DOUBLES = Suite([Case(f"{n}\n", f"{2 * n}\n") for n in range(20)])
 RIGHT, WRONG = program("print(2 * int(input()))"), program("print(0)")
@@ -102,7 +102,7 @@ def test_no_program_can_end_the_judging_well_without_passing_it(box):
 def test_megabytes_of_hostile_text_are_worth_nothing(box):
     texts = ["`" * 10_000_000, "```python\n" * 100_000, "```\n" * 300_000]
     assert [CodeReward(box)(say(text), Task(tests=DOUBLES)).value for text in texts] == [0.0] * 3
-    long = program("#" * 10_000_000 + "\nprint(0)")
+    long = program("#" * 4_000_000 + "\nprint(0)")
     assert found(CodeReward(box)(long, Task(tests=DOUBLES))) == (0.0, "wrong_answer")
 
 
@@ -218,3 +218,9 @@ def test_options_that_make_no_sense_are_refused(box, options, words):
 def test_a_task_without_tests_is_a_mistake_and_not_a_reward(box):
     with pytest.raises(ValueError, match="needs tests"):
         CodeReward(box)(RIGHT, Task(expected="4"))
+
+
+def test_a_program_of_any_length_has_a_value(counting) -> None:
+    answer = Answer("```python\n" + "#" * (40 << 20) + "\nprint(7)\n```", 0)
+    assert CodeReward(counting)(answer, Task(tests=Suite([Case("", "7")]))).value == 0.0
+    assert counting.judge(Program("#" * (17 << 20)), Suite([Case("", "7")])).verdict is Verdict.COMPILE_ERROR

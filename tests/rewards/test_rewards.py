@@ -1,8 +1,10 @@
 import os
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from rewards import execution, verl
+from rewards.reward import Reward
 from rewards.trl import code_reward
 from sandbox import Case, Limits, Program, Referee, Sandbox, SandboxError, Suite
 
@@ -31,14 +33,101 @@ def test_conversations_are_judged_by_their_last_message():
 def test_a_lost_sandbox_is_not_a_zero(lost):
     tests = [ECHO.to_json()] * 2
     assert code_reward(completions=[RIGHT, "No."], tests=tests) == [None, 0.0]
-    with pytest.raises(SandboxError):
-        verl.compute_score("mine", RIGHT, '{"inputs": ["1"], "outputs": ["1"]}')
 
 
 def test_a_checker_that_fails_is_not_a_zero():
     assert code_reward(completions=[RIGHT, RIGHT], tests=[UNSURE.to_json(), ECHO.to_json()]) == [None, 1.0]
-    with pytest.raises(ValueError, match="ZeroDivisionError"):
-        execution.reward(RIGHT, UNSURE, execution.shared_sandbox())
+    assert execution.reward(RIGHT, UNSURE, execution.shared_sandbox()) is None
+
+
+TRUTH = '{"inputs": ["1"], "outputs": ["1"]}'
+
+
+def test_no_single_completion_raises_and_where_verl_has_no_word_it_is_counted(lost, caplog):
+    before = execution.unknown_count()
+    assert verl.compute_score("mine", RIGHT, TRUTH) == verl.UNKNOWN == 0.0
+    assert execution.unknown_count() == before + 1
+    assert "sandbox_failed" in caplog.text
+    assert execution.reward(RIGHT, ECHO, execution.shared_sandbox()) is None
+    assert verl.compute_score("mine", "No.", TRUTH) == 0.0
+    assert execution.unknown_count() == before + 2
+
+
+@pytest.mark.parametrize("error", [RecursionError(), MemoryError(), OverflowError(), OSError(), KeyError("x")])
+def test_not_even_one_that_finds_a_defect_of_the_sandbox(monkeypatch, error):
+    class Defective(Sandbox):
+        def judge(self, program, suite, *, run_all=False):
+            raise error
+
+    with Defective(workers=1) as box:
+        monkeypatch.setattr(execution, "_made", {(os.getpid(), "sandbox"): box})
+        assert code_reward(completions=[RIGHT], tests=[ECHO.to_json()]) == [None]
+        assert verl.compute_score("mine", RIGHT, TRUTH) == verl.UNKNOWN
+
+
+@pytest.mark.parametrize(
+    "completion",
+    [
+        pytest.param([], id="an empty conversation"),
+        pytest.param([{"role": "assistant", "content": None}], id="no content"),
+        pytest.param([{"role": "assistant", "tool_calls": []}], id="a call of a tool"),
+        pytest.param([{"role": "assistant", "content": [{"type": "image"}]}], id="a part without text"),
+    ],
+)
+def test_messages_without_text_hold_no_program(completion):
+    assert code_reward(completions=[completion], tests=[ECHO.to_json()]) == [0.0]
+
+
+def test_parts_of_a_message_are_one_text():
+    parts = [{"type": "text", "text": RIGHT[:9]}, {"type": "text", "text": RIGHT[9:]}]
+    assert code_reward(completions=[[{"role": "assistant", "content": parts}]], tests=[ECHO.to_json()]) == [1.0]
+
+
+def test_a_row_that_is_no_row_is_nobodys_completion():
+    with pytest.raises(ValueError, match="Expecting value"):
+        verl.compute_score("mine", RIGHT, "not JSON")
+
+
+LOST, KNOWN = Reward(None, "sandbox_failed", 0.0, "the machine is gone"), Reward(1.0, "accepted")
+
+
+def test_a_run_of_many_unknown_completions_stops_with_words(monkeypatch):
+    monkeypatch.setattr(execution, "_made", {})
+    for _ in range(49):
+        assert execution.counted(LOST) is None
+    assert execution.counted(KNOWN) == 1.0
+    for _ in range(49):
+        execution.counted(LOST)
+    with pytest.raises(SandboxError, match=r"last 50 completions.*curate doctor.*the machine is gone"):
+        execution.counted(LOST)
+    assert execution.counted(KNOWN) == 1.0
+
+
+def test_a_large_share_of_unknown_completions_stops_too(monkeypatch):
+    monkeypatch.setattr(execution, "_made", {})
+    with ThreadPoolExecutor(4) as threads:  # every third is known
+        futures = [threads.submit(execution.counted, KNOWN if n % 3 == 0 else LOST) for n in range(150)]
+    errors = [future.exception() for future in futures]
+    assert sum(error is not None for error in errors) == 1
+    with pytest.raises(SandboxError, match=r"101 of the last 200"):
+        execution.counted(LOST)
+    assert execution.unknown_count() == 101
+
+
+def test_a_few_unknown_completions_in_a_long_run_do_not(monkeypatch):
+    monkeypatch.setattr(execution, "_made", {})
+    for n in range(3000):
+        execution.counted(LOST if n % 3 == 0 else KNOWN)
+    assert execution.unknown_count() == 1000
+
+
+def test_tests_that_cannot_judge_are_not_blamed_on_the_sandbox(monkeypatch):
+    monkeypatch.setattr(execution, "_made", {})
+    unjudgeable = Reward(None, "tests_failed", 0.0, "no cases")
+    for _ in range(49):
+        execution.counted(unjudgeable)
+    with pytest.raises(SandboxError, match="tests of the dataset"):
+        execution.counted(unjudgeable)
 
 
 def test_what_verl_calls_ground_truth_is_a_suite():

@@ -1,14 +1,16 @@
 """C++ programs are compiled once, inside the sandbox, and judged as all others."""
 
+import contextlib
 import os
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from sandbox import Case, Limits, Outcome, Program, RunResult, Sandbox, Suite, Verdict
-from sandbox.jail.compiled import Compilations, Compiled
+from sandbox.jail.compiled import Compilations, Compiled, SharedFolder
 
 SUM = Program('#include <cstdio>\nint main() { int a, b; scanf("%d %d", &a, &b); printf("%d\\n", a + b); }', "cpp")
 SUMS = Suite([Case("1 2\n", "3\n"), Case("20 22\n", "42\n")])
@@ -118,7 +120,7 @@ def compilation(cpu_seconds: float) -> RunResult:
 
 
 def test_what_took_long_to_compile_is_shared_by_the_workers(tmp_path: Path) -> None:
-    one, other = Compilations(str(tmp_path)), Compilations(str(tmp_path))
+    one, other = Compilations(SharedFolder(str(tmp_path))), Compilations(SharedFolder(str(tmp_path)))
     one.add(SUM, compilation(cpu_seconds=1), b"code")
     found = other.find(SUM)
     assert isinstance(found, Compiled)
@@ -126,12 +128,50 @@ def test_what_took_long_to_compile_is_shared_by_the_workers(tmp_path: Path) -> N
     assert other.find(Program(SUM.source, "python")) is None
 
 
-def test_what_is_shared_is_bounded(tmp_path: Path) -> None:
-    some = Compilations(str(tmp_path))
+def test_what_is_shared_is_bounded_by_its_bytes(tmp_path: Path) -> None:
+    one, large = Compilations(SharedFolder(str(tmp_path))), bytes(60 << 20)
+    for number in range(12):
+        one.add(Program(f"large {number}", "cpp"), compilation(cpu_seconds=1), large)
+    assert sum(path.stat().st_size for path in tmp_path.iterdir()) <= 512 << 20
+    other = Compilations(SharedFolder(str(tmp_path)))
+    assert isinstance(other.find(Program("large 11", "cpp")), Compiled)
+    assert other.find(Program("large 0", "cpp")) is None
     for number in range(300):
-        some.add(Program(str(number), "cpp"), compilation(cpu_seconds=1), b"code")
-        some.add(Program(f"quick {number}"), compilation(cpu_seconds=0.01), b"code")
-    assert 100 < len(list(tmp_path.iterdir())) <= 256
+        one.add(Program(f"small {number}", "cpp"), compilation(cpu_seconds=1), b"code")
+        one.add(Program(f"quick {number}"), compilation(cpu_seconds=0.01), b"code")
+    assert 300 <= len(list(tmp_path.iterdir())) <= 308
+
+
+def test_what_is_in_memory_is_bounded_by_its_bytes_and_descriptors() -> None:
+    def held() -> tuple[int, int]:
+        sizes = []
+        for name in os.listdir("/proc/self/fd"):
+            with contextlib.suppress(OSError):  # the one for the listing itself
+                sizes.append(os.fstat(int(name)).st_size)
+        return len(sizes), sum(sizes)
+
+    some = Compilations(None)
+    before = held()
+    for number in range(9):
+        some.add(Program("#" * (50 << 20) + str(number)), compilation(cpu_seconds=1), b"code")
+    for number in range(400):
+        some.add(Program(str(number)), compilation(cpu_seconds=0.01), b"code")
+        some.add_failure(Program(f"bad {number}"), compilation(cpu_seconds=0.01))
+    assert held()[0] - before[0] < 100
+    for number in range(9):
+        some.add(Program(f"large {number}"), compilation(cpu_seconds=1), bytes(60 << 20))
+    assert held()[1] - before[1] <= 256 << 20
+
+
+def test_workers_that_share_do_not_disturb_each_other(tmp_path: Path) -> None:
+    def share(worker: int) -> None:
+        for number in range(60):
+            SharedFolder(str(tmp_path)).store(f"{worker}.{number}", bytes(4 << 20))
+
+    with ThreadPoolExecutor(4) as threads:
+        list(threads.map(share, range(4)))
+    assert sum(path.stat().st_size for path in tmp_path.iterdir()) <= 512 << 20
+    assert SharedFolder(str(tmp_path)).fetch("nothing") is None
 
 
 MISSING = """

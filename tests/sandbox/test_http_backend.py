@@ -17,6 +17,8 @@ from serving import Service, becomes, prepared, serving
 
 from sandbox import (
     BackendUnavailable,
+    Cancellation,
+    Cancelled,
     Case,
     Convention,
     ExecutionLost,
@@ -340,3 +342,15 @@ def test_workers_are_the_services_or_those_asked_for(service: Service, far: Sand
 def test_options_that_make_no_sense_are_refused(options: dict[str, Any], words: str) -> None:
     with pytest.raises(ValueError, match=words):
         Sandbox(backend="http", **options)
+
+
+def test_who_cancels_is_not_waited_for_and_the_program_ends_over_there(service: Service, far: Sandbox) -> None:
+    with ThreadPoolExecutor(1) as clients:
+        cancellation = Cancellation()
+        asked = clients.submit(far.judge, SLEEP, LONG, cancellation=cancellation)
+        assert becomes(lambda: service.measured("curate_in_flight") == 1)
+        cancellation.cancel()
+        with pytest.raises(Cancelled):
+            asked.result(timeout=20)
+        assert becomes(lambda: service.measured("curate_in_flight") == 0)
+        assert far.judge(ECHO, ONE, cancellation=Cancellation()).accepted

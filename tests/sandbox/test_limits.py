@@ -1,5 +1,7 @@
 """Each bound is a bound on the whole tree of a run, and not lower than it says."""
 
+import shutil
+
 import pytest
 
 from sandbox import Case, Limits, Outcome, Program, RunResult, Sandbox, Suite, Verdict
@@ -25,6 +27,51 @@ def test_address_space_is_no_memory(box: Sandbox) -> None:
 def test_the_memory_of_one_run_does_not_burden_the_next(box: Sandbox) -> None:
     for _ in range(6):
         assert run(box, "x = b'x' * (90 << 20)", memory_mb=128).outcome is Outcome.EXITED
+
+
+# What might raise or lower the limit of the run after it.
+BEFORE = {
+    "a hog": Program("x = []\nwhile True: x.append(bytearray(b'x' * 10**6))"),
+    "full disk": Program("for n in range(9): open(str(n), 'wb').write(b'x' * (7 << 20))"),
+    "much output": Program("print('x' * (14 << 20))"),
+    "many processes": Program("import os, time\nfor _ in range(40):\n    if os.fork() == 0: time.sleep(9)"),
+    "numpy": Program("import numpy\nprint(numpy.ones(9).sum())"),
+    "a compiler": Program("#include <bits/stdc++.h>\nint main() {}", "cpp"),
+}
+SOCKETS = """
+import socket
+for _ in range(120):
+    one, other = socket.socketpair()
+    one.setblocking(False)
+    one.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 20)
+    try:
+        socket.send_fds(one, [b"x"], [one.fileno(), other.fileno()])
+        while True: one.send(b"x" * 65536)
+    except OSError:
+        pass
+    one.close(), other.close()
+"""
+BEFORE["sockets that keep one another alive"] = Program(SOCKETS)
+HOLDS = "x = bytearray(b'x') * ({} << 20)"
+
+
+@pytest.mark.parametrize("before", BEFORE.values(), ids=BEFORE)
+def test_the_limit_is_what_it_says_whatever_ran_before(before: Program) -> None:
+    if before.language == "cpp" and shutil.which("g++") is None:
+        pytest.skip("there is no g++")
+    limits = Limits(memory_mb=64)
+    with Sandbox(workers=1) as own:
+        for _ in range(4):
+            own.run(before, limits=limits)
+            assert own.run(Program(HOLDS.format(64 + 24)), limits=limits).outcome is Outcome.OUT_OF_MEMORY
+            own.run(before, limits=limits)
+            assert own.run(Program(HOLDS.format(64 - 8)), limits=limits).outcome is Outcome.EXITED
+
+
+def test_a_measured_peak_is_the_runs_own(box: Sandbox) -> None:
+    peaks = [box.run(Program("print(1)" if n % 2 else HOLDS.format(50))).memory_mb for n in range(40)]
+    assert all(50 <= peak < 56 for peak in peaks[::2]), peaks
+    assert all(0 < peak < 6 for peak in peaks[1::2]), peaks
 
 
 @pytest.mark.parametrize("mebibytes", [20, 100])
@@ -117,6 +164,13 @@ print(made)
 def test_descriptors_are_bounded(box: Sandbox) -> None:
     source = "import os\nn = 0\ntry:\n    while n < 10**5: n = os.dup(1)\nexcept OSError: print(n)"
     assert int(run(box, source).stdout) < 2000
+
+
+def test_a_run_after_one_that_had_all_processors_is_in_time(box: Sandbox) -> None:
+    busy = "import os, time\nfor _ in range(40): os.fork() or exec('while True: pass')\ntime.sleep(9)"
+    for _ in range(3):
+        assert run(box, busy, wall_seconds=5, cpu_seconds=0.5).outcome is Outcome.TIMED_OUT
+        assert run(box, "print(1)", wall_seconds=0.3).outcome is Outcome.EXITED
 
 
 def test_the_budget_is_one_for_all_tests(box: Sandbox) -> None:

@@ -299,7 +299,7 @@ def test_a_failing_sandbox_gives_no_verdict() -> None:
 
 # More than can be served, and what no client should send.
 
-HEAD = b"POST /run_code HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n"
+HEAD = b"POST /run_code HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
 
 
 def post(path: str, content: Any) -> bytes:
@@ -376,12 +376,8 @@ def test_what_its_client_does_not_wait_for_is_not_run() -> None:
 
 def test_a_batch_whose_client_goes_is_not_finished() -> None:
     with serving("--workers", "1") as service:
-        body = json.dumps([{**RECORD, "code": NAP["code"]}] * 50).encode()
-        head = (
-            f"POST /judge HTTP/1.1\r\nHost: x\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n"
-        )
         with socket.create_connection(("127.0.0.1", service.port)) as client:
-            client.sendall(head.encode() + body)
+            client.sendall(post("/judge", [{**RECORD, "code": NAP["code"]}] * 50))
             assert becomes(lambda: service.measured("curate_verdicts_total") >= 1)
         assert becomes(lambda: service.measured("curate_in_flight") == 0)
         assert service.measured("curate_verdicts_total") < 10
@@ -492,11 +488,13 @@ def test_bodies_that_do_not_come_neither_wait_for_ever_nor_keep_others_waiting()
 def test_heads_that_do_not_come_to_an_end_are_cut_off() -> None:
     with prepared(head_seconds=3) as service:
         silent = [
-            raw(service, sent) for sent in (b"", b"POST /run_code HTTP/1.1\r\nHost: x\r\nx-slow: ") for _ in range(50)
+            raw(service, sent)
+            for sent in (b"", b"POST /run_code HTTP/1.1\r\nHost: localhost\r\nx-slow: ")
+            for _ in range(50)
         ]
         assert service.ask("/v1/ping")[0] == 200
         assert [received(client) for client in silent] == [b""] * 100
-        second = raw(service, b"GET /v1/ping HTTP/1.1\r\nHost: x\r\n\r\n")
+        second = raw(service, b"GET /v1/ping HTTP/1.1\r\nHost: localhost\r\n\r\n")
         answer = b""
         while not answer.endswith(b'"pong"'):  # head and body may come one after the other
             answer += second.recv(65536)

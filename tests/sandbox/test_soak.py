@@ -37,7 +37,7 @@ def test_nothing_that_a_sandbox_holds_grows_with_its_runs(soaked: dict[str, Any]
 
 
 def test_killed_workers_and_zygotes_cost_no_verdict_and_double_none(soaked: dict[str, Any]) -> None:
-    assert soaked["deaths"]["kills"].keys() == {"worker", "zygote"}
+    assert soaked["deaths"]["kills"].keys() == {"worker", "zygote", "judge"}
     assert soaked["deaths"]["mistakes"] == []
     assert all(ends["flat"] for ends in soaked["deaths"]["held"].values()), soaked["deaths"]["held"]
     assert soaked["deaths"]["left"] == []

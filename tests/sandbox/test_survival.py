@@ -63,8 +63,9 @@ def becomes(condition: Callable[[], bool], seconds: float = 20) -> bool:
 
 def traces(pids: set[int]) -> list[str]:
     """Directories and cgroups that bear the name of one of these workers, and mounts of a sandbox."""
-    places = [Path("/tmp"), *(Path(folder) for folder, _, _ in os.walk("/sys/fs/cgroup"))]
-    named = [str(path) for place in places for pid in pids for path in place.glob(f"curate-sandbox-{pid}-*")]
+    names = tuple(f"curate-sandbox-{pid}-" for pid in pids)
+    folders = (Path(folder, name) for folder, below, _ in os.walk("/sys/fs/cgroup") for name in below)
+    named = [str(path) for path in (*Path("/tmp").iterdir(), *folders) if path.name.startswith(names)]
     mounts = [line for line in Path("/proc/self/mountinfo").read_text().splitlines() if "curate-sandbox" in line]
     return named + mounts
 
@@ -103,9 +104,21 @@ def test_a_killed_worker_costs_no_verdict() -> None:
 def test_a_killed_zygote_costs_no_verdict() -> None:
     before = below(os.getpid())
     with Sandbox(workers=1) as own:
-        ours = {pid for pid, _ in below(os.getpid()) - before}
-        [zygote] = [pid for pid in ours if processes()[pid][0] in ours]
+        [zygote] = [pid for pid, _ in below(os.getpid()) - before if is_elsewhere(pid)]
         killed_in_the_middle(own, lambda: zygote)
+
+
+def test_a_killed_judge_costs_no_verdict() -> None:
+    before = below(os.getpid())
+    with Sandbox(workers=1) as own:
+        ours = {pid for pid, _ in below(os.getpid()) - before}
+        [judge] = [pid for pid in ours if processes()[pid][0] in ours and not is_elsewhere(pid)]
+        killed_in_the_middle(own, lambda: judge)
+
+
+def is_elsewhere(pid: int) -> bool:
+    """Whether it has a pid namespace of its own, as zygotes do."""
+    return os.stat(f"/proc/{pid}/ns/pid").st_ino != os.stat("/proc/self/ns/pid").st_ino
 
 
 def test_random_deaths_neither_lose_nor_double_verdicts() -> None:

@@ -1,5 +1,7 @@
 """Each way to fail has its own word, and a right program keeps it to itself."""
 
+import shutil
+
 import pytest
 
 from sandbox import Case, Limits, Outcome, Program, Sandbox, Suite, Verdict
@@ -106,11 +108,52 @@ def test_what_does_not_end_is_a_time_limit(box: Sandbox, source: str) -> None:
         pytest.param("x = []\nwhile True: x.append(bytearray(b'x' * 10**6))", id="bit by bit"),
         pytest.param("x = {}\nwhile True: x[len(x)] = [len(x)]", id="small objects"),
         pytest.param("import numpy\nx = []\nwhile True: x.append(numpy.ones(10**6))", id="numpy"),
-        pytest.param("x = bytearray(8 << 40)", id="more than there is"),
+        pytest.param("x = [0] * (100 << 20)", id="a long list"),
+        pytest.param("x = [0] * 1000\nwhile True: x += x", id="doubled again and again"),
+        pytest.param("x = []\ntry:\n    while True: x.append(bytearray(10**6))\nexcept MemoryError: pass", id="caught"),
     ],
 )
 def test_what_takes_too_much_memory_is_a_memory_limit(box: Sandbox, source: str) -> None:
     assert verdict(box, source) is Verdict.MEMORY_LIMIT
+
+
+def test_memory_that_no_machine_has_is_asked_for_in_vain(box: Sandbox) -> None:
+    # Nothing was used, and no fact tells this program from one that raises MemoryError itself.
+    assert verdict(box, "x = bytearray(8 << 40)") in {Verdict.RUNTIME_ERROR, Verdict.MEMORY_LIMIT}
+
+
+SAYS = {
+    "MemoryError": "raise MemoryError",
+    "MemoryError, printed": "import sys\nsys.stderr.write('MemoryError\\n')\nsys.exit(1)",
+    "numpy's MemoryError": "import sys\nsys.stderr.write('numpy._core._exceptions._ArrayMemoryError: ')\nsys.exit(1)",
+    "bad_alloc": "import os, sys\nsys.stderr.write('std::bad_alloc')\nsys.stderr.flush()\nos.abort()",
+    "SIGXCPU": "import os, signal\nos.kill(os.getpid(), signal.SIGXCPU)\nsignal.pause()",
+    "SIGXFSZ": "import os, signal\nsignal.signal(25, signal.SIG_DFL)\nos.kill(os.getpid(), 25)\nsignal.pause()",
+    "SIGKILL": "import os, signal\nos.kill(os.getpid(), signal.SIGKILL)",
+    "SIGKILL of a child": "import os, time\npid = os.getpid()\nif os.fork() == 0: os.kill(pid, 9)\ntime.sleep(1)",
+    "a large file": "import signal\nsignal.signal(25, signal.SIG_DFL)\nopen('x', 'wb').truncate(99 << 20)",
+}
+
+
+@pytest.mark.parametrize("source", SAYS.values(), ids=SAYS)
+def test_what_a_program_says_of_itself_decides_nothing(box: Sandbox, source: str) -> None:
+    assert verdict(box, source) is Verdict.RUNTIME_ERROR
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "#include <new>\nint main() { throw std::bad_alloc(); }",
+        "#include <csignal>\nint main() { return raise(SIGXCPU) != 0; }",  # which is refused
+        "#include <csignal>\nint main() { return raise(SIGXFSZ) != 0; }",
+        '#include <csignal>\n#include <iostream>\nint main() { std::cerr << "std::bad_alloc" << std::flush; abort(); }',
+    ],
+    ids=["bad_alloc", "SIGXCPU", "SIGXFSZ", "bad_alloc, printed"],
+)
+@pytest.mark.skipif(shutil.which("g++") is None, reason="there is no g++")
+def test_what_a_compiled_program_says_of_itself_decides_nothing(box: Sandbox, source: str) -> None:
+    suite = Suite(SUM, checker="tokens", limits=LIMITS)
+    assert box.judge(Program(source, "cpp"), suite).verdict is Verdict.RUNTIME_ERROR
 
 
 @pytest.mark.parametrize(

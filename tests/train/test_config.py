@@ -5,9 +5,11 @@ from typing import get_type_hints
 
 import pytest
 
+from sandbox import Limits, Outcome, Program
 from train import config
 from train.config import Config, Data, Model, Stage
 from train.errors import ConfigError
+from train.scoring import opened_sandbox
 
 SMALL = '[model]\npath = "m"\n[data]\ndataset = "d"\n'
 
@@ -118,3 +120,15 @@ def test_a_missing_file_is_said_in_words(tmp_path):
     (tmp_path / "model.bin").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(ConfigError, match="no text"):
         config.read(tmp_path / "model.bin")
+
+
+def test_programs_get_no_more_than_the_operator_allows(file):
+    read = config.read(file(SMALL + "[most]\nmemory_mb = 150\n"), ["most.wall_seconds=1"])
+    with opened_sandbox(read.reward, read.most) as box:
+        hog = Program("x = bytearray(b'x' * (400 << 20))")
+        assert box.run(hog, limits=Limits(memory_mb=10**6)).outcome is Outcome.OUT_OF_MEMORY
+        assert box.run(Program("while True: pass"), limits=Limits(wall_seconds=60)).outcome is Outcome.TIMED_OUT
+    with pytest.raises(ConfigError, match="most: .*wall_seconds"):
+        opened_sandbox(read.reward, config.Most(wall_seconds=1e9))
+    with pytest.raises(ConfigError, match="unknown key most.memory"):
+        config.read(file(SMALL + "[most]\nmemory = 150\n"))

@@ -1,4 +1,4 @@
-// expect: wrong_answer or memory_limit or output_limit
+// expect: wrong_answer or memory_limit or output_limit or runtime_error
 // Standard input is a file in memory, too; what is reserved in it lies in no process.
 #include <cstdio>
 #include <fcntl.h>

@@ -1,6 +1,8 @@
 """What holds for every checker: a verdict for whatever a program prints or returns, never an exception."""
 
+import json
 import sys
+import tracemalloc
 
 import pytest
 from hypothesis import given
@@ -47,7 +49,7 @@ json_values = st.recursive(
 
 
 def test_the_checkers_are_these() -> None:
-    assert checkers.names() == NAMES
+    assert list(checkers.names()) == NAMES
 
 
 def test_an_unknown_checker_is_named_together_with_the_choices() -> None:
@@ -135,6 +137,66 @@ def test_a_flood_of_lines_or_tokens_is_refused(name: str) -> None:
         "\r" * 1_000_000,
     ):
         assert not same(flood, "1 2\n3")
+
+
+FLOOD = 16 << 20
+FLOODS = {
+    "lines": "1\n" * (FLOOD // 2),
+    "lines of the other system": "1\r\n" * (FLOOD // 3),
+    "tokens": "1 " * (FLOOD // 2),
+    "tokens after a blank line": "\n" + "1 " * (FLOOD // 2),
+    "one number": "1" * FLOOD,
+    "one number with a point": "1." + "0" * FLOOD,
+    "one word": "x" * FLOOD,
+    "words of JSON": "[" + '"1",' * (FLOOD // 4) + '"1"]',
+    "blank lines inside": "1 2" + "\n" * FLOOD + "3",
+    "blanks inside": "1" + " " * FLOOD + "2\n3",
+}
+
+
+def _peak_mb(name: str, printed: str, expected: str) -> float:
+    same = checkers.load(name).same
+    tracemalloc.start()
+    try:
+        assert not same(printed, expected)
+        return tracemalloc.get_traced_memory()[1] / 2**20
+    finally:
+        tracemalloc.stop()
+
+
+@each
+@pytest.mark.parametrize("flood", FLOODS.values(), ids=FLOODS)
+def test_a_flood_is_not_taken_apart(name: str, flood: str) -> None:
+    expected = "1 2\n3\n"
+    assert _peak_mb(name, flood, json.dumps([expected] * 100) if name == "any_of" else expected) < 20
+
+
+@pytest.mark.parametrize("name", ["any_of", "floats", "lcb", "tokens"])
+@pytest.mark.parametrize("end", [" ", "\n"], ids=["tokens", "lines"])
+def test_long_texts_are_taken_apart_by_and_by(name: str, end: str) -> None:
+    printed, expected = f"1.0 {end}" * 500_000 + "3", f"1.0{end}" * 500_000 + "4"
+    texts_mb = 2 * (len(printed) + len(expected)) / 2**20
+    assert _peak_mb(name, printed, json.dumps([expected]) if name == "any_of" else expected) < 60 + texts_mb
+
+
+@pytest.mark.parametrize("name", ["floats", "lcb", "tokens"])
+@pytest.mark.parametrize("blank", [" ", "\t", "  "])
+@pytest.mark.parametrize("end", ["", " ", "\n"])
+def test_long_lines_are_the_same_as_short_ones(name: str, blank: str, end: str) -> None:
+    same = checkers.load(name).same
+    numbers = [f"{number}.5" for number in range(300_000)]
+    assert same(blank.join(numbers) + end, " ".join(numbers))
+    assert same(blank * (2 << 20) + blank.join(numbers) + end, " ".join(numbers))
+    assert not same(blank.join(numbers[:-1]) + end, " ".join(numbers))
+    assert not same(blank.join([*numbers, "1"]) + end, " ".join(numbers))
+    assert not same(blank.join([*numbers[:-1], "7"]) + end, " ".join(numbers))
+
+
+@each
+@pytest.mark.parametrize("end", [" ", "\n", "\r\n"])
+def test_blanks_at_the_end_do_not_make_an_answer_too_long(name: str, end: str) -> None:
+    expected = json.dumps(["7", "8"]) if name == "any_of" else "7"
+    assert checkers.load(name).same("7" + end * (3 << 20), expected) == (name != "exact" or end != " ")
 
 
 @each

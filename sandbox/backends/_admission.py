@@ -1,0 +1,78 @@
+"""Who may start: a request gets a worker once one is free and the memory that it may use is, too. First come, first
+served, so that one that needs much memory does not wait for ever behind a stream of small ones."""
+
+import threading
+from collections import deque
+from typing import Generic, TypeVar
+
+from sandbox.cancellation import Cancellation
+
+Slot = TypeVar("Slot")
+
+
+class _Waiter(Generic[Slot]):
+    def __init__(self, memory_mb: int) -> None:
+        self.memory_mb = memory_mb
+        self.slot: Slot | None = None
+        self.decided = threading.Event()
+
+
+class Admission(Generic[Slot]):
+    """memory_mb: of all requests that are in at a time. One that needs more is let in once it is alone."""
+
+    def __init__(self, slots: list[Slot], memory_mb: int) -> None:
+        self._free = list(slots)  # the last one freed is the first one taken: its caches are warm
+        self._memory_mb = memory_mb
+        self._used_mb = 0
+        self._waiting: deque[_Waiter[Slot]] = deque()
+        self._lock = threading.Lock()
+
+    def enter(self, memory_mb: int, cancellation: Cancellation | None = None, timeout: float | None = None) -> Slot:
+        """Wait for a slot and take it. Raises Cancelled, and TimeoutError after so many seconds."""
+        with self._lock:
+            if not self._waiting and self._fits(memory_mb):
+                return self._take(memory_mb)
+            waiter: _Waiter[Slot] = _Waiter(memory_mb)
+            self._waiting.append(waiter)
+        try:
+            if cancellation is None:
+                waiter.decided.wait(timeout)
+            else:
+                with cancellation.calling(waiter.decided.set):
+                    waiter.decided.wait(timeout)
+            with self._lock:
+                if waiter.slot is not None:
+                    return waiter.slot
+            if cancellation is not None:
+                cancellation.check()
+            raise TimeoutError
+        except BaseException:
+            self._withdraw(waiter)
+            raise
+
+    def leave(self, slot: Slot, memory_mb: int) -> None:
+        with self._lock:
+            self._free.append(slot)
+            self._used_mb -= memory_mb
+            self._let_in()
+
+    def _fits(self, memory_mb: int) -> bool:
+        return bool(self._free) and (self._used_mb + memory_mb <= self._memory_mb or not self._used_mb)
+
+    def _take(self, memory_mb: int) -> Slot:
+        self._used_mb += memory_mb
+        return self._free.pop()
+
+    def _let_in(self) -> None:
+        while self._waiting and self._fits(self._waiting[0].memory_mb):
+            waiter = self._waiting.popleft()
+            waiter.slot = self._take(waiter.memory_mb)
+            waiter.decided.set()
+
+    def _withdraw(self, waiter: _Waiter[Slot]) -> None:
+        with self._lock:
+            if waiter.slot is None:
+                self._waiting.remove(waiter)
+                self._let_in()  # it may have been in the way of others
+                return
+        self.leave(waiter.slot, waiter.memory_mb)

@@ -1,0 +1,310 @@
+"""The file system that programs see, made once for a Sandbox: a copy in memory of the interpreter, its standard library
+and the shared libraries that these need, and nothing else of the machine.
+
+It is a copy because a file that programs share with the machine is more than its content: who watches, locks or evicts
+it hears of runs elsewhere, a list of mounts tells where the machine keeps it, and packages installed beside the library
+may hold answers. The copy lies in file systems of its own, which are read-only once they are filled:
+
+    ROOT       the root of programs. Below BOX, where each run mounts a place of its own, lies the code of the zygote,
+               which runs therefore do not see
+    COMPILING  the same with places for a compiler; below BOX, too
+    PACKAGES   packages from outside the standard library, for programs that name them
+
+All live in a mount namespace of their own and go with the last process that uses them, however it ends. The compilers
+of sandbox/languages, a hundred megabytes each, are not copied: a zygote that compiles sees the machine's.
+"""
+
+import ctypes
+import json
+import os
+import py_compile
+import re
+import shutil
+import socket
+import stat
+import sys
+from collections.abc import Iterable
+from glob import glob
+from pathlib import Path
+
+from sandbox import languages
+from sandbox.jail import linux
+from sandbox.jail.child import BOX
+
+HOME = "/tmp"  # of the copies, in their mount namespace alone; a directory that every machine has
+ROOT, PACKAGES = f"{HOME}/root", f"{HOME}/packages"
+COMPILING = f"{ROOT}{BOX}/compiling"
+CODE, LIBRARIES = f"{BOX}/code", f"{BOX}/lib"  # below ROOT; LIBRARIES has those from outside the system's folders
+_PYTHON = f"python{sys.version_info.major}.{sys.version_info.minor}"
+INTERPRETER = f"/usr/bin/{_PYTHON}"
+_DEVICES = ("null", "zero", "full", "random", "urandom")
+_EXTENSIONS = "lib-dynload"
+_LINKS = {
+    "proc": f"{BOX}/proc",
+    "tmp": f"{BOX}/tmp",
+    "dev/fd": "/proc/self/fd",
+    "dev/stdin": "/proc/self/fd/0",
+    "dev/stdout": "/proc/self/fd/1",
+    "dev/stderr": "/proc/self/fd/2",
+    "dev/shm": "/tmp",
+    "var/tmp": "/tmp",
+    "usr/bin/python": _PYTHON,
+    "usr/bin/python3": _PYTHON,
+}
+_LEFT_OUT = re.compile(  # what no program here can use: there is no screen, no installer and no documentation to read
+    r"(site|dist)-packages|tests?|_test.*\.so|_xxtest.*|config-.*|.*\.opt-[12]\.pyc|.*\.a|_?tkinter.*|turtledemo|idlelib"
+    r"|ensurepip|lib2to3|pydoc_data"
+)
+_LEFT_OUT_OF_PACKAGES = re.compile(r"tests?|include|.*\.(opt-[12]\.pyc|pyi|a|h)")
+_LEFT_OUT_OF_DATA = re.compile(r"right|posix")  # the time zones a second and a third time
+_DATA = ("/usr/share/zoneinfo", "/usr/lib/locale/C.utf8")
+_SYSTEM_FOLDER = re.compile(r"(/usr)?/lib(32|64)?(/[^/]*-linux-[^/]*)?")
+# No extension module needs them, but threads that end, C++ below ctypes, and who asks for the old names do.
+_WANTED = "libgcc_s.so.1 libstdc++.so.6 libpthread.so.0 libdl.so.2 librt.so.1 libutil.so.1".split()
+
+
+def main(socket_fd: int) -> None:
+    """Make an image for the process at the other end. It gets the descriptors of the namespaces to enter, or is told in
+    words why there is no image."""
+    channel = socket.socket(fileno=socket_fd)
+    packages: dict[str, str] = json.loads(channel.recv(1 << 16))
+    try:
+        apart = make(packages)
+    except Exception as error:
+        channel.send(f"{type(error).__name__}: {error}".encode())
+        return
+    names = ["user", "mnt"] if apart else ["mnt"]
+    socket.send_fds(channel, [b"made"], [os.open(f"/proc/self/ns/{name}", os.O_RDONLY) for name in names])
+
+
+def enter(namespaces: Iterable[int]) -> None:
+    """Enter the namespaces of an image, in the order in which `main` has sent them; only for a process of one thread.
+    Raises OSError."""
+    for descriptor in namespaces:
+        linux.setns(descriptor, 0)
+        os.close(descriptor)
+
+
+def make(packages: dict[str, str]) -> bool:
+    """Make the image in a new mount namespace of the calling process, which has one thread. packages: name -> path.
+
+    Returns whether that took a new user namespace, too. Raises OSError.
+    """
+    stdlib, target = os.path.dirname(os.__file__), f"/usr/{sys.platlibdir}/{_PYTHON}"
+    # An interpreter without extension modules has no such folder; where lib and lib64 differ, it lies apart.
+    extensions = [path for path in sys.path if os.path.basename(path) == _EXTENSIONS and os.path.isdir(path)]
+    apart_from_it = [path for path in extensions if os.path.dirname(path) != stdlib]
+    libraries, foreign = _needed_libraries([*extensions, *packages.values()])
+    trees = [
+        _Tree(stdlib, target, _LEFT_OUT),
+        *(_Tree(path, f"{target}/{_EXTENSIONS}", _LEFT_OUT) for path in apart_from_it),
+        _Tree(os.path.realpath(sys.executable), INTERPRETER, _LEFT_OUT),
+        *(_Tree(path, path, _LEFT_OUT_OF_DATA) for path in _DATA if os.path.isdir(path)),
+        *(_Tree(source, target, _LEFT_OUT) for target, source in libraries.items()),
+    ]
+    beside = [_Tree(path, f"/{name}", _LEFT_OUT_OF_PACKAGES) for name, path in packages.items()]
+    code = os.open(Path(__file__).parents[1], os.O_PATH)
+    toolchains = _toolchains()
+    links = {path: os.readlink(path) for path in ("/lib", "/lib64", "/bin") if os.path.islink(path)}
+
+    apart = _leave()
+    linux.mount(None, "/", None, linux.MS_REC | linux.MS_PRIVATE)
+    for place in (HOME, ROOT, PACKAGES):
+        if place != HOME:
+            os.mkdir(place, 0o755)
+        linux.mount("tmpfs", place, "tmpfs", linux.MS_NOSUID | linux.MS_NODEV, "mode=755")
+    for path, destination in links.items():
+        os.symlink(destination, ROOT + path)
+    for folder in ("/dev", "/packages", "/var", f"{BOX}/proc", f"{BOX}/tmp", CODE, LIBRARIES, "/lib64"):
+        if folder not in links:
+            os.makedirs(ROOT + folder, 0o755, exist_ok=True)
+    for tree in trees:
+        tree.copy(ROOT)
+    for tree in beside:
+        tree.copy(PACKAGES)
+    for path in foreign:  # the folders of a compiler hide the first place
+        os.link(ROOT + path, f"{ROOT}{LIBRARIES}/{os.path.basename(path)}")
+    for name, destination in _LINKS.items():
+        os.symlink(destination, f"{ROOT}/{name}")
+    _compile_ourselves(code)
+    if toolchains:
+        _link_folder(ROOT, COMPILING)
+    for path in toolchains:
+        _make_mount_point(path)
+    for root in [ROOT, COMPILING] if toolchains else [ROOT]:
+        for name in _DEVICES:
+            device = f"{root}/dev/{name}"
+            os.close(os.open(device, os.O_CREAT | os.O_WRONLY, 0o644))
+            linux.mount(f"/dev/{name}", device, None, linux.MS_BIND)
+            linux.make_readonly(device, nodev=False)
+    for place in (HOME, ROOT, PACKAGES):
+        linux.mount(None, place, None, linux.MS_REMOUNT | linux.MS_RDONLY | linux.MS_NOSUID | linux.MS_NODEV)
+    return apart
+
+
+def _leave() -> bool:
+    """Leave the mount namespace that others are in; returns whether that took a user namespace. Raises OSError."""
+    try:
+        linux.unshare(linux.CLONE_NEWNS)
+    except PermissionError:
+        user, group = os.geteuid(), os.getegid()
+        linux.unshare(linux.CLONE_NEWUSER | linux.CLONE_NEWNS)
+        Path("/proc/self/setgroups").write_text("deny")
+        Path("/proc/self/gid_map").write_text(f"{group} {group} 1")
+        Path("/proc/self/uid_map").write_text(f"{user} {user} 1")
+        return True
+    return False
+
+
+class _Tree:
+    """A file or folder of the machine and its place in the image. It is opened at once: when it is copied, it may lie
+    behind HOME."""
+
+    def __init__(self, source: str, target: str, left_out: re.Pattern[str]) -> None:
+        self._source = os.open(source, os.O_PATH)
+        self._target = target
+        self._left_out = left_out
+
+    def copy(self, place: str) -> None:
+        target = place + self._target
+        os.makedirs(os.path.dirname(target), 0o755, exist_ok=True)
+        source = f"/proc/self/fd/{self._source}"
+        if os.path.isdir(source):
+            self._copy_folder(source, target)
+        else:
+            _copy_file(source, target)
+        os.close(self._source)
+
+    def _copy_folder(self, source: str, target: str) -> None:
+        os.makedirs(target, 0o755, exist_ok=True)
+        for entry in os.scandir(source):
+            if self._left_out.fullmatch(entry.name):
+                continue
+            if entry.is_dir():
+                self._copy_folder(entry.path, f"{target}/{entry.name}")
+            elif entry.is_file():  # and no link that leads nowhere
+                _copy_file(entry.path, f"{target}/{entry.name}")
+
+
+def _copy_file(source: str, target: str) -> None:
+    shutil.copyfile(source, target)
+    facts = os.stat(source)
+    os.chmod(target, 0o755 if facts.st_mode & stat.S_IXUSR else 0o644)
+    os.utime(target, ns=(facts.st_mtime_ns, facts.st_mtime_ns))  # which compiled modules are checked against
+
+
+def _compile_ourselves(package: int) -> None:
+    """What a zygote imports of this package, a directory's descriptor, ready to load."""
+    source = f"/proc/self/fd/{package}"
+    names = ["__init__.py"]
+    for folder in ("jail", "languages"):
+        os.makedirs(f"{ROOT}{CODE}/sandbox/{folder}", 0o755)
+        names += (f"{folder}/{name}" for name in os.listdir(f"{source}/{folder}") if name.endswith(".py"))
+    for name in names:
+        target, shown = f"{ROOT}{CODE}/sandbox/{name}c", f"{CODE}/sandbox/{name}"
+        py_compile.compile(f"{source}/{name}", target, shown, True, -1, py_compile.PycInvalidationMode.UNCHECKED_HASH)
+    os.close(package)
+
+
+def _link_folder(source: str, target: str) -> None:
+    """The same files in other folders."""
+    entries = list(os.scandir(source))
+    os.makedirs(target, 0o755)
+    for entry in entries:
+        if entry.path == COMPILING:
+            continue
+        if entry.is_dir(follow_symlinks=False):
+            _link_folder(entry.path, f"{target}/{entry.name}")
+        else:
+            os.link(entry.path, f"{target}/{entry.name}", follow_symlinks=False)
+
+
+def _make_mount_point(path: str) -> None:
+    place = COMPILING + path
+    if os.path.isdir(path):
+        os.makedirs(place, 0o755, exist_ok=True)
+    elif not os.path.exists(place):
+        os.makedirs(os.path.dirname(place), 0o755, exist_ok=True)
+        os.close(os.open(place, os.O_CREAT | os.O_WRONLY, 0o644))
+
+
+def _toolchains() -> list[str]:
+    """The host paths that compilers need, of the languages that can be compiled here."""
+    paths: list[str] = []
+    for name in languages.names():
+        try:
+            paths += languages.load(name).toolchain()
+        except LookupError:
+            continue
+    return paths
+
+
+def _needed_libraries(folders: Iterable[str]) -> tuple[dict[str, str], list[str]]:
+    """Shared libraries that the interpreter and the extension modules below `folders` are linked with, all that they
+    need in turn, and the loader: path in the image -> path on the machine. And those paths in the image whose files are
+    from outside the system's folders.
+
+    Asks the loader itself, by loading them, in a process of its own.
+    """
+    reader, writer = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            for path in (path for folder in folders for path in glob(f"{folder}/**/*.so", recursive=True)):
+                if not _LEFT_OUT.fullmatch(os.path.basename(path)):
+                    _load(path)
+            for name in _WANTED:
+                _load(name)
+            with os.fdopen(writer, "w") as pipe:
+                json.dump(_loaded(), pipe)
+        finally:
+            os._exit(0)
+    os.close(writer)
+    with os.fdopen(reader) as pipe:
+        loaded: list[str] = json.loads(pipe.read() or "[]")
+    os.waitpid(pid, 0)
+    if not loaded:
+        raise OSError("the libraries of the interpreter cannot be found out")
+    roots = tuple(f"{folder}/" for folder in folders)
+    libraries = [name for name in loaded if os.path.exists(name) and not name.startswith(roots)]
+    places = {name: f"{os.path.realpath(os.path.dirname(name))}/{os.path.basename(name)}" for name in libraries}
+    system = next(os.path.dirname(place) for place in places.values() if os.path.basename(place).startswith("libc.so"))
+    found: dict[str, str] = {}
+    aside: list[str] = []
+    for name, place in places.items():
+        if _SYSTEM_FOLDER.fullmatch(os.path.dirname(place)):
+            found[place] = name
+        else:  # where the loader looks in any case
+            found[f"{system}/{os.path.basename(name)}"] = name
+            aside.append(os.path.basename(name))
+    for loader in glob("/lib*/ld-*.so*"):  # under the name by which executables ask for it
+        found[f"{os.path.realpath(os.path.dirname(loader))}/{os.path.basename(loader)}"] = loader
+    return found, [f"{system}/{name}" for name in aside]
+
+
+def _load(path: str) -> None:
+    try:
+        ctypes.CDLL(path, mode=os.RTLD_LAZY)
+    except OSError:  # a module that does not work on this machine either
+        return
+
+
+class _Info(ctypes.Structure):
+    """The beginning of struct dl_phdr_info."""
+
+    _fields_ = [("address", ctypes.c_void_p), ("name", ctypes.c_char_p)]
+
+
+def _loaded() -> list[str]:
+    """Absolute names of all shared objects in this process, as they were searched for: links are not resolved."""
+    names: list[str] = []
+
+    def note(info: "ctypes._Pointer[_Info]", _size: int, _data: int) -> int:
+        name = os.fsdecode(info.contents.name or b"")
+        if name.startswith("/"):
+            names.append(name)
+        return 0
+
+    kind = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(_Info), ctypes.c_size_t, ctypes.c_void_p)
+    ctypes.CDLL(None).dl_iterate_phdr(kind(note), None)
+    return names

@@ -1,0 +1,261 @@
+"""The warden: the half of a worker that has its caller's privileges.
+
+A worker is two processes. The judge (worker.py) holds the suite, reads what programs have written and compares; where
+its caller is root it is an ordinary user of its own. So is the warden, but for a few capabilities, which rest while it
+is asked for nothing. The warden starts and ends zygotes, owns their cgroups, and reads and writes the compilations that
+workers share. It looks at nothing that a program has made: what it is asked for are some words, and descriptors whose
+content it does not interpret.
+"""
+
+import array
+import contextlib
+import json
+import os
+import re
+import resource
+import select
+import signal
+import socket
+import threading
+from collections.abc import Iterator
+from dataclasses import asdict
+from typing import Any
+
+from sandbox.errors import BackendUnavailable
+from sandbox.jail import cgroups, image, leftovers, linux, spawn, tree
+from sandbox.jail.cgroups import CannotJoin, Cgroup
+from sandbox.jail.compiled import SharedFolder, memfd
+from sandbox.jail.configuration import Configuration
+from sandbox.jail.spawn import Kind
+from sandbox.jail.zygotes import Zygote, ZygoteLost
+
+_NAME = re.compile(r"[0-9a-f]{64}")
+_MESSAGE_BYTES = 1 << 16
+# To make user namespaces where others may not, to map ids into them, to end what has other ids, and for cgroups and
+# shared folders, which are the caller's.
+_NEEDED = (linux.CAP_SYS_ADMIN, linux.CAP_SETUID, linux.CAP_SETGID, linux.CAP_KILL, linux.CAP_DAC_OVERRIDE)
+
+
+class Warden:
+    """The judge's way to its warden. For any number of threads."""
+
+    def __init__(self, channel: socket.socket) -> None:
+        self._channel = channel
+        self._lock = threading.Lock()
+
+    def start(self, kind: Kind, runner: int) -> Zygote:
+        """A zygote that is ready for runs. Raises BackendUnavailable if it cannot be made, CannotJoin if the cgroup
+        refuses it, and ZygoteLost."""
+        answer, descriptors = self._ask({"start": asdict(kind), "runner": runner})
+        match answer:
+            case {"cannot_join": words}:
+                raise CannotJoin(words)
+            case {"unavailable": words}:
+                raise BackendUnavailable(words)
+        zygote = Zygote(socket.socket(fileno=descriptors[0]), descriptors[1], lambda: self._end(answer["number"]))
+        try:
+            zygote.settle(answer["user"], shares_uid=answer["user"] != spawn.OWN_IDS)
+        except BaseException:
+            zygote.close()
+            raise
+        return zygote
+
+    def _end(self, number: int) -> None:
+        with contextlib.suppress(ZygoteLost):
+            self._ask({"end": number})
+
+    def renew(self, runner: int) -> Cgroup:
+        """A new cgroup for a runner whose zygotes have ended. Raises OSError where none can be made, and ZygoteLost."""
+        answer, descriptors = self._ask({"renew": runner})
+        if "refused" in answer:
+            raise OSError(answer["refused"])
+        return Cgroup(answer["version"], dict(zip(answer["files"], descriptors, strict=True)))
+
+    def fetch(self, name: str) -> bytes | None:
+        """A compilation that workers share; None if there is none of that name."""
+        with contextlib.suppress(ZygoteLost):
+            _, descriptors = self._ask({"fetch": name})
+            for descriptor in descriptors:
+                with open(descriptor, "rb") as file:
+                    return file.read()
+        return None
+
+    def store(self, name: str, content: bytes) -> None:
+        """Share a compilation if there is room."""
+        descriptor = memfd(content)
+        try:
+            with contextlib.suppress(ZygoteLost):
+                self._ask({"store": name}, [descriptor])
+        finally:
+            os.close(descriptor)
+
+    def _ask(self, request: dict[str, Any], descriptors: list[int] | None = None) -> tuple[dict[str, Any], list[int]]:
+        with self._lock:
+            try:
+                _send(self._channel, request, descriptors or [])
+                answer = _receive(self._channel)
+            except OSError as error:
+                raise ZygoteLost(f"the warden is gone: {error}") from error
+        if answer is None:
+            raise ZygoteLost("the warden is gone")
+        return answer
+
+
+def _send(channel: socket.socket, message: dict[str, Any], descriptors: list[int]) -> None:
+    fds = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", descriptors))] if descriptors else []
+    channel.sendmsg([json.dumps(message).encode()], fds)
+
+
+def _receive(channel: socket.socket) -> tuple[dict[str, Any], list[int]] | None:
+    """The next message and its descriptors; None when the other side is gone."""
+    data, descriptors, _, _ = socket.recv_fds(channel, _MESSAGE_BYTES, 16)
+    return (json.loads(data), descriptors) if data else None
+
+
+def keep(judge: int, channel: socket.socket, groups: list[Cgroup | None], configuration: Configuration) -> int:
+    """Be the warden of a judge until it ends; returns its exit status. It is our child, or in a container our parent.
+
+    groups: a cgroup for each of the judge's runners, None where there is none. Enters or makes the image.
+    """
+    with contextlib.suppress(ValueError):  # of those who are above us
+        resource.setrlimit(resource.RLIMIT_CORE, (1, 1))  # with 0, a handler of cores that is a pipe would be started
+    gone = os.pidfd_open(judge)
+    keeper = _Keeper(groups, configuration)
+    poll = select.poll()
+    poll.register(gone, select.POLLIN)
+    poll.register(channel, select.POLLIN)
+    try:
+        while all(descriptor != gone for descriptor, _ in poll.poll()):
+            received = _receive(channel)
+            if received is None:
+                break
+            with keeper.privileges():
+                answer, given = keeper.answer(*received)
+            with contextlib.suppress(OSError):  # the judge is gone, which comes next
+                _send(channel, answer, given)
+            for descriptor in (*received[1], *given):
+                os.close(descriptor)
+    finally:
+        keeper.take_up_privileges()  # for good: what is left is to clear up
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(judge, signal.SIGKILL)  # it may be at work for a caller that has gone
+        keeper.close()
+    return os.waitstatus_to_exitcode(os.waitpid(judge, 0)[1]) if os.getppid() != judge else 0
+
+
+class _Keeper:
+    """What the warden keeps for its judge."""
+
+    def __init__(self, groups: list[Cgroup | None], configuration: Configuration) -> None:
+        self._cgroups = groups
+        self._full = configuration.full_isolation
+        self._seed = configuration.seed
+        self._zygotes: dict[int, spawn.ZygoteProcess] = {}
+        self._turn = self._renewals = 0
+        self._privileges = 0  # the capabilities that rest in between
+        self._shares_any = bool(configuration.shared)
+        folder = os.open(configuration.shared or "/", os.O_RDONLY | os.O_DIRECTORY)  # before the image hides it
+        self._shared = SharedFolder(f"/proc/self/fd/{folder}")
+        self._work = ""  # directory of runs; only where there are no namespaces
+        self._no_image = configuration.no_namespaces
+        if self._no_image:
+            linux.prctl(linux.PR_SET_DUMPABLE, 0)  # programs have our uid, and could read what we hold
+            self._work = leftovers.make_directory()
+            return
+        try:
+            if configuration.image:
+                image.enter(configuration.image)
+            else:
+                image.make(configuration.numpy)
+        except OSError as error:
+            self._no_image = str(error)
+            return
+        if os.geteuid() == 0:
+            with contextlib.suppress(OSError):  # in a user namespace that has but one user
+                self._step_down()
+
+    def _step_down(self) -> None:
+        """Be an ordinary user from now on, whose few privileges rest while nothing is asked for. Raises OSError."""
+        uid = spawn.wardens_uid()
+        linux.prctl(linux.PR_SET_KEEPCAPS, 1)
+        os.setgroups([])
+        os.setresgid(uid, uid, uid)
+        os.setresuid(uid, uid, uid)
+        linux.prctl(linux.PR_SET_DUMPABLE, 1)  # or the /proc of its clones would be root's
+        self._privileges = sum(1 << capability for capability in _NEEDED)
+        linux.set_capabilities(self._privileges, effective=0)
+
+    def take_up_privileges(self) -> None:
+        if self._privileges:
+            linux.set_capabilities(self._privileges)
+
+    @contextlib.contextmanager
+    def privileges(self) -> Iterator[None]:
+        """While this is open, the warden may do what it is there for."""
+        self.take_up_privileges()
+        yield
+        if self._privileges:
+            linux.set_capabilities(self._privileges, effective=0)
+
+    def answer(self, request: dict[str, Any], descriptors: list[int]) -> tuple[dict[str, Any], list[int]]:
+        """What the judge gets, and descriptors to be closed once it has them."""
+        match request:
+            case {"start": dict(kind), "runner": int(runner)}:
+                return self._start(Kind(**kind), runner)
+            case {"end": int(number)} if number in self._zygotes:
+                self._zygotes.pop(number).close()
+            case {"renew": int(runner)}:
+                return self._renew(runner)
+            case {"fetch": str(name)} if self._shares(name):
+                content = self._shared.fetch(name)
+                return {}, [] if content is None else [memfd(content)]
+            case {"store": str(name)} if self._shares(name) and descriptors:
+                self._shared.store(name, os.pread(descriptors[0], os.fstat(descriptors[0]).st_size, 0))
+        return {}, []
+
+    def _shares(self, name: str) -> bool:
+        return self._shares_any and _NAME.fullmatch(name) is not None
+
+    def _start(self, kind: Kind, runner: int) -> tuple[dict[str, Any], list[int]]:
+        self._turn += 1
+        cgroup = self._cgroups[runner]
+        if self._no_image and not self._work:
+            return {"unavailable": self._no_image}, []
+        work = os.path.join(self._work, str(self._turn)) if self._work else ""
+        try:
+            if work:
+                os.mkdir(work, 0o700)  # each zygote empties its own
+            zygote = spawn.ZygoteProcess(
+                kind, full=self._full, work=work, seed=self._seed, cgroup=cgroup, turn=self._turn
+            )
+        except CannotJoin as error:
+            assert cgroup is not None
+            cgroup.remove()
+            self._cgroups[runner] = None
+            return {"cannot_join": str(error)}, []
+        except (OSError, LookupError) as error:
+            return {"unavailable": str(error)}, []
+        self._zygotes[self._turn] = zygote
+        return {"number": self._turn, "user": zygote.user}, zygote.hand_over()
+
+    def _renew(self, runner: int) -> tuple[dict[str, Any], list[int]]:
+        former = self._cgroups[runner]
+        self._renewals += 1
+        try:
+            cgroup = self._cgroups[runner] = cgroups.create(f"{runner + 1}.{self._renewals}")
+        except OSError as error:
+            return {"refused": str(error)}, []
+        if former is not None:
+            former.remove()
+        return {"version": cgroup.version, "files": list(cgroup.files)}, list(map(os.dup, cgroup.files.values()))
+
+    def close(self) -> None:
+        for zygote in self._zygotes.values():
+            zygote.close()
+        for cgroup in self._cgroups:
+            if cgroup is not None:
+                cgroup.remove()
+        if self._work:
+            with contextlib.suppress(OSError):
+                tree.empty(self._work)
+                os.rmdir(self._work)

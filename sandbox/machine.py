@@ -1,0 +1,56 @@
+"""How much memory there is: that of the machine, or of the cgroup that we live in, if that allows less."""
+
+import contextlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+_MB = 1 << 20
+_LIMITS = {"v2": "memory.max", "memory": "memory.limit_in_bytes"}  # files of the cgroups that bound memory
+
+
+def memory_mb() -> int:
+    """Megabytes that this process and all its workers may use together."""
+    total = next(line for line in Path("/proc/meminfo").read_text().splitlines() if line.startswith("MemTotal:"))
+    least = int(total.split()[1]) * 1024
+    with contextlib.suppress(OSError, ValueError):
+        least = min(least, *cgroup_limits(*memberships_and_mounts()))
+    return max(1, least // _MB)
+
+
+def memberships_and_mounts() -> tuple[str, str]:
+    """Which cgroups this process is in, and where they are mounted, as the kernel says it. Raises OSError."""
+    return Path("/proc/self/cgroup").read_text(), Path("/proc/self/mountinfo").read_text()
+
+
+def cgroups(memberships: str, mounts: str) -> dict[str, tuple[Path, Path]]:
+    """The cgroups that a process is in: controller, or "v2" for the unified hierarchy -> where that hierarchy is
+    mounted, and the cgroup's directory below."""
+    mounted: dict[str, tuple[str, str]] = {}
+    for line in mounts.splitlines():
+        left, right = line.split(" - ")
+        kind, _, options = right.split(" ", 2)
+        if kind in ("cgroup", "cgroup2"):
+            root, point = left.split()[3:5]
+            for controller in ["v2"] if kind == "cgroup2" else options.split(","):
+                mounted.setdefault(controller, (root, point))
+    own: dict[str, tuple[Path, Path]] = {}
+    for line in memberships.splitlines():
+        _, controllers, path = line.split(":", 2)
+        for controller in controllers.split(",") if controllers else ["v2"]:
+            if controller in mounted:
+                root, point = mounted[controller]
+                own[controller] = Path(point), Path(point, os.path.relpath(path, root))
+    return own
+
+
+def cgroup_limits(memberships: str, mounts: str) -> Iterator[int]:
+    """Bytes that these cgroups and those around them allow, as far as they are mounted here."""
+    own = cgroups(memberships, mounts)
+    for controller, name in _LIMITS.items():
+        if controller in own:
+            point, directory = own[controller]
+            while directory.is_relative_to(point):
+                with contextlib.suppress(OSError, ValueError):  # none there, or "max"
+                    yield int((directory / name).read_text())
+                directory = directory.parent

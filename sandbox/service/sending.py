@@ -1,0 +1,72 @@
+"""Answers on their way, and clients that do not read them: these are disconnected (see also connections.py)."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import aclosing, suppress
+
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from sandbox.service.answers import Gone
+from sandbox.service.asking import Asking
+from sandbox.service.connections import DISCONNECT
+from sandbox.service.work import Work
+
+LINES = "application/x-ndjson"
+_PIECE_BYTES = 256 * 1024
+_LEAST_BYTES_PER_SECOND = 1 << 20
+
+
+class Whole(Response):
+    """An answer in JSON. Its bytes count as held until the client has taken them, but for the last piece.
+
+    Raises TooMany, before anything is sent.
+    """
+
+    media_type = "application/json"
+
+    def __init__(self, content: bytes, asking: Asking, work: Work) -> None:
+        super().__init__()
+        self.headers["content-length"] = str(len(content))
+        self._content = content
+        self._client = asking.client
+        self._work = work
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        size = len(self._content)
+        self._work.answers.take(self._client, size, size=size)
+        try:
+            async with asyncio.timeout(self._work.settings.answer_seconds + size / _LEAST_BYTES_PER_SECOND):
+                await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+                for start in range(0, max(size, 1), _PIECE_BYTES):
+                    end = start + _PIECE_BYTES
+                    piece = self._content[start:end]
+                    await send({"type": "http.response.body", "body": piece, "more_body": end < size})
+        except TimeoutError:
+            await _disconnect(scope)
+        finally:
+            self._work.answers.give(self._client, size)
+
+
+class Lines(Response):
+    """Sends each answer of a batch, a line, as soon as it is there."""
+
+    media_type = LINES
+
+    def __init__(self, answers: AsyncGenerator[bytes]) -> None:
+        super().__init__()
+        del self.headers["content-length"]
+        self._answers = answers
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+        with suppress(Gone):
+            async with aclosing(self._answers) as answers:
+                async for answer in answers:
+                    await send({"type": "http.response.body", "body": answer + b"\n", "more_body": True})
+            await send({"type": "http.response.body", "body": b""})
+
+
+async def _disconnect(scope: Scope) -> None:
+    scope["extensions"][DISCONNECT]["call"]()
+    await asyncio.sleep(0)  # until the server knows

@@ -1,0 +1,223 @@
+"""Who may start when: requests that are taken back, maxima above what is asked for, memory that is not there twice."""
+
+import logging
+import os
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from serving import becomes, below
+
+from sandbox import (
+    Cancellation,
+    Cancelled,
+    Case,
+    KilledFromOutside,
+    Limits,
+    Program,
+    Sandbox,
+    SandboxError,
+    Suite,
+    Verdict,
+)
+from sandbox.backends._admission import Admission
+from sandbox.backends._pool import Pool
+from sandbox.machine import cgroup_limits, memory_mb
+from sandbox.maxima import PROCESSES
+
+ECHO = Program("print(input())")
+ONE = Suite([Case("1\n", "1\n")])
+LONG = Limits(wall_seconds=60)
+SLEEP = Program("import time\ntime.sleep(60)")
+BUSY = Program("while True: pass")
+
+
+# Taken back.
+
+
+@pytest.mark.parametrize("program", [SLEEP, BUSY])
+def test_who_cancels_frees_the_worker(program: Program) -> None:
+    with Sandbox(workers=1) as box, ThreadPoolExecutor(2) as threads:
+        box.run(ECHO, "1\n")
+        idle = len(below(os.getpid()))
+        cancellation = Cancellation()
+        run = threads.submit(box.run, program, "", LONG, cancellation=cancellation)
+        judged = threads.submit(box.judge, program, Suite([Case("", "")], limits=LONG), cancellation=cancellation)
+        assert becomes(lambda: len(below(os.getpid())) > idle)  # one runs, the other waits
+        cancellation.cancel()
+        for asked in (run, judged):
+            with pytest.raises(Cancelled):
+                asked.result(timeout=20)
+        assert box.run(ECHO, "next\n", Limits(wall_seconds=20)).stdout == b"next\n"
+        assert len(below(os.getpid())) == idle
+
+
+def test_what_was_cancelled_before_is_not_run() -> None:
+    cancellation = Cancellation()
+    cancellation.cancel()
+    with Sandbox(workers=1) as box:
+        with pytest.raises(Cancelled):
+            box.judge(ECHO, ONE, cancellation=cancellation)
+        assert box.judge(ECHO, ONE, cancellation=Cancellation()).accepted
+
+
+def test_cancelling_at_any_moment_harms_nobody_else() -> None:
+    with Sandbox(workers=2) as box, ThreadPoolExecutor(4) as threads:
+        for number in range(12):
+            cancellation = Cancellation()
+            asked = [threads.submit(box.run, ECHO, f"{number}\n", cancellation=cancellation) for _ in range(2)]
+            kept = [threads.submit(box.run, ECHO, f"{number}\n") for _ in range(2)]
+            time.sleep(number / 2000)
+            cancellation.cancel()
+            assert all(each.result().stdout == f"{number}\n".encode() for each in kept)
+            for each in asked:
+                assert isinstance(each.exception(), Cancelled) or each.result().stdout == f"{number}\n".encode()
+
+
+# Lowered.
+
+
+def test_limits_above_the_maximum_are_lowered_and_that_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
+    most = Limits(wall_seconds=1, memory_mb=200, processes=50, output_kb=100, disk_mb=10)
+    wants = Limits(wall_seconds=60, memory_mb=4000, processes=10**6, output_kb=10**5)
+    with Sandbox(workers=1, most=most) as box, caplog.at_level(logging.WARNING, "sandbox.maxima"):
+        hungry = Program("x = bytearray(b'x' * (400 << 20))\nprint(input())")
+        assert box.judge(hungry, Suite([Case("1\n", "1\n")], limits=wants)).verdict is Verdict.MEMORY_LIMIT
+        assert [each.verdict for _, each in box.judge_many([(BUSY, Suite([Case("", "")], limits=wants))] * 2)] == [
+            Verdict.TIME_LIMIT
+        ] * 2
+        assert box.run(Program("print('x' * 10**6)"), "", wants).outcome.value == "output_limit"
+        assert box.judge(ECHO, ONE).accepted
+    words = [record.getMessage() for record in caplog.records]
+    assert len(words) == len({each.split()[0] for each in words}) >= 4
+    assert any("memory_mb of 4000 was asked for; programs get 200 at most" in each for each in words)
+
+
+def test_a_row_that_asks_for_more_than_there_is_is_judged() -> None:
+    with Sandbox(workers=1) as box:
+        row = Suite([Case("1\n", "1\n")], limits=Limits(memory_mb=16_000_000, processes=10**6))
+        assert box.judge(ECHO, row).accepted
+        many = Program(
+            "import threading, time\nfor _ in range(100): threading.Thread(target=time.sleep, args=(1,)).start()"
+        )
+        assert box.run(many, "", Limits(processes=10**6)).exit_code == 0
+
+
+def test_the_memory_of_the_cgroups_around_us_counts(tmp_path: Path) -> None:
+    for path, name, words in (
+        ("v2/pod", "memory.max", "max"),
+        ("v2", "memory.max", "3000"),
+        ("v1/a/b", "memory.limit_in_bytes", "9223372036854771712"),
+        ("v1/a", "memory.limit_in_bytes", "2000"),
+    ):
+        (tmp_path / path).mkdir(parents=True, exist_ok=True)
+        (tmp_path / path / name).write_text(f"{words}\n")
+    mounts = (
+        f"31 1 0:1 / {tmp_path}/v2 rw - cgroup2 cgroup2 rw\n"
+        f"32 1 0:2 /outer {tmp_path}/v1 rw shared:1 - cgroup cgroup rw,memory\n"
+    )
+    assert list(cgroup_limits("4:memory:/outer/a/b\n1:cpu:/x\n0::/pod\n", mounts)) == [3000, 9223372036854771712, 2000]
+    assert memory_mb() > 100
+
+
+# Admitted.
+
+
+def test_memory_is_not_given_twice_and_nobody_waits_for_ever() -> None:
+    admission = Admission(["a", "b", "c"], 100)
+    first = admission.enter(60)
+    order: list[str] = []
+
+    def ask(name: str, needed_mb: int) -> None:
+        slot = admission.enter(needed_mb)
+        order.append(name)
+        admission.leave(slot, needed_mb)
+
+    large = threading.Thread(target=ask, args=("large", 90))
+    large.start()
+    assert becomes(lambda: len(admission._waiting) == 1)
+    small = threading.Thread(target=ask, args=("small", 20))  # would fit beside the first, but came later
+    small.start()
+    assert becomes(lambda: len(admission._waiting) == 2)
+    assert order == []
+    admission.leave(first, 60)
+    large.join(10)
+    small.join(10)
+    assert order == ["large", "small"]
+    assert admission.enter(10**6)  # more than there is: alone
+
+
+def test_who_leaves_the_queue_is_not_in_the_way() -> None:
+    admission = Admission(["a", "b"], 100)
+    admission.enter(60)
+    cancellation = Cancellation()
+    with ThreadPoolExecutor(2) as threads:
+        large = threads.submit(admission.enter, 90, cancellation)
+        assert becomes(lambda: len(admission._waiting) == 1)
+        small = threads.submit(admission.enter, 10)
+        assert becomes(lambda: len(admission._waiting) == 2)
+        cancellation.cancel()
+        assert isinstance(large.exception(10), Cancelled)
+        assert small.result(10)
+
+
+def test_runs_that_need_all_memory_come_one_after_another() -> None:
+    wants = Limits(memory_mb=memory_mb())
+    nap = Program("import time\nprint(time.time())\ntime.sleep(0.5)\nprint(time.time())")
+    with Sandbox(workers=2) as box, ThreadPoolExecutor(2) as threads:
+        runs = list(threads.map(lambda _: box.run(nap, "", wants), range(2)))
+    (_, first_end), (second_begin, _) = sorted(tuple(map(float, run.text.split())) for run in runs)
+    assert second_begin >= first_end
+
+
+# Killed by somebody else.
+
+
+@dataclass
+class Scripted:
+    """A worker that answers what it is told to."""
+
+    answers: list[Any]
+    ended: list["Scripted"]
+    layers: dict[str, str] = field(default_factory=lambda: {"processes": "all"})
+
+    def send(self, message: Any) -> None: ...
+
+    def receive(self) -> Any:
+        return self.answers.pop(0)
+
+    def last_words(self) -> str:
+        return ""
+
+    def hang_up(self) -> None: ...
+
+    def end(self) -> None:
+        self.ended.append(self)
+
+
+def asked_of(answers: list[Any]) -> tuple[Any, int]:
+    """What a pool makes of these answers, and how many workers it has ended meanwhile."""
+    ended: list[Scripted] = []
+    pool = Pool(lambda *_: Scripted(answers, ended), workers=1, isolation="full", memory_mb=1000)
+    try:
+        answer = pool.ask("run", ECHO, None, Limits())
+    except SandboxError as error:
+        answer = error
+    number = len(ended)
+    pool.close()
+    return answer, number
+
+
+def test_what_somebody_else_killed_is_repeated_once_on_another_worker() -> None:
+    killed = KilledFromOutside("killed")
+    assert asked_of([killed, "answer"]) == ("answer", 1)
+    assert asked_of([killed, killed, "too late"]) == (killed, 2)
+    assert asked_of(["answer"]) == ("answer", 0)
+
+
+def test_a_machine_has_some_thousand_processes() -> None:
+    assert 1000 <= PROCESSES < 10_000

@@ -1,0 +1,158 @@
+"""A run begins with what the zygotes hold and nothing else, or in a new cgroup."""
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from sandbox import Limits, Outcome, Program, Sandbox
+from sandbox.jail import cgroups
+
+MB = 1 << 20
+HOLDS = "x = bytearray(b'x') * ({} << 20)"
+
+
+@pytest.fixture
+def cgroup() -> Iterator[cgroups.Cgroup]:
+    try:
+        cgroup = cgroups.create("test")
+    except OSError as error:
+        pytest.skip(str(error))
+    yield cgroup
+    cgroup.remove()
+
+
+class Holder:
+    """A process in a cgroup that holds so much memory until it is told to end."""
+
+    def __init__(self, cgroup: "cgroups.Cgroup | Joined", megabytes: int) -> None:
+        reader, self._gate = os.pipe()
+        ready, writer = os.pipe()
+        self.pid = os.fork()
+        if self.pid == 0:
+            os.close(self._gate)
+            os.read(reader, 1)
+            held = bytearray(b"x") * (megabytes * MB)
+            os.write(writer, b"x" if held else b"")
+            signal.pause()
+        os.close(reader)
+        os.close(writer)
+        cgroup.add(self.pid)
+        os.write(self._gate, b"x")
+        os.read(ready, 1)
+        os.close(ready)
+
+    def end(self) -> None:
+        os.kill(self.pid, signal.SIGKILL)
+        os.waitpid(self.pid, 0)
+        os.close(self._gate)
+
+
+def begins(cgroup: cgroups.Cgroup) -> bool:
+    try:
+        cgroup.begin(64, 10)
+    except cgroups.NotIdle:
+        return False
+    return True
+
+
+def test_a_run_does_not_begin_beside_what_an_earlier_one_has_left(cgroup: cgroups.Cgroup) -> None:
+    zygote = Holder(cgroup, 20)
+    cgroup.settle()
+    assert begins(cgroup)
+    left = Holder(cgroup, 40)
+    started = time.monotonic()
+    assert not begins(cgroup)
+    assert time.monotonic() - started < 5
+    left.end()
+    assert begins(cgroup)
+    zygote.end()
+
+
+def test_files_in_the_cache_neither_prevent_a_run_nor_give_it_more(cgroup: cgroups.Cgroup, tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(os.urandom(40 * MB))
+    file = os.open(path, os.O_RDWR)
+    os.fsync(file)
+    os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)
+    cgroup.make_room()
+    cgroup.settle()
+    assert begins(cgroup)
+    limits = set(Path("/sys/fs/cgroup").rglob("curate-sandbox-*-test/memory.limit_in_bytes"))
+    limits |= set(Path("/sys/fs/cgroup").rglob("curate-sandbox-*-test/memory.max"))
+    [limit] = [path for path in limits if f"-{os.getpid()}-" in str(path)]
+    before = limit.read_text()
+    pid = os.fork()
+    if pid == 0:
+        cgroup.add(os.getpid())
+        os.pread(file, 40 * MB, 0)
+        os._exit(0)
+    os.waitpid(pid, 0)
+    assert begins(cgroup)
+    assert limit.read_text() == before
+    os.close(file)
+
+
+def groups_of(pid: int) -> set[Path]:
+    """The memory cgroups of runs that a process has made."""
+    found = {path.parent for path in Path("/sys/fs/cgroup").rglob(f"curate-sandbox-{pid}-*/memory.stat")}
+    return {path for path in found if path.name.rpartition("-")[2].startswith("1")}  # of the first of its two runners
+
+
+def test_zygotes_move_to_a_new_cgroup_when_the_old_one_stays_charged() -> None:
+    within, beyond = (Program(HOLDS.format(mb)) for mb in (56, 88))
+    limits = Limits(memory_mb=64)
+    others = {child.pid for child in psutil.Process().children()}
+    with Sandbox(workers=1) as box:
+        ours = {child.pid for child in psutil.Process().children()} - others
+        [warden] = [pid for pid in ours if groups_of(pid)] or [0]
+        if not warden:
+            pytest.skip("no cgroup may be made here")
+        assert box.run(within, limits=limits).outcome is Outcome.EXITED
+        [first] = groups_of(warden)
+        left = Holder(Joined(first), 60)
+        try:
+            assert box.run(within, limits=limits).outcome is Outcome.EXITED
+            assert groups_of(warden) - {first}
+            assert box.run(beyond, limits=limits).outcome is Outcome.OUT_OF_MEMORY
+            assert box.run(within, limits=limits).outcome is Outcome.EXITED
+        finally:
+            left.end()
+            cgroups._remove(first)
+    assert not groups_of(warden)
+
+
+class Joined:
+    """A cgroup as Holder needs it."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+
+    def add(self, pid: int) -> None:
+        (self._directory / "cgroup.procs").write_text(str(pid))
+
+
+def test_the_runs_of_a_worker_share_two_processors(cgroup: cgroups.Cgroup) -> None:
+    if not cgroup.bounds_cpu:
+        pytest.skip("no cpu controller")
+    [quota] = [
+        path for path in Path("/sys/fs/cgroup").rglob(f"curate-sandbox-{os.getpid()}-*/cpu.*") if _is_quota(path)
+    ]
+    assert quota.read_text().split()[0] == "200000"
+
+
+def test_in_v2_all_controllers_are_in_one_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cgroups, "_bases", lambda: [(2, dict.fromkeys(("memory", "pids"), tmp_path))])
+    monkeypatch.setattr(cgroups, "_open_files", lambda made, v1: {"cpu_usage": os.open(made["memory"], os.O_RDONLY)})
+    cgroup = cgroups.create("test")
+    assert len(list(tmp_path.iterdir())) == 1
+    cgroup.remove()
+    assert not list(tmp_path.iterdir())
+
+
+def _is_quota(path: Path) -> bool:
+    return path.name in ("cpu.cfs_quota_us", "cpu.max")

@@ -1,0 +1,535 @@
+"""Programs get the system calls that honest ones need, and no other: every number is tried."""
+
+import errno
+import json
+import os
+import re
+import shutil
+import signal
+import struct
+from pathlib import Path
+
+import pytest
+
+from sandbox import Case, Limits, Outcome, Program, Sandbox, Suite
+from sandbox.backends import _container
+from sandbox.jail import seccomp, system_calls
+
+MACHINE = os.uname().machine
+pytestmark = pytest.mark.skipif(MACHINE not in system_calls.NUMBERS, reason="no filter for this machine")
+NUMBERS = system_calls.NUMBERS.get(MACHINE, {})
+PAST_ALL_FILTERS = {335, 336}  # uretprobe and uprobe on x86-64: the kernel makes them itself, and kills who else does
+OPEN = system_calls.ALLOWED | system_calls.IDLE | seccomp.CONDITIONAL
+LIMITS = Limits(wall_seconds=20, memory_mb=512)
+
+# Every number.
+
+TRY_THEM = """
+import ctypes, json, os
+libc = ctypes.CDLL(None, use_errno=True)
+libc.syscall.restype = ctypes.c_long
+answers = {}
+for number in json.loads(input()):
+    pid = os.fork()
+    if pid == 0:
+        returned = libc.syscall(ctypes.c_long(number), *[ctypes.c_long(0)] * 6)
+        os._exit(ctypes.get_errno() if returned < 0 else 255)
+    status = os.waitpid(pid, 0)[1]
+    answers[number] = os.waitstatus_to_exitcode(status)
+print(json.dumps(answers))
+"""
+
+
+def test_a_call_that_is_not_on_the_list_is_refused_whatever_its_number(box: Sandbox) -> None:
+    known = {number for name, number in NUMBERS.items() if name in OPEN}
+    if MACHINE == "x86_64":
+        known |= PAST_ALL_FILTERS
+    numbers = [number for number in (*range(601), 1000, 4095, 65536, 0x3FFFFFFF) if number not in known]
+    result = box.run(Program(TRY_THEM), json.dumps(numbers), LIMITS)
+    assert result.outcome is Outcome.EXITED, result
+    answers = {int(number): answer for number, answer in json.loads(result.stdout).items()}
+    names = {number: name for name, number in NUMBERS.items()}
+
+    def expected(number: int) -> int:
+        name = names.get(number)
+        if name in system_calls.KILLED:
+            return -signal.SIGSYS
+        if name in system_calls.REFUSED | system_calls.OURS:
+            return errno.EPERM
+        return errno.ENOTSUP if name in system_calls.NOT_SUPPORTED else errno.ENOSYS
+
+    assert answers == {number: expected(number) for number in numbers}
+
+
+@pytest.mark.parametrize("number", [0x40000000, 0x40000000 + 39, 0x7FFFFFFF, -1])
+def test_numbers_of_another_kind_of_call_kill(box: Sandbox, number: int) -> None:
+    source = f"import ctypes\nctypes.CDLL(None).syscall(ctypes.c_long({number}))"
+    assert box.run(Program(source)).outcome is Outcome.VIOLATION
+
+
+def test_the_numbers_are_those_of_this_machine() -> None:
+    headers = {"x86_64": "x86_64-linux-gnu/asm/unistd_64.h", "aarch64": "asm-generic/unistd.h"}
+    header = Path("/usr/include") / headers[MACHINE]
+    if not header.exists():
+        pytest.skip("the headers of the kernel are not installed")
+    found = re.findall(r"^#define __NR(?:3264)?_(\w+)\s+(\d+)$", header.read_text(), re.M)
+    theirs = {name: int(number) for name, number in found}
+    assert {name: theirs[name] for name in NUMBERS if name in theirs} == {
+        name: number for name, number in NUMBERS.items() if name in theirs
+    }
+    assert len(theirs.keys() & NUMBERS.keys()) > len(NUMBERS) - 10  # the newest may be newer than the headers
+
+
+def test_each_call_is_in_one_group() -> None:
+    groups = [
+        system_calls.ALLOWED,
+        system_calls.OURS,
+        system_calls.IDLE,
+        system_calls.REFUSED,
+        system_calls.NOT_SUPPORTED,
+        system_calls.KILLED,
+        seccomp.CONDITIONAL,
+    ]
+    assert sum(map(len, groups)) == len(frozenset().union(*groups))
+    for numbers in system_calls.NUMBERS.values():
+        assert len(set(numbers.values())) == len(numbers)
+        assert numbers.keys() <= frozenset().union(*groups)
+
+
+# The filter itself, also of the other machine.
+
+ARCHITECTURES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
+ALLOW, KILL, ASK = 0x7FFF0000, 0x80000000, 0x7FC00000
+REFUSE = 0x00050000
+NO_KEY = 1  # in the sixth register; the key of a filter that nobody has installed is 0
+
+
+def answer(machine: str, number: int, *arguments: int, asks: bool = True, memfds: bool = True) -> tuple[int, int]:
+    """What the filter says, and after how many instructions."""
+    code = list(struct.iter_unpack("HBBI", seccomp.program(machine, memfds=memfds, asks=asks)))
+    padded = (*arguments, 0, 0, 0, 0, 0, 0)[:6]
+    key = padded[5] or NO_KEY
+    data = struct.pack("<iIQ6Q", number, ARCHITECTURES[machine], 0, *(value % 2**64 for value in (*padded[:5], key)))
+    accumulator = place = steps = 0
+    while True:
+        operation, true, false, operand = code[place]
+        place, steps = place + 1, steps + 1
+        if operation == 0x20:
+            accumulator = struct.unpack_from("<I", data, operand)[0]
+        elif operation == 0x54:
+            accumulator &= operand
+        elif operation == 0x05:
+            place += operand
+        elif operation == 0x15:
+            place += true if accumulator == operand else false
+        elif operation == 0x35:
+            place += true if accumulator >= operand else false
+        elif operation == 0x06:
+            return operand, steps
+        else:
+            raise AssertionError(f"unknown instruction {operation:#x}")
+
+
+CONDITIONS = [
+    ("fcntl", (0, 3), ALLOW),
+    ("fcntl", (0, 4, 0x800), ALLOW),
+    ("fcntl", (0, 4, 0x2000), REFUSE | errno.EPERM),  # O_ASYNC
+    ("fcntl", (0, 6), ASK),
+    ("fcntl", (0, 7), ASK),
+    ("fcntl", (0, 37), REFUSE | errno.EINVAL),  # open file description locks
+    ("fcntl", (0, 1024), REFUSE | errno.EINVAL),  # leases
+    ("fcntl", (0, 1026), REFUSE | errno.EINVAL),  # notices of directories
+    ("fcntl", (0, 10), REFUSE | errno.EINVAL),  # F_SETSIG
+    ("fcntl", (0, 8), REFUSE | errno.EINVAL),  # F_SETOWN
+    ("fcntl", (0, 1031), REFUSE | errno.EPERM),
+    ("ioctl", (0, 0x5401), ALLOW),
+    ("ioctl", (0, 0x5412), REFUSE | errno.ENOTTY),
+    ("kill", (5, signal.SIGTERM), ALLOW),
+    ("kill", (5, signal.SIGKILL), ASK),
+    ("kill", (5, signal.SIGSYS), REFUSE | errno.EPERM),
+    ("tgkill", (2, 2, signal.SIGSYS), REFUSE | errno.EPERM),
+    ("tgkill", (2, 2, signal.SIGABRT), ALLOW),
+    ("rt_sigqueueinfo", (2, signal.SIGSYS), REFUSE | errno.EPERM),
+    ("pidfd_send_signal", (3, signal.SIGXCPU), REFUSE | errno.EPERM),
+    ("clone", (17,), ALLOW),
+    ("clone", (0x3D0F00,), ALLOW),  # a thread
+    ("clone", (0x4000 | 0x100 | 17,), ALLOW),  # a vfork
+    ("clone", (9,), REFUSE | errno.EPERM),
+    ("clone", (0x10000000 | 17,), REFUSE | errno.EPERM),
+    ("clone", (0x8000 | 17,), REFUSE | errno.EPERM),
+    ("mmap", (0, 4096, 3, 0x22), ALLOW),
+    ("mmap", (0, 4096, 3, 0x40022), REFUSE | errno.ENOMEM),
+    ("memfd_create", (0, 1), ALLOW),
+    ("memfd_create", (0, 4), REFUSE | errno.EINVAL),
+    ("preadv2", (0, 0, 0, 0, 0, 8), REFUSE | errno.EOPNOTSUPP),
+    ("prlimit64", (0, 0, 0, 4096), ALLOW),
+    ("prlimit64", (0, 0, 1 << 32), REFUSE | errno.EPERM),
+    ("prlimit64", (0, 4, 4096), REFUSE | errno.EPERM),
+    ("prlimit64", (0, 3, 4096), ALLOW),
+    ("prlimit64", (7, 3, 4096), REFUSE | errno.EPERM),
+    ("setrlimit", (0, 4096), REFUSE | errno.EPERM),
+    ("prctl", (15, 4096), ALLOW),
+    ("prctl", (22, 2, 4096), REFUSE | errno.EINVAL),
+    ("prctl", (0x53564D41,), REFUSE | errno.EINVAL),
+    ("socket", (1, 1), ALLOW),
+    ("socket", (2, 1), REFUSE | errno.EPERM),
+    ("setsockopt", (3, 1, 26), REFUSE | errno.ENOPROTOOPT),  # SO_ATTACH_FILTER
+    ("setsockopt", (3, 1, 16), ALLOW),
+    ("mount", (), REFUSE | errno.EPERM),
+    ("unshare", (0,), REFUSE | errno.EPERM),
+]
+
+
+@pytest.mark.parametrize("machine", ARCHITECTURES)
+@pytest.mark.parametrize(("name", "arguments", "said"), CONDITIONS)
+def test_what_the_filter_says(machine: str, name: str, arguments: tuple[int, ...], said: int) -> None:
+    assert answer(machine, system_calls.NUMBERS[machine][name], *arguments)[0] == said
+
+
+@pytest.mark.parametrize("machine", ARCHITECTURES)
+def test_what_is_asked_about_is_refused_where_nobody_answers(machine: str) -> None:
+    numbers = system_calls.NUMBERS[machine]
+    refused = [("fcntl", 0, 6), ("kill", 2, 9), ("kill", 0, 9), ("kill", -1, 9), ("tgkill", 5, 5), ("tkill", 5, 9)]
+    said = {
+        (name, *arguments): answer(machine, numbers[name], *arguments, asks=False)[0] for name, *arguments in refused
+    }
+    assert said.pop(("tgkill", 5, 5)) == ALLOW
+    assert set(said.values()) == {REFUSE | errno.EPERM}
+    assert answer(machine, numbers["kill"], 5, 9, asks=False)[0] == ALLOW
+
+
+@pytest.mark.parametrize("machine", ARCHITECTURES)
+def test_memfds_are_refused_where_no_cgroup_sees_their_memory(machine: str) -> None:
+    assert answer(machine, system_calls.NUMBERS[machine]["memfd_create"], memfds=False)[0] == REFUSE | errno.EPERM
+
+
+@pytest.mark.parametrize("machine", ARCHITECTURES)
+def test_the_filter_decides_in_few_steps(machine: str) -> None:
+    steps = [answer(machine, number)[1] for name, number in system_calls.NUMBERS[machine].items() if name in OPEN]
+    assert max(steps) < 60
+    assert sum(steps) / len(steps) < 20
+
+
+# Containers.
+
+
+def test_a_container_allows_all_that_programs_are_allowed_and_nothing_that_kills() -> None:
+    [confinement] = [
+        option.removeprefix("seccomp=")
+        for option in _container.host_config(64, apparmor=False)["SecurityOpt"]
+        if option.startswith("seccomp=")
+    ]
+    profile = json.loads(confinement)
+    allowed = {name for rule in profile["syscalls"] if rule["action"] == "SCMP_ACT_ALLOW" for name in rule["names"]}
+    assert profile["defaultAction"] == "SCMP_ACT_ERRNO"
+    assert allowed >= OPEN | system_calls.OURS
+    assert not allowed & (system_calls.KILLED | {"io_setup", "shmget", "clone3"})
+
+
+def test_a_container_has_two_processors() -> None:
+    settings = _container.host_config(64, apparmor=False)
+    assert settings["CpuQuota"] == 2 * settings["CpuPeriod"]
+
+
+# What programs have died of.
+
+
+def test_it_is_known_who_died_by_a_signal_of_its_own(box: Sandbox) -> None:
+    by_thread = """
+import os, threading, time
+thread = threading.Thread(target=time.sleep, args=(30,), daemon=True)
+thread.start()
+os.kill(thread.native_id, 9)
+time.sleep(30)
+"""
+    for source in (by_thread, "import os\nos.kill(0, 9)", "import os\nos.kill(os.getpid(), 9)"):
+        result = box.run(Program(source), limits=LIMITS)
+        assert (result.outcome, result.exit_code) == (Outcome.SIGNALLED, -9)
+
+
+# Honest programs.
+
+HONEST = {
+    "pool by fork": """
+import multiprocessing as mp
+def f(x): return x * x
+if __name__ == "__main__":
+    with mp.get_context("fork").Pool(3) as pool:
+        print(sum(pool.map(f, range(100))))
+    p = mp.get_context("fork").Process(target=input)
+    p.start(); p.kill(); p.join()
+    assert p.exitcode == -9
+""",
+    "pool by spawn": """
+import multiprocessing as mp
+def f(x): return x * x
+if __name__ == "__main__":
+    with mp.get_context("spawn").Pool(2) as pool:
+        print(sum(pool.map(f, range(100))))
+""",
+    "pool by forkserver": """
+import multiprocessing as mp
+def f(x): return x * x
+if __name__ == "__main__":
+    with mp.get_context("forkserver").Pool(2) as pool:
+        print(sum(pool.map(f, range(100))))
+""",
+    "processes that talk": """
+import multiprocessing as mp
+def f(queue, lock, value, end):
+    with lock:
+        value.value += 328350
+    queue.put(end.recv())
+if __name__ == "__main__":
+    context = mp.get_context("fork")
+    ours, theirs = context.Pipe()
+    queue, lock, value = context.Queue(), context.Lock(), context.Value("i", 0)
+    p = context.Process(target=f, args=(queue, lock, value, theirs))
+    p.start()
+    ours.send([1])
+    assert queue.get() == [1]
+    p.join()
+    print(value.value)
+""",
+    "executors": """
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+def f(x): return x * x
+if __name__ == "__main__":
+    with ThreadPoolExecutor(8) as pool:
+        a = sum(pool.map(f, range(100)))
+    with ProcessPoolExecutor(2) as pool:
+        assert a == sum(pool.map(f, range(100)))
+    print(a)
+""",
+    "fifty threads": """
+import threading
+total, lock = [0], threading.Lock()
+def add(x):
+    with lock:
+        total[0] += x * x
+threads = [threading.Thread(target=add, args=(x,)) for x in range(50)] + \
+    [threading.Thread(target=add, args=(x,)) for x in range(50, 100)]
+for half in (threads[:50], threads[50:]):
+    for t in half: t.start()
+    for t in half: t.join()
+print(total[0])
+""",
+    "asyncio": """
+import asyncio, sys
+async def serve(reader, writer):
+    writer.write((await reader.readline()).upper()); await writer.drain(); writer.close()
+async def main():
+    server = await asyncio.start_unix_server(serve, "/tmp/socket")
+    reader, writer = await asyncio.open_unix_connection("/tmp/socket")
+    writer.write(b"hello\\n")
+    assert await reader.readline() == b"HELLO\\n"
+    writer.close(); server.close()
+    p = await asyncio.create_subprocess_exec(sys.executable, "-c", "print(328350)", stdout=asyncio.subprocess.PIPE)
+    out, _ = await p.communicate()
+    await asyncio.wait_for(asyncio.to_thread(sum, [1]), 5)
+    p = await asyncio.create_subprocess_exec(sys.executable, "-c", "input()", stdin=asyncio.subprocess.PIPE)
+    p.kill()
+    assert await p.wait() == -9
+    print(out.decode().strip())
+asyncio.run(main())
+""",
+    "subprocesses": """
+import subprocess, sys
+try:
+    subprocess.run([sys.executable, "-c", "import time; time.sleep(30)"], timeout=0.2)
+    raise SystemExit("no timeout")
+except subprocess.TimeoutExpired:
+    pass
+print(subprocess.check_output([sys.executable, "-c", "print(328350)"], start_new_session=True, text=True).strip())
+""",
+    "sqlite": """
+import os, sqlite3
+for name in (":memory:", "x.db"):
+    base = sqlite3.connect(name)
+    base.execute("create table t(a)")
+    for x in range(100):
+        base.execute("insert into t values (?)", (x * x,))
+        base.commit()
+    base.execute("begin"); base.execute("delete from t"); base.rollback()
+other = sqlite3.connect("x.db")
+assert other.execute("pragma integrity_check").fetchone() == ("ok",)
+print(*other.execute("select sum(a) from t").fetchone())
+""",
+    "a lock on a file": """
+import fcntl, os
+with open("total", "w+") as file:
+    file.write("0"); file.flush()
+    pid = os.fork()
+    for x in range(100):
+        if x % 2 == (pid == 0):
+            fcntl.lockf(file, fcntl.LOCK_EX)
+            total = int(os.pread(file.fileno(), 99, 0)) + x * x
+            os.pwrite(file.fileno(), str(total).encode(), 0)
+            fcntl.lockf(file, fcntl.LOCK_UN)
+    if pid == 0:
+        os._exit(0)
+    os.waitpid(pid, 0)
+    print(os.pread(file.fileno(), 99, 0).decode())
+""",
+    "files": """
+import mmap, os, shutil, stat, tempfile
+with tempfile.TemporaryDirectory() as folder, tempfile.NamedTemporaryFile() as file, tempfile.TemporaryFile() as other:
+    file.write(b"328350"); file.flush(); os.fsync(file.fileno()); os.fdatasync(file.fileno())
+    os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_SEQUENTIAL)
+    os.sync()
+    shutil.copy2(file.name, folder + "/copy")
+    shutil.copytree(folder, folder + "2")
+    shutil.move(folder + "2/copy", folder + "/moved")
+    shutil.rmtree(folder + "2")
+    os.mkfifo(folder + "/pipe"); os.symlink("moved", folder + "/link"); os.link(folder + "/moved", folder + "/hard")
+    os.utime(folder + "/moved", (1, 2)); os.chmod(folder + "/moved", 0o640)
+    assert os.stat(folder + "/link").st_mtime == 2
+    os.truncate(folder + "/hard", 6); os.chown(folder + "/hard", os.getuid(), os.getgid())
+    descriptor = os.open(folder + "/moved", os.O_RDONLY)
+    os.set_inheritable(descriptor, True); os.set_blocking(descriptor, True)
+    assert os.preadv(descriptor, [bytearray(6)], 0) == 6
+    with mmap.mmap(-1, 1 << 20) as memory, mmap.mmap(file.fileno(), 6) as shared:
+        memory.madvise(mmap.MADV_DONTNEED); memory.madvise(mmap.MADV_WILLNEED)
+        memory[:3] = b"abc"; memory.flush(); memory.resize(2 << 20); shared.flush()
+        print(shared[:].decode())
+    assert os.copy_file_range(descriptor, other.fileno(), 6) == 6
+    assert os.isatty(0) is False
+""",
+    "signals and timers": """
+import faulthandler, resource, signal, time
+faulthandler.enable(); faulthandler.dump_traceback_later(60); faulthandler.cancel_dump_traceback_later()
+class Rang(Exception): pass
+def ring(*_): raise Rang
+signal.signal(signal.SIGALRM, ring)
+for set_it in (lambda: signal.alarm(1), lambda: signal.setitimer(signal.ITIMER_REAL, 0.05)):
+    try:
+        set_it(); time.sleep(20)
+    except Rang:
+        pass
+signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1]); signal.raise_signal(signal.SIGUSR1)
+assert signal.sigwait([signal.SIGUSR1]) == signal.SIGUSR1
+hard = resource.getrlimit(resource.RLIMIT_STACK)[1]
+resource.setrlimit(resource.RLIMIT_STACK, (hard, hard))
+resource.getrlimit(resource.RLIMIT_CPU); resource.getrusage(resource.RUSAGE_CHILDREN)
+print(328350)
+""",
+    "a deep recursion on a stack of its own": """
+import sys, threading
+sys.setrecursionlimit(10**6); threading.stack_size(256 << 20)
+def f(x): return x * x + f(x - 1) if x else 0
+def main(): print(f(99))
+t = threading.Thread(target=main); t.start(); t.join()
+""",
+    "ctypes": """
+import ctypes
+libc = ctypes.CDLL(None)
+compare = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(ctypes.c_int), ctypes.POINTER(ctypes.c_int))
+numbers = (ctypes.c_int * 3)(328350, 2, 1)
+libc.qsort(numbers, 3, 4, compare(lambda a, b: a[0] - b[0]))
+print(numbers[2])
+""",
+    "readings of the machine": """
+import locale, os, platform, random, secrets, socket, ssl, sys, time, uuid, getpass, select, selectors
+platform.platform(); os.cpu_count(); os.getloadavg() if os.path.exists("/proc/loadavg") else 0; os.uname()
+os.sched_getaffinity(0); os.nice(0); os.getgroups(); os.getpriority(os.PRIO_PROCESS, 0)
+uuid.uuid1(); secrets.token_bytes(); random.SystemRandom().random(); os.get_terminal_size if 0 else 0
+selectors.DefaultSelector().close(); select.epoll().close(); time.sleep(0.01); time.process_time()
+a, b = socket.socketpair(); a.settimeout(1); a.sendall(b"x"); b.recv(1); b.shutdown(socket.SHUT_RDWR)
+r, w = os.pipe2(os.O_CLOEXEC); os.dup2(r, w); os.eventfd(1); os.memfd_create("x"); os.pidfd_open(os.getpid())
+print(328350)
+""",
+    "numpy": """
+import numpy as np
+a = np.arange(100)
+m = np.random.default_rng(1).random((60, 60))
+assert np.allclose(np.linalg.inv(m) @ m, np.eye(60), atol=1e-6)
+np.linalg.svd(m); np.linalg.eigvalsh(m @ m.T); np.fft.fft(a); np.save("x.npy", a); np.load("x.npy", mmap_mode="r")
+print(int((a * a).sum()))
+""",
+}
+
+
+@pytest.mark.parametrize("source", HONEST.values(), ids=HONEST)
+def test_an_honest_program_misses_nothing(box: Sandbox, source: str) -> None:
+    if "numpy" in source:
+        pytest.importorskip("numpy")
+    judgement = box.judge(Program(source), Suite([Case("", "328350\n")], limits=LIMITS))
+    assert judgement.accepted, judgement
+
+
+HONEST_CPP = {
+    "threads": """
+#include <atomic>
+#include <future>
+#include <iostream>
+#include <mutex>
+#include <condition_variable>
+#include <thread>
+#include <vector>
+int main() {
+    std::atomic<long> total{0};
+    std::vector<std::thread> threads;
+    for (int x = 0; x < 50; x++) threads.emplace_back([&, x] { total += x * x; });
+    for (auto& thread : threads) thread.join();
+    auto rest = std::async(std::launch::async, [] { long s = 0; for (int x = 50; x < 100; x++) s += x * x; return s; });
+    std::mutex m; std::condition_variable c; bool ready = false;
+    std::thread t([&] { std::lock_guard<std::mutex> l(m); ready = true; c.notify_all(); });
+    { std::unique_lock<std::mutex> l(m); c.wait(l, [&] { return ready; }); }
+    t.join();
+    thread_local int local = 0;
+    std::cout << total + rest.get() + local << std::endl;
+}""",
+    "files, clocks and random numbers": """
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <random>
+#include <thread>
+namespace fs = std::filesystem;
+int main() {
+    std::random_device device;
+    std::mt19937 random(device() ^ std::chrono::steady_clock::now().time_since_epoch().count());
+    fs::create_directories("a/b");
+    std::ofstream("a/b/c") << 328350;
+    fs::copy("a", "d", fs::copy_options::recursive);
+    fs::copy_file("a/b/c", "e"); fs::rename("e", "f"); fs::resize_file("f", 6);
+    fs::last_write_time("f", fs::file_time_type::clock::now()); fs::permissions("f", fs::perms::owner_all);
+    fs::create_symlink("f", "g"); fs::space("."); fs::canonical("g"); fs::remove_all("a");
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    FILE* file = tmpfile(); fputs("x", file); rewind(file); if (fgetc(file) != 'x') return 1;
+    std::signal(SIGTERM, SIG_IGN); std::raise(SIGTERM);
+    long n; std::ifstream("d/b/c") >> n;
+    for (auto& entry : fs::recursive_directory_iterator(".")) if (!entry.exists()) return 1;
+    try { throw std::runtime_error("x"); } catch (std::exception&) { std::cout << n << std::endl; }
+}""",
+    "processes": """
+#include <cstdio>
+#include <cstdlib>
+#include <csignal>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+int main() {
+    int ends[2]; if (pipe(ends)) return 1;
+    long* shared = (long*)mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    pid_t pid = fork();
+    if (pid == 0) { *shared = 328350; if (write(ends[1], "x", 1) != 1) return 1; pause(); }
+    char c; if (read(ends[0], &c, 1) != 1) return 1;
+    kill(pid, SIGKILL);
+    int status; waitpid(pid, &status, 0); if (!WIFSIGNALED(status)) return 1;
+    rlimit stack; getrlimit(RLIMIT_STACK, &stack); stack.rlim_cur = stack.rlim_max; setrlimit(RLIMIT_STACK, &stack);
+    char* large = (char*)malloc(100 << 20); large[50 << 20] = 1; large = (char*)realloc(large, 200 << 20); free(large);
+    printf("%ld\\n", *shared);
+}""",
+}
+
+
+@pytest.mark.skipif(shutil.which("g++") is None, reason="there is no g++")
+@pytest.mark.parametrize("source", HONEST_CPP.values(), ids=HONEST_CPP)
+def test_an_honest_compiled_program_misses_nothing(box: Sandbox, source: str) -> None:
+    judgement = box.judge(Program(source, "cpp"), Suite([Case("", "328350\n")], limits=LIMITS))
+    assert judgement.accepted, judgement

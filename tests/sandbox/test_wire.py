@@ -1,0 +1,86 @@
+"""What a worker answers is data: a worker that a program has taken over can lie, and nothing else."""
+
+import os
+import pickle
+from collections.abc import Iterator
+
+import pytest
+
+from sandbox import ExecutionLost, RefereeFailed, RunResult
+from sandbox.errors import KilledFromOutside
+from sandbox.jail.wire import Channel
+from sandbox.judge import CaseJudgement, Judgement, Verdict
+from sandbox.program import Outcome
+
+RESULT = RunResult(Outcome.EXITED, 0, b"\0\xff", b"words", 0.5, 0.25, 1.5, b"[1]", {"name": b"\x80"})
+JUDGEMENT = Judgement(Verdict.WRONG_ANSWER, (CaseJudgement(Verdict.WRONG_ANSWER, 1, 2, 3, "\ud800", 0.5),), 2)
+ANSWERS = [RESULT, JUDGEMENT, {"user": "none: no"}]
+ERRORS = [
+    ExecutionLost("gone"),
+    KilledFromOutside("killed"),
+    RefereeFailed("crashed"),
+    ValueError("wrong"),
+    KeyError("x"),
+]
+
+
+@pytest.fixture
+def ends() -> Iterator[tuple[Channel, Channel]]:
+    (read_here, write_there), (read_there, write_here) = os.pipe(), os.pipe()
+    here, there = Channel(read_here, write_here), Channel(read_there, write_there)
+    yield here, there
+    here.close()
+    there.close()
+
+
+@pytest.mark.parametrize("answer", ANSWERS, ids=lambda answer: type(answer).__name__)
+def test_an_answer_arrives_as_it_was(ends: tuple[Channel, Channel], answer: object) -> None:
+    here, there = ends
+    there.answer(answer)
+    assert here.receive_answer() == answer
+
+
+@pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)
+def test_an_error_arrives_with_its_kind_and_words(ends: tuple[Channel, Channel], error: Exception) -> None:
+    here, there = ends
+    there.answer(error)
+    arrived = here.receive_answer()
+    assert type(arrived) is type(error)
+    assert str(error) in str(arrived)
+
+
+class Bomb:
+    def __reduce__(self) -> tuple[object, tuple[str]]:
+        return os.mkdir, ("/tmp/what-a-pickle-can-do",)
+
+
+HOSTILE = {
+    "a pickle": pickle.dumps(Bomb()),
+    "no JSON": b"{",
+    "another kind": b'["Program", {"source": "x"}]',
+    "an error that is not ours": b'["SystemExit", "0"]',
+    "a field too many": b'["Judgement", {"verdict": "accepted", "cases": [], "n_cases": 0, "more": 1}]',
+    "a verdict that does not exist": b'["Judgement", {"verdict": "perfect", "cases": [], "n_cases": 0}]',
+    "nesting": b"[" * 100_000,
+    "nothing": b"",
+}
+
+
+@pytest.mark.parametrize("sent", HOSTILE.values(), ids=HOSTILE)
+def test_anything_else_is_a_worker_that_is_lost(ends: tuple[Channel, Channel], sent: bytes) -> None:
+    here, there = ends
+    os.write(there._sink, len(sent).to_bytes(8, "little") + sent[:60_000])
+    there.close()
+    with pytest.raises((ConnectionError, EOFError)):
+        here.receive_answer()
+    assert not os.path.exists("/tmp/what-a-pickle-can-do")
+    there._source, there._sink = os.pipe()
+
+
+def test_a_length_that_is_only_said_takes_no_memory(ends: tuple[Channel, Channel]) -> None:
+    here, there = ends
+    os.write(there._sink, (1 << 60).to_bytes(8, "little") + b"x")
+    there.close()
+    with pytest.raises(EOFError):
+        here.receive_answer()
+    there._source, there._sink = os.pipe()
