@@ -14,7 +14,7 @@ def memory_mb() -> int:
     total = next(line for line in Path("/proc/meminfo").read_text().splitlines() if line.startswith("MemTotal:"))
     least = int(total.split()[1]) * 1024
     with contextlib.suppress(OSError, ValueError):
-        least = min(least, *cgroup_limits(*memberships_and_mounts()))
+        least = min([least, *cgroup_limits(*memberships_and_mounts())])
     return max(1, least // _MB)
 
 

@@ -33,14 +33,17 @@ class Backend(Pool):
 
     def __init__(self, *, workers: int | None, isolation: str, seed: int | None) -> None:
         _sweep()
-        shared = leftovers.make_directory()
-        self._remove_shared = weakref.finalize(self, _remove, shared, os.getpid())
+        self._shared = leftovers.make_directory()
+        self._remove_shared = weakref.finalize(self, _remove, self._shared, os.getpid())
         self._image = _Image(numpy := _numpy())
-        start = partial(_Worker, seed, numpy, shared, self._image)
+        start = partial(_Worker, seed, numpy, self._shared, self._image)
         number = workers or len(os.sched_getaffinity(0))
         super().__init__(start, workers=number, isolation=isolation, memory_mb=machine.memory_mb())
+        weakref.finalize(self, _remove, self._shared, os.getpid())  # the last one made is the first one called at exit
 
     def close(self) -> None:
+        # Before the workers go: they remove it for a caller that is killed, but only as long as they are there.
+        _remove(self._shared, self._owner)
         super().close()
         self._remove_shared()
         self._image.close()

@@ -33,7 +33,14 @@ _NAME = re.compile(r"[0-9a-f]{64}")
 _MESSAGE_BYTES = 1 << 16
 # To make user namespaces where others may not, to map ids into them, to end what has other ids, and for cgroups and
 # shared folders, which are the caller's.
-_NEEDED = (linux.CAP_SYS_ADMIN, linux.CAP_SETUID, linux.CAP_SETGID, linux.CAP_KILL, linux.CAP_DAC_OVERRIDE)
+_NEEDED = (
+    linux.CAP_SYS_ADMIN,
+    linux.CAP_SETUID,
+    linux.CAP_SETGID,
+    linux.CAP_KILL,
+    linux.CAP_DAC_OVERRIDE,
+    linux.CAP_FOWNER,  # to remove, in a folder where everybody may write, what a killed caller has left
+)
 
 
 class Warden:

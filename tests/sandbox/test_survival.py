@@ -178,7 +178,9 @@ def test_killing_the_parent_leaves_nothing(delay: float, ready: bool) -> None:
     parent.wait()
     parent.stdout.close()
     assert becomes(lambda: not alive(descendants))
-    assert becomes(lambda: not traces({pid for pid, _ in descendants}))
+    # Killed before it has a worker, it leaves an empty folder to the next Sandbox on this machine.
+    owners = {pid for pid, _ in descendants} | ({parent.pid} if ready else set())
+    assert becomes(lambda: not traces(owners))
 
 
 def test_a_closed_sandbox_leaves_nothing_and_says_that_it_is_closed() -> None:

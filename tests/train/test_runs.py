@@ -227,7 +227,7 @@ def test_groups_without_any_signal_are_not_trained_on(small, tmp_path, monkeypat
     """Nobody gave a reward: with the filter off, too, that ends the run, and steps before it are kept."""
 
     @contextmanager
-    def lost(settings, *, seed):
+    def lost(settings, most, *, seed):
         def reward(answer, task):
             return Reward(None, "sandbox_failed")
 
