@@ -21,7 +21,7 @@ def cgroup() -> Iterator[cgroups.Cgroup]:
     try:
         cgroup = cgroups.create("test")
     except OSError as error:
-        pytest.skip(str(error))
+        pytest.skip(f"the test is about a cgroup, and none can be made: {error}")
     yield cgroup
     cgroup.remove()
 
@@ -111,7 +111,7 @@ def test_zygotes_move_to_a_new_cgroup_when_the_old_one_stays_charged() -> None:
         ours = {child.pid for child in psutil.Process().children()} - others
         [warden] = [pid for pid in ours if groups_of(pid)] or [0]
         if not warden:
-            pytest.skip("no cgroup may be made here")
+            pytest.skip("the test is about cgroups, and this user may make none on this machine")
         assert box.run(within, limits=limits).outcome is Outcome.EXITED
         [first] = groups_of(warden)
         left = Holder(Joined(first), 60)
@@ -138,7 +138,7 @@ class Joined:
 
 def test_the_runs_of_a_worker_share_two_processors(cgroup: cgroups.Cgroup) -> None:
     if not cgroup.bounds_cpu:
-        pytest.skip("no cpu controller")
+        pytest.skip("the cgroups of this machine have no cpu controller, so there is no quota to look at")
     [quota] = [
         path for path in Path("/sys/fs/cgroup").rglob(f"curate-sandbox-{os.getpid()}-*/cpu.*") if _is_quota(path)
     ]

@@ -86,7 +86,7 @@ def test_cgroups_of_the_dead_go_and_sweeping_never_fails(dead: str) -> None:
     try:
         ours = cgroups.create("test")
     except OSError as error:
-        pytest.skip(str(error))
+        pytest.skip(f"the test is about a cgroup, and none can be made: {error}")
     try:
         directories = [path for path in Path("/sys/fs/cgroup").rglob(f"{leftovers.own_name()}-test")]
         assert directories
