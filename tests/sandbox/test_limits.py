@@ -82,7 +82,7 @@ def keeps_peaks() -> bool:
 
 def test_a_measured_peak_is_the_runs_own(box: Sandbox) -> None:
     if not keeps_peaks():
-        pytest.skip("only cgroup v1 and, since Linux 6.12, v2 keep a peak for each run; elsewhere it is a resident size")
+        pytest.skip("only cgroup v1 and, since Linux 6.12, v2 keep a peak for each run; else it is a resident size")
     peaks = [box.run(Program("print(1)" if n % 2 else HOLDS.format(50))).memory_mb for n in range(40)]
     assert all(50 <= peak < 56 for peak in peaks[::2]), peaks
     assert all(0 < peak < 6 for peak in peaks[1::2]), peaks
