@@ -4,6 +4,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import SupportsIndex
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +51,8 @@ class Limits:
             value = getattr(self, name)
             if value is None and name in ("cpu_seconds", "budget_seconds"):
                 continue
+            if not name.endswith("_seconds") and not isinstance(value, SupportsIndex):
+                raise ValueError(f"Limits.{name} must be a whole number, not {value!r}")
             if not 0 < value <= most:
                 raise ValueError(f"Limits.{name} must be above zero and at most {most:,}, not {value!r}")
 

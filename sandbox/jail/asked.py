@@ -1,8 +1,10 @@
 """Calls of programs that the filter leaves to the zygote: it hears of each before it is done.
 
 Record locks are kernel memory that no cgroup is charged for, and on a file that others have, too, they are messages: a
-run gets only so many, on its own files. And it is noted who uses SIGKILL:
-a program that has done so may have died by its own hand, one that has not and died of it was killed from outside.
+run gets only so many, on its own files. What a descriptor leads to can be changed by another thread between our look
+and the kernel's, so a process with threads gets none: its threads would share the lock anyway, and it is told that it
+has it. And it is noted who uses SIGKILL: a program that has done so may have died by its own hand, one that has not
+and died of it was killed from outside.
 """
 
 import ctypes
@@ -14,11 +16,12 @@ import struct
 from sandbox.jail import linux, system_calls
 
 _LOCKS = 10_000  # calls of one run, each good for two locks of some 200 bytes; a transaction of SQLite takes eight
-_NOTICE = struct.Struct("QI4xi12xi")  # id, pid, number, first argument; what else is there is not looked at
+_NOTICE = struct.Struct("QI4xi12xi4xi")  # id, pid, number, first two arguments; what else is there is not looked at
 _NOTICE_BYTES = 80
 _ANSWER = struct.Struct("QqiI")  # id, value, error, flags
 _RECEIVE, _SEND = 0xC0502100, 0xC0182101  # requests of ioctl
 _GO_ON = 1  # the kernel does the call
+_F_GETLK = 5
 
 
 class Asked:
@@ -48,18 +51,34 @@ class Asked:
         ctypes.memset(self._start, 0, _NOTICE_BYTES)
         try:
             self._exchange(_RECEIVE)
-            identity, pid, number, first = _NOTICE.unpack_from(self._page)
-            allowed = True
+            identity, pid, number, first, second = _NOTICE.unpack_from(self._page)
+            error, flags = 0, _GO_ON
             if number == self._fcntl:
-                self._locks += 1
-                allowed = self._locks <= _LOCKS and self._is_its_own(pid, first)
+                error, flags = self._of_lock(pid, first, second)
             else:
                 self.has_used_sigkill = True
-            _ANSWER.pack_into(self._page, 0, identity, 0, 0 if allowed else -errno.ENOLCK, _GO_ON if allowed else 0)
+            _ANSWER.pack_into(self._page, 0, identity, 0, -error, flags)
             self._exchange(_SEND)
         except OSError as error:
             if error.errno not in (errno.ENOENT, errno.EINTR):
                 raise
+
+    def _of_lock(self, pid: int, descriptor: int, command: int) -> tuple[int, int]:
+        """Error and flags of the answer to a call for a lock."""
+        self._locks += 1
+        if self._locks > _LOCKS or not self._is_its_own(pid, descriptor):
+            return errno.ENOLCK, 0
+        if self._is_alone(pid):
+            return 0, _GO_ON
+        return (errno.ENOLCK if command == _F_GETLK else 0), 0
+
+    def _is_alone(self, pid: int) -> bool:
+        """Whether a thread is the only one of its process: then nobody but itself can change its descriptors, since
+        seccomp.py lets nothing but threads share them."""
+        try:
+            return os.stat(f"{pid}/task", dir_fd=self._proc).st_nlink == 3  # itself, its parent and one folder below
+        except OSError:
+            return False
 
     def _is_its_own(self, pid: int, descriptor: int) -> bool:
         """Whether a program's open file lies in the place of its run: a lock on another would be heard elsewhere."""

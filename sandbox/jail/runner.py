@@ -7,7 +7,6 @@ for compilers one each whose file system has what they need.
 import contextlib
 import logging
 import os
-import re
 import signal
 import time
 from dataclasses import dataclass, field, replace
@@ -36,10 +35,6 @@ _COMPILE_LIMITS = Limits(wall_seconds=20, memory_mb=1024, output_kb=64 * 1024, d
 _COMPILER_WORDS = 1 << 16  # bytes of what a compiler says that are kept
 _LONGEST_SOURCE = 16 << 20
 _SOURCE_SHARE = 4  # of a run's memory its own text may take one part of so many: it lies in the run's /tmp
-# The last that g++ says when one of its parts was killed; a program can have these words in a message, but not there.
-_PART_KILLED = re.compile(
-    rb"(?:^|\n)g\+\+: fatal error: Killed signal terminated program \S+\ncompilation terminated\.\s*\Z"
-)
 _WITHOUT_CGROUP = (
     "resident memory of the tree, looked at 20 times a second, and the address space of each process; not what the"
     " kernel holds for them, such as the buffers of sockets and pipes",
@@ -211,9 +206,8 @@ class Runner:
             result = self.execute(order, Compiled(source, source), b"")
         finally:
             os.close(source)
-        if result.outcome is Outcome.EXITED and (
-            result.exit_code == COMPILER_KILLED or _PART_KILLED.search(result.stderr)
-        ):  # not for its memory or time, which are outcomes of their own
+        if result.outcome is Outcome.EXITED and result.exit_code == COMPILER_KILLED:
+            # Not for its memory or time, which are outcomes of their own.
             raise KilledFromOutside(f"the compiler of {program.language}, or a part of it, was killed from outside")
         if result.outcome is Outcome.EXITED and result.exit_code == COMPILER_BROKEN:
             raise ExecutionLost(f"the compiler of {program.language} did not start: {result.stderr.decode()}")

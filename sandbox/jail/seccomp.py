@@ -63,7 +63,7 @@ _NEGATIVE = 0x80000000  # an int's, read as unsigned
 # By these the kernel tells that the filter or a limit was hit: a program that dies of one that it sent itself would
 # choose its verdict.
 _VERDICTS = (signal.SIGSYS, signal.SIGXCPU, signal.SIGXFSZ)
-_CSIGNAL, _CLONE_PTRACE = 0xFF, 0x2000
+_CSIGNAL, _CLONE_FILES, _CLONE_PTRACE, _CLONE_THREAD = 0xFF, 0x400, 0x2000, 0x10000
 _NAMESPACES = (
     linux.CLONE_NEWNS
     | linux.CLONE_NEWCGROUP
@@ -122,12 +122,19 @@ def _conditions(*, memfds: bool, asks: bool) -> dict[str, _Rule]:
             _If(2, harmless, _ALLOW, _If(2, (_SNDBUF, _RCVBUF), _NOTHING, _ENOPROTOOPT)),
             _ENOPROTOOPT,
         ),
-        # A sibling would be the zygote's child, not the run's; a signal at the end would go to a parent unfiltered.
+        # A sibling would be the zygote's child, not the run's; a signal at the end would go to a parent unfiltered. Who
+        # shares descriptors with another process could change them while a lock is asked for (asked.py).
         "clone": _unless(
             0,
             _NAMESPACES | linux.CLONE_PARENT | _CLONE_PTRACE,
             _EPERM,
-            _If(0, (0, linux.SIGCHLD), _ALLOW, _EPERM, mask=_CSIGNAL),
+            _If(
+                0,
+                (0, linux.SIGCHLD),
+                _If(0, (_CLONE_FILES,), _EPERM, _ALLOW, mask=_CLONE_FILES | _CLONE_THREAD),
+                _EPERM,
+                mask=_CSIGNAL,
+            ),
         ),
         "kill": sends(1, kills),
         "tkill": sends(1, ask),

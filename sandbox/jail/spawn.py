@@ -22,7 +22,6 @@ _NAMESPACES = (
     | linux.CLONE_NEWNET
     | linux.CLONE_NEWIPC
     | linux.CLONE_NEWUTS
-    | linux.CLONE_NEWCGROUP
 )
 _FIRST_UID = 1 << 30  # of the host uids that judges and programs get; far from any that a user or container has
 _UIDS = 64  # for each worker
@@ -116,6 +115,8 @@ class ZygoteProcess:
         try:
             if os.read(gate, 2) != b"go":
                 raise EOFError("the warden gave up")
+            if namespaces:
+                linux.unshare(linux.CLONE_NEWCGROUP)  # once it is in its cgroup, whose name programs then do not see
             # Files, as in the runs: what the interpreter notes about its streams holds for theirs too.
             streams = [os.memfd_create("std"), os.memfd_create("std"), self.words]
             hard = resource.getrlimit(resource.RLIMIT_STACK)[1]

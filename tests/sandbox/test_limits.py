@@ -209,6 +209,12 @@ def test_a_limit_that_limits_nothing_or_everything_is_refused(name: str, value: 
         Limits(**{name: value})  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("name", ["memory_mb", "processes", "output_kb", "disk_mb"])
+def test_a_limit_on_things_that_are_counted_is_a_whole_number(name: str) -> None:
+    with pytest.raises(ValueError, match=f"{name} must be a whole number, not 64.5"):
+        Limits(**{name: 64.5})  # type: ignore[arg-type]
+
+
 def test_the_highest_limits_hold_no_run_up(box: Sandbox) -> None:
     most = Limits(10**5, 10**5, 2**24, 2**20, 2**22, 2**24, 10**5)
     assert box.run(Program("print(1)"), limits=most).stdout == b"1\n"

@@ -107,6 +107,7 @@ def test_a_judge_finds_nothing_of_others_in_its_memory(used: Sandbox) -> None:
 LOOK = """
 import os, sys, sysconfig
 print(open("/proc/self/mountinfo").read())
+print(open("/proc/self/cgroup").read())
 print(open("/proc/1/cmdline").read())
 print(open("/proc/self/maps").read())
 print(sys.path, sys.prefix, sys.executable, os.environ)

@@ -154,6 +154,7 @@ CONDITIONS = [
     ("clone", (17,), ALLOW),
     ("clone", (0x3D0F00,), ALLOW),  # a thread
     ("clone", (0x4000 | 0x100 | 17,), ALLOW),  # a vfork
+    ("clone", (0x400 | 17,), REFUSE | errno.EPERM),  # the same descriptors in another process
     ("clone", (9,), REFUSE | errno.EPERM),
     ("clone", (0x10000000 | 17,), REFUSE | errno.EPERM),
     ("clone", (0x8000 | 17,), REFUSE | errno.EPERM),
@@ -533,3 +534,29 @@ int main() {
 def test_an_honest_compiled_program_misses_nothing(box: Sandbox, source: str) -> None:
     judgement = box.judge(Program(source, "cpp"), Suite([Case("", "328350\n")], limits=LIMITS))
     assert judgement.accepted, judgement
+
+
+WITH_A_THREAD = """
+import fcntl, os, threading, time
+
+def lock(file, kind):
+    try:
+        fcntl.lockf(file, kind | fcntl.LOCK_NB)
+        return "taken"
+    except OSError as error:
+        return os.strerror(error.errno)
+
+threading.Thread(target=time.sleep, args=(9,), daemon=True).start()
+print(lock(open(os.__file__), fcntl.LOCK_SH))
+file = open("file", "w")
+print(lock(file, fcntl.LOCK_EX), flush=True)
+if os.fork() == 0:
+    print(lock(file, fcntl.LOCK_EX), flush=True)
+    os._exit(0)
+os.wait()
+os._exit(0)
+"""
+
+
+def test_threads_that_may_change_what_a_descriptor_leads_to_take_no_locks_that_others_see(box: Sandbox) -> None:
+    assert box.run(Program(WITH_A_THREAD)).stdout.decode().split("\n")[:3] == ["No locks available", "taken", "taken"]
