@@ -459,7 +459,7 @@ def decontaminate(dataset: str, against: tuple[str, ...], out: Path, text: str |
     rejected/; every hit, with its score and the words in common, is in contamination/.
     """
     _need_data_extra()
-    from curate.clean import clean
+    from curate.decontamination.copy_without import clean
     from curate.errors import CurateError
 
     progress = _Progress()
@@ -510,8 +510,8 @@ def export_dataset(dataset: Path, to: str, out: Path, overwrite: bool, **chosen:
     """
     _need_data_extra()
     from curate.errors import CurateError
-    from curate.export import export, reasons, target_names
-    from curate.export_options import ExportOptions
+    from curate.exports._export import export, reasons, target_names
+    from curate.exports._options import ExportOptions
 
     if to not in target_names():
         raise click.BadParameter(f"{to!r} is not one of {', '.join(target_names())}", param_hint="--to")
@@ -546,8 +546,8 @@ def push_dataset(dataset: Path, repo_id: str, private: bool, revision: str, dry_
     All tables, the card, the manifest and the report go up in one commit, or nothing does.
     """
     _need_data_extra()
+    from curate.dataset.push import push, upload_of
     from curate.errors import CurateError
-    from curate.push import push, upload_of
 
     try:
         upload = upload_of(dataset, repo_id, private=private, revision=revision)
@@ -573,8 +573,8 @@ def push_dataset(dataset: Path, repo_id: str, private: bool, revision: str, dry_
 def inspect(dataset: Path, id: str | None, number: int | None, limit: int) -> None:
     """List the first problems of DATASET, or show all about the row called ID, kept or rejected."""
     _need_data_extra()
-    from curate.dataset_folder import DatasetFolder
-    from curate.inspection import listed, one_test, shown
+    from curate.dataset.folder import DatasetFolder
+    from curate.dataset.inspect_rows import listed, one_test, shown
 
     if id is None and number is not None:
         raise click.ClickException(f"whose test? Type: curate inspect {dataset} ID --test {number}")
@@ -592,7 +592,7 @@ def inspect(dataset: Path, id: str | None, number: int | None, limit: int) -> No
 def stats(dataset: Path, as_json: bool) -> None:
     """Count what is in DATASET: the tables of its report."""
     _need_data_extra()
-    from curate.dataset_folder import DatasetFolder
+    from curate.dataset.folder import DatasetFolder
     from curate.report.files import stored_pairs
     from curate.report.lines import lines
     from curate.report.numbers import numbers
@@ -615,9 +615,9 @@ def diff(old: Path, new: Path) -> None:
     they cannot be compared.
     """
     _need_data_extra()
-    from curate.changes import changes
-    from curate.changes_lines import lines
-    from curate.dataset_folder import DatasetFolder
+    from curate.dataset.diff import changes
+    from curate.dataset.diff_text import lines
+    from curate.dataset.folder import DatasetFolder
 
     progress = _Progress()
     try:
@@ -701,13 +701,13 @@ def difficulty(
     from contextlib import closing, contextmanager
     from functools import partial
 
-    from curate import solve_rates
-    from curate.difficulty import Sample, Settings, measure
+    from curate.difficulty import table
+    from curate.difficulty.band import Band
+    from curate.difficulty.keep_band import refilter
+    from curate.difficulty.measure import Sample, Settings, measure
     from curate.errors import CurateError
-    from curate.refilter import refilter
-    from curate.solve_rate import Band
     from sandbox import Sandbox, SandboxError
-    from train.sampler import SamplerError, Sampling, open_sampler
+    from train.sampling.protocol import SamplerError, Sampling, open_sampler
 
     if not models and solve_rate is None:
         raise click.UsageError("give a --model to sample, a --solve-rate to filter by, or both")
@@ -732,7 +732,7 @@ def difficulty(
                 if number:
                     click.echo(f"Warning: {model}: {number} samples {what}; the same command tries again", err=True)
         progress.close()
-        rows = solve_rates.read(dataset)
+        rows = table.read(dataset)
         if rows:
             _print_solve_rates(rows, models)
         if band is None or out is None:
@@ -815,14 +815,14 @@ def evaluate(
     from contextlib import ExitStack, closing
     from functools import partial
 
+    from curate.dataset.journal import Journal
+    from curate.dataset.workspace import write_whole
     from curate.errors import CurateError
-    from curate.journal import Journal
-    from curate.workspace import write_whole
     from sandbox import Sandbox, SandboxError
-    from train.evaluate import evaluate
-    from train.evaluation_file import contents, identity
-    from train.exercises import exercises
-    from train.sampler import SamplerError, Sampling, open_sampler
+    from train.evaluation.evaluate import evaluate
+    from train.evaluation.exercises import exercises
+    from train.evaluation.result_file import contents, identity
+    from train.sampling.protocol import SamplerError, Sampling, open_sampler
 
     samples = out and out.with_name(out.name + ".samples.jsonl")
     where: dict[str, Any] = {"backend": "ray", "address": ray} if ray else {}
@@ -889,8 +889,8 @@ def plot(runs: tuple[str, ...], out: Path | None, timeline: bool) -> None:
     """
     if find_spec("matplotlib") is None:
         raise click.ClickException("matplotlib not installed. Type: pip install 'curate-code[train]'")
-    from train import plot
     from train.errors import NoRunError
+    from train.run import plot
 
     found = [plot.Run.parse(run) for run in runs]
     out = out or found[0].folder / ("timeline.svg" if timeline else "curves.svg")
@@ -924,8 +924,8 @@ def train(
     from sandbox import SandboxError
     from train import config as configuration
     from train.errors import RunError
-    from train.run_folder import prepared
-    from train.sampler import SamplerError
+    from train.run.folder import prepared
+    from train.sampling.protocol import SamplerError
 
     run = out or Path("runs") / config.stem
     first = os.environ.get("RANK", "0") == "0"
@@ -934,7 +934,7 @@ def train(
     try:
         read = configuration.read(config, changes)
         if dry_run:
-            from train.plan import plan
+            from train.run.plan import plan
 
             for line in plan(read):
                 click.echo(line)

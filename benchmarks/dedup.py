@@ -174,9 +174,9 @@ def gaoya(path: Path) -> Clusters:
 
 def ours(path: Path) -> Clusters:
     """The two calls that `curate build-dataset` makes."""
-    from curate.dedup import duplicates
+    from curate.dedup.duplicates import duplicates
+    from curate.dedup.sketches import Sketches
     from curate.problem import Problem
-    from curate.sketches import Sketches
     from sandbox import Suite
 
     suite = Suite(())

@@ -20,7 +20,7 @@ from typing import Any
 import matplotlib
 
 from benchmarks.machine import describe
-from train.metrics import steps
+from train.run.metrics import steps
 
 matplotlib.use("svg")
 from matplotlib import pyplot as plt

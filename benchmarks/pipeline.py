@@ -22,13 +22,13 @@ from typing import Any
 from benchmarks.machine import describe
 from rewards.async_rewards import AsyncRewards
 from rewards.reward import Answer, Reward, Task
-from train import plot
 from train.config import Config, Data, Model, Rollout, Run
-from train.data import Question
 from train.loop import Trainer
-from train.metrics import Metrics
-from train.run_folder import prepared
-from train.sampler import Completion
+from train.rollouts.questions import Question
+from train.run import plot
+from train.run.folder import prepared
+from train.run.metrics import Metrics
+from train.sampling.protocol import Completion
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results" / "pipeline.json"

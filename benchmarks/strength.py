@@ -27,11 +27,11 @@ from statistics import mean, median
 from typing import Any
 
 from benchmarks.machine import describe
-from curate.mutation import mutants
 from curate.problem import Problem, Wrapping
-from curate.strength import Strength, measure
-from curate.tables import locate
-from curate.verify import unwrapped
+from curate.reading.tables import locate
+from curate.strength.measure import Strength, measure
+from curate.strength.mutation import mutants
+from curate.verification.references import unwrapped
 from rewards.selection import longest_first, select
 from sandbox import Judgement, Program, Sandbox, Suite, Verdict
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.machine import describe
-from train import metrics
+from train.run import metrics
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results" / "trl.json"

@@ -24,29 +24,31 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from curate import card, mutation, output, sources, strength, workspace
-from curate.compared import reported, rows_of
-from curate.cross_check import Opinion, cross_check
-from curate.decontaminate import HIT_COLUMNS, decontaminate
-from curate.dedup import duplicates
+from curate import sources
+from curate.dataset import card, workspace, writer
+from curate.dataset.journal import Found, Journal, Records
+from curate.dataset.spill import Spill
+from curate.decontamination.decontaminate import HIT_COLUMNS, decontaminate
+from curate.decontamination.evaluation_sets import Evaluation, evaluations_of
+from curate.decontamination.rows import reported, rows_of
+from curate.dedup.duplicates import duplicates
+from curate.dedup.sketches import Sketches
 from curate.errors import CurateError
-from curate.evaluation import Evaluation, evaluations_of
 from curate.filters.few_tests import few_tests
 from curate.filters.image import image
 from curate.filters.interactive import interactive
 from curate.filters.no_reference import no_reference
 from curate.filters.no_statement import no_statement
 from curate.filters.wrong_language import wrong_language
-from curate.journal import Found, Journal, Records
-from curate.parsing import short
 from curate.problem import Problem, Rejection, to_row
+from curate.reading.tables import Table, known_options, locate, sha256, size
+from curate.reading.values import short
 from curate.report.duplicates import least_similar
 from curate.report.files import write_report
-from curate.sketches import Sketches
-from curate.spill import Spill
-from curate.strength import Strength
-from curate.tables import Table, known_options, locate, sha256, size
-from curate.verify import Finding, cpu_seconds, find_references, fingerprint, run_again, settle
+from curate.strength import measure, mutation
+from curate.strength.measure import Strength
+from curate.verification.cross_check import Opinion, cross_check
+from curate.verification.references import Finding, cpu_seconds, find_references, fingerprint, run_again, settle
 from sandbox import Sandbox, SandboxError, Verdict, languages
 
 log = logging.getLogger(__name__)
@@ -189,16 +191,16 @@ def build(
             rows = (to_row(_with_strength(settled(id), strengths.get(id))) for id in _counted(kept, "write", report))
             rejections.sort(key=lambda r: (r.id, r.stage, r.reason, r.detail))
             shutil.rmtree(work / "final", ignore_errors=True)  # half of it, if a build was killed here
-            content_hash = output.write(rows, rejections, work / "final")
+            content_hash = writer.write(rows, rejections, work / "final")
             if evaluations:
-                output.write_table(map(asdict, found.hits), HIT_COLUMNS, work / "final" / "contamination")
+                writer.write_table(map(asdict, found.hits), HIT_COLUMNS, work / "final" / "contamination")
 
         manifest = {
             "plan": plan,
             "content_hash": content_hash,
             "counts": _counts(names, read, rejections, kept, passed),
             "decontamination": found.counts,
-            "strength": strength.summary(strengths.values()),
+            "strength": measure.summary(strengths.values()),
             "locations": {name: {"location": t.location, "revision": t.revision} for name, t in tables},
             "workers": workers,
             "isolation": isolation,
@@ -384,15 +386,15 @@ def _measurements(
     settled: Callable[[str], Problem], options: Options, machine: Callable[..., Sandbox], ids: list[str]
 ) -> Iterator[tuple[str, Any]]:
     with machine(seed=options.seed) as sandbox:
-        for problem, found in strength.measure(map(settled, ids), sandbox, most=options.mutants, seed=options.seed):
+        for problem, found in measure.measure(map(settled, ids), sandbox, most=options.mutants, seed=options.seed):
             yield problem.id, found.to_record()
 
 
 def _strength_keys(problems: Iterable[Problem], options: Options) -> dict[str, str]:
     return {
-        problem.id: strength.fingerprint(problem, most=options.mutants, seed=options.seed)
+        problem.id: measure.fingerprint(problem, most=options.mutants, seed=options.seed)
         for problem in problems
-        if strength.measurable(problem)
+        if measure.measurable(problem)
     }
 
 

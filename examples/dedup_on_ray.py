@@ -16,9 +16,9 @@ import numpy as np
 import pyarrow as pa
 import ray
 
-from curate.handover import duplicates_of_pairs, write_signatures
-from curate.shingles import jaccard
-from curate.stored import Stored
+from curate.dataset.reader import Stored
+from curate.dedup.distributed import duplicates_of_pairs, write_signatures
+from curate.dedup.shingles import jaccard
 
 THRESHOLD = 0.7
 # In a bucket of boilerplate each row is compared with so many of the first; it meets the others in other bands.

@@ -2,8 +2,8 @@
 
 all        every case
 longest    the cases with the longest inputs: DeepCoder's rule, to which a test of many small cases looks weak
-strongest  first those that together kill every mutant that can be killed (see curate/strength.py), then others drawn
-           blindly: by what they let through, blind ones beat the longest
+strongest  first those that together kill every mutant that can be killed (see curate/strength/measure.py), then others
+           drawn blindly: by what they let through, blind ones beat the longest
 """
 
 import random

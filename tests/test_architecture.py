@@ -67,7 +67,7 @@ def test_only_the_sampler_of_vllm_knows_vllm() -> None:
     importing = {
         str(path.relative_to(ROOT)) for room in ROOMS for path in modules(room) if within_any(imports(path), {"vllm"})
     }
-    assert importing == {"train/vllm_sampler.py"}
+    assert importing == {"train/sampling/vllm.py"}
 
 
 def test_the_sandbox_needs_nothing_but_the_standard_library() -> None:
@@ -96,7 +96,13 @@ def test_libraries_do_not_print(room: str) -> None:
 
 @pytest.mark.parametrize(
     "statement",
-    ["import sandbox", "import curate", "import rewards.answer", "import train.sampler", "from cli import main"],
+    [
+        "import sandbox",
+        "import curate",
+        "import rewards.answer",
+        "import train.sampling.protocol",
+        "from cli import main",
+    ],
 )
 def test_light_imports_load_no_heavy_package(statement: str) -> None:
     heavy = {"datasets", "pandas", "pyarrow", "datasketch", "docker", "numpy", "torch", "vllm", "ray"}

@@ -16,24 +16,25 @@ from typing import Any
 import torch
 
 from rewards.async_rewards import AsyncRewards
-from train import checkpoint, engine, figures, model_card
-from train.batch import Sequence as Tokens
-from train.checkpoint import Progress
 from train.config import Config, Objective
-from train.data import Questions
 from train.errors import CheckpointError, ConfigError, RolloutError, RunError
-from train.evaluate import evaluate
-from train.exercises import Exercise, exercises
-from train.learner import Learner
-from train.metrics import Metrics
-from train.objectives import outcome_advantages
-from train.pipeline import Pipeline
-from train.rollout import Batch, Group, rewards_of
-from train.sampler import Sampling, TrainedSampler
-from train.scoring import opened_sandbox, scoring
-from train.stages import Course
-from train.timeline import Timeline
-from train.weights import publish
+from train.evaluation.evaluate import evaluate
+from train.evaluation.exercises import Exercise, exercises
+from train.learning.learner import Learner
+from train.learning.objectives import outcome_advantages
+from train.learning.sequences import Sequence as Tokens
+from train.rollouts.batch import Batch, Group, rewards_of
+from train.rollouts.context_stages import Course
+from train.rollouts.overlap import Pipeline
+from train.rollouts.questions import Questions
+from train.rollouts.scoring import opened_sandbox, scoring
+from train.rollouts.weight_sync import publish
+from train.run import checkpoint, figures, model_card
+from train.run.checkpoint import Progress
+from train.run.metrics import Metrics
+from train.run.timeline import Timeline
+from train.sampling import open_engine
+from train.sampling.protocol import Sampling, TrainedSampler
 
 log = logging.getLogger(__name__)
 
@@ -76,7 +77,7 @@ def train(config: Config, run: Path, *, report: Report = lambda step, found: Non
             config.evaluation.dataset, config.evaluation.window, config.evaluation.problems
         ) if config.evaluation.dataset else ()  # fmt: skip
         rewards = stack.enter_context(scoring(config.reward, config.most, seed=config.run.seed))
-        sampler = stack.enter_context(closing(engine.opened(config)))
+        sampler = stack.enter_context(closing(open_engine.opened(config)))
         metrics = stack.enter_context(closing(Metrics(run, tensorboard=config.run.tensorboard, wandb=config.run.wandb)))
         Trainer(config, run, learner, sampler, questions, evaluated, rewards, metrics, report).run()
 

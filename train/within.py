@@ -5,7 +5,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import TypeVar
 
-from train.sampler import SamplerError
+from train.sampling.protocol import SamplerError
 
 Made = TypeVar("Made")
 

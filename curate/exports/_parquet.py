@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from curate.output import ROW_GROUP_BYTES, ROW_GROUP_ROWS
+from curate.dataset.writer import ROW_GROUP_BYTES, ROW_GROUP_ROWS
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -1,7 +1,7 @@
 """How exported problems are put to a model: as `curate difficulty` puts them."""
 
+from curate.difficulty.prompt import chat
 from curate.problem import Problem
-from curate.prompt import chat
 
 
 def conversation(problem: Problem) -> list[dict[str, str]]:

@@ -5,7 +5,7 @@ import json
 from collections.abc import Iterable
 from pathlib import Path
 
-from curate.export_options import ExportOptions
+from curate.exports._options import ExportOptions
 from curate.exports._prompt import question
 from curate.exports._record import LIMITS, has_other_limits, record
 from curate.problem import Problem

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from curate.export_options import ExportOptions
+from curate.exports._options import ExportOptions
 from curate.exports._parquet import conversations, write_parquet
 from curate.exports._prompt import conversation
 from curate.problem import Problem

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from curate.errors import CurateError
-from curate.export_options import ExportOptions
+from curate.exports._options import ExportOptions
 from curate.exports._parquet import conversations, write_parquet
 from curate.exports._prompt import conversation
 from curate.exports._record import LIMITS, has_other_limits, record

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from curate.problem import Problem
-from curate.solutions import candidates
+from curate.reading.solutions import candidates
 
 
 def wrong_language(problem: Problem, *, languages: Sequence[str] = ("python",)) -> str | None:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from curate.dataset_folder import DatasetFolder
+from curate.dataset.folder import DatasetFolder
 
 if TYPE_CHECKING:
     from curate.report.histogram import Values

@@ -4,7 +4,7 @@ import heapq
 from collections.abc import Iterator
 from typing import Any
 
-from curate.dataset_folder import DatasetFolder
+from curate.dataset.folder import DatasetFolder
 
 N_BORDERLINE = 5
 _COLUMNS = ("id", "set", "item", "rule", "score", "span", "verdict")

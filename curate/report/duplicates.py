@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from curate.dataset_folder import DatasetFolder
+from curate.dataset.folder import DatasetFolder
 from curate.problem import Problem, Rejection
+from curate.reading.prompt_templates import without_template
 from curate.report.histogram import histogram
-from curate.templates import without_template
 
 N_PAIRS = 10
 # Enough to judge by, and a bound on what a page can become.

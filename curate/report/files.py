@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from curate.dataset_folder import DatasetFolder
+from curate.dataset.folder import DatasetFolder
+from curate.dataset.workspace import MANIFEST, write_whole
 from curate.report.numbers import numbers
 from curate.report.page import page
-from curate.workspace import MANIFEST, write_whole
 
 JSON, HTML = "report.json", "report.html"
 SIDES = ("removed", "kept")  # of a pair

@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from typing import Any
 
-from curate.printable import printable, table
 from curate.report.charts import run_words
 from curate.report.numbers import Numbers
+from curate.text.printable import printable, table
 
 _BAR = 40  # characters of the longest
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from curate.dataset_folder import DatasetFolder
+from curate.dataset.folder import DatasetFolder
 from curate.report.columns import number_columns
 from curate.report.contamination import contamination
 from curate.report.duplicates import duplicates

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from curate.report import charts
-from curate.report.marked import marked
 from curate.report.numbers import Numbers
+from curate.report.word_diff import marked
 
 _PERCENT = "\N{NO-BREAK SPACE}%"
 

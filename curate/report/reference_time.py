@@ -3,7 +3,7 @@
 import heapq
 from typing import TYPE_CHECKING, Any
 
-from curate.dataset_folder import DatasetFolder
+from curate.dataset.folder import DatasetFolder
 from curate.report.histogram import SECONDS, histogram
 
 if TYPE_CHECKING:

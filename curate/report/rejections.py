@@ -3,7 +3,7 @@
 from collections import Counter
 from typing import Any
 
-from curate.dataset_folder import DatasetFolder
+from curate.dataset.folder import DatasetFolder
 from curate.report.funnel import STAGES
 
 _BATCH_ROWS = 65_536

@@ -3,7 +3,7 @@
 from collections import Counter
 from typing import Any
 
-from curate.dataset_folder import DatasetFolder
+from curate.dataset.folder import DatasetFolder
 
 _COLUMNS = ("model", "n", "n_correct")
 _MOST_STEPS = 32  # bars; with more samples than that neighbouring shares are counted together

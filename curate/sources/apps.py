@@ -11,12 +11,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from curate.dialects import inputs_outputs
-from curate.limits import limits
-from curate.parsing import Unparsable, optional_text, short, texts
 from curate.problem import Problem, Rejection
-from curate.solutions import program
-from curate.tables import Row, Table, Unreadable, known_options, read_rows
+from curate.reading.dialects import inputs_outputs
+from curate.reading.solutions import program
+from curate.reading.stated_limits import limits
+from curate.reading.tables import Row, Table, Unreadable, known_options, read_rows
+from curate.reading.values import Unparsable, optional_text, short, texts
 
 TITLE = "APPS"
 HUB_ID = "codeparrot/apps"

@@ -7,10 +7,10 @@ Languages and sites are numbers. A site's names are distinct, so a problem is ca
 from collections.abc import Iterator
 from typing import Any
 
-from curate.limits import limits
-from curate.parsing import Unparsable, distinct, lines, optional_text, short
 from curate.problem import Problem, Rejection
-from curate.tables import Table, Unreadable, read_rows
+from curate.reading.stated_limits import limits
+from curate.reading.tables import Table, Unreadable, read_rows
+from curate.reading.values import Unparsable, distinct, lines, optional_text, short
 from sandbox import Case, Program, Suite
 
 TITLE = "CodeContests"

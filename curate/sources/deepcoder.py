@@ -14,14 +14,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from curate.dialects import cases, inputs_outputs
-from curate.dialects.parsed import Parsed, function_name
-from curate.dialects.primeintellect import without_template
-from curate.limits import limits
-from curate.parsing import Unparsable, optional_text, python_value, texts
 from curate.problem import Problem, Rejection, Wrapping
-from curate.solutions import program
-from curate.tables import Table, Unreadable, read_rows
+from curate.reading.dialects import cases, inputs_outputs
+from curate.reading.dialects.parsed import Parsed, function_name
+from curate.reading.dialects.primeintellect import without_template
+from curate.reading.solutions import program
+from curate.reading.stated_limits import limits
+from curate.reading.tables import Table, Unreadable, read_rows
+from curate.reading.values import Unparsable, optional_text, python_value, texts
 
 TITLE = "DeepCoder-Preview"
 HUB_ID = "agentica-org/DeepCoder-Preview-Dataset"

@@ -15,14 +15,14 @@ Tests may be written in any of the ways of curate/dialects. A stated time limit 
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from curate.dialects import guess
-from curate.dialects.parsed import Parsed, function_name
 from curate.errors import CurateError
-from curate.limits import limits
-from curate.parsing import Unparsable, json_value, optional_text, python_value
 from curate.problem import Problem, Rejection, Wrapping
-from curate.solutions import program, unfence
-from curate.tables import Row, Table, Unreadable, known_options, read_rows
+from curate.reading.dialects import guess
+from curate.reading.dialects.parsed import Parsed, function_name
+from curate.reading.solutions import program, unfence
+from curate.reading.stated_limits import limits
+from curate.reading.tables import Row, Table, Unreadable, known_options, read_rows
+from curate.reading.values import Unparsable, json_value, optional_text, python_value
 from sandbox import Program, checkers
 
 TITLE = "Data of your own"

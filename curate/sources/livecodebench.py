@@ -14,13 +14,13 @@ from dataclasses import replace
 from datetime import date
 from typing import Any, NoReturn
 
-from curate.dialects import cases
-from curate.dialects.parsed import function_name
 from curate.errors import CurateError
-from curate.limits import limits
-from curate.parsing import Unparsable, distinct, json_value, optional_text, short
 from curate.problem import Problem, Rejection
-from curate.tables import Table, Unreadable, known_options, read_rows
+from curate.reading.dialects import cases
+from curate.reading.dialects.parsed import function_name
+from curate.reading.stated_limits import limits
+from curate.reading.tables import Table, Unreadable, known_options, read_rows
+from curate.reading.values import Unparsable, distinct, json_value, optional_text, short
 
 log = logging.getLogger(__name__)
 

@@ -6,13 +6,13 @@ Tests and metadata are Python literals inside text, or JSON. Tasks that are not 
 from collections.abc import Iterator
 from typing import Any
 
-from curate.dialects import cases
-from curate.dialects.primeintellect import without_template
-from curate.limits import limits
-from curate.parsing import Unparsable, optional_text, python_value
 from curate.problem import Problem, Rejection
-from curate.solutions import program
-from curate.tables import Table, Unreadable, read_rows
+from curate.reading.dialects import cases
+from curate.reading.dialects.primeintellect import without_template
+from curate.reading.solutions import program
+from curate.reading.stated_limits import limits
+from curate.reading.tables import Table, Unreadable, read_rows
+from curate.reading.values import Unparsable, optional_text, python_value
 
 TITLE = "SYNTHETIC-1"
 HUB_ID = "PrimeIntellect/SYNTHETIC-1"

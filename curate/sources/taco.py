@@ -7,12 +7,12 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from curate.dialects import inputs_outputs
-from curate.limits import limits
-from curate.parsing import Unparsable, optional_text, python_value, texts
 from curate.problem import Problem, Rejection
-from curate.solutions import program
-from curate.tables import Table, Unreadable, read_rows
+from curate.reading.dialects import inputs_outputs
+from curate.reading.solutions import program
+from curate.reading.stated_limits import limits
+from curate.reading.tables import Table, Unreadable, read_rows
+from curate.reading.values import Unparsable, optional_text, python_value, texts
 
 TITLE = "TACO"
 HUB_ID = "BAAI/TACO"

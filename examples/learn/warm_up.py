@@ -20,7 +20,7 @@ from problems import problems
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
 
-from curate.prompt import WORDS, chat
+from curate.difficulty.prompt import WORDS, chat
 
 END, PADDING = "<|im_end|>", "<|endoftext|>"
 TEMPLATE = (

@@ -8,8 +8,8 @@ import pytest
 import showcase
 from native import words, write_jsonl
 
-from curate import solve_rates
-from curate.clean import clean
+from curate.decontamination.copy_without import clean
+from curate.difficulty import table
 from curate.pipeline import Options, build
 from curate.report.files import refresh_report
 
@@ -38,9 +38,9 @@ def reported(showcase_build: Path, tmp_path_factory: pytest.TempPathFactory) -> 
         for n, id in enumerate(ids):
             right = (n * step) % 9
             records = verdicts[:1] * right + verdicts[1:] * (8 - right)
-            rows.append(solve_rates.row(id, "", settings | {"model": model}, records, n_sampled=8))
-        with solve_rates.work(out, model):
-            solve_rates.write(out, model, rows)
+            rows.append(table.row(id, "", settings | {"model": model}, records, n_sampled=8))
+        with table.work(out, model):
+            table.write(out, model, rows)
     manifest = json.loads((out / "manifest.json").read_text())
     manifest["solve_rate"] = {"band": "0.125:0.5", "models": ["b", "someone/some-model-of-7B"], "warning": None}
     (out / "manifest.json").write_text(json.dumps(manifest))

@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterable
 from pathlib import Path
 
-from curate import output
+from curate.dataset import writer
 from curate.problem import Problem, to_row
 from sandbox import Case, Limits, Program, Referee, Suite
 
@@ -38,7 +38,7 @@ def problems() -> list[Problem]:
 
 def write(folder: Path, rows: Iterable[Problem]) -> Path:
     """As a build leaves it."""
-    content_hash = output.write(map(to_row, rows), [], folder)
+    content_hash = writer.write(map(to_row, rows), [], folder)
     manifest = {"plan": {}, "counts": {}, "content_hash": content_hash}
     (folder / "manifest.json").write_text(json.dumps(manifest))
     (folder / "README.md").write_text("A card.\n")

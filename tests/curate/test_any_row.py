@@ -12,7 +12,7 @@ from native import pack, write_jsonl
 
 from curate.pipeline import Options, screen
 from curate.problem import Problem, Rejection, from_row, to_row
-from curate.tables import locate
+from curate.reading.tables import locate
 
 TEXT = st.text(max_size=8) | st.sampled_from(["1", "[1]", "stdin", "functional", "f", "²", "\ud800", "print(1)"])
 VALUE = st.recursive(

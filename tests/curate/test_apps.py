@@ -4,8 +4,8 @@ import pytest
 from native import SUM, SUM_TESTS, apps_row, words, write_jsonl
 
 from curate.problem import Problem, Rejection, Wrapping
+from curate.reading.tables import locate, sha256
 from curate.sources.apps import read, select
-from curate.tables import locate, sha256
 from sandbox import Case, Program
 
 

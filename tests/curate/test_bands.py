@@ -5,10 +5,10 @@ import numpy as np
 from datasketch import MinHash, MinHashLSH
 from native import words
 
-from curate import bands
-from curate.bands import BANDS, ROWS, Bands, keys
-from curate.minhash import PERMUTATIONS, signatures
-from curate.shingles import shingles
+from curate.dedup import lsh
+from curate.dedup.lsh import BANDS, ROWS, Bands, keys
+from curate.dedup.minhash import PERMUTATIONS, signatures
+from curate.dedup.shingles import shingles
 
 
 def variants():
@@ -67,7 +67,7 @@ def test_no_rows_make_no_buckets():
 
 
 def test_a_bucket_takes_no_more_than_its_share_and_is_remembered(monkeypatch):
-    monkeypatch.setattr(bands, "MOST_KEPT", 3)
+    monkeypatch.setattr(lsh, "MOST_KEPT", 3)
     rows = np.zeros((5, PERMUTATIONS), dtype=np.uint32)
     rows[:, ROWS:] = np.arange(5, dtype=np.uint32)[:, None]  # boilerplate: one band alike, the others not
     found = Bands([keys(rows)])

@@ -3,9 +3,9 @@ from native import SUM, SUM_TESTS, codecontests_row, words, write_parquet
 
 from curate.filters.image import image
 from curate.problem import Problem, Rejection
-from curate.solutions import candidates
+from curate.reading.solutions import candidates
+from curate.reading.tables import locate
 from curate.sources.codecontests import read
-from curate.tables import locate
 from sandbox import Case, Program
 
 

@@ -1,6 +1,6 @@
 """Few tests that reject what all reject."""
 
-from curate.cover import cover
+from curate.strength.greedy_cover import cover
 
 
 def test_a_cover_takes_what_kills_most_of_what_is_left():

@@ -6,10 +6,10 @@ from dataclasses import replace
 import pytest
 from native import SUM, SUM_TESTS
 
-from curate.cross_check import Opinion, cross_check
 from curate.problem import Problem, Wrapping
-from curate.solutions import program
-from curate.verify import find_references
+from curate.reading.solutions import program
+from curate.verification.cross_check import Opinion, cross_check
+from curate.verification.references import find_references
 from sandbox import Case, Limits, Sandbox, Suite
 
 PYTHON = ("python",)

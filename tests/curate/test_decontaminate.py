@@ -5,12 +5,12 @@ from importlib import import_module
 import pytest
 from native import DATA, words
 
-from curate.compared import Row, row_of, rows_of
-from curate.decontaminate import SPAN_CHARACTERS, decontaminate
-from curate.evaluation import Evaluation, Item, Window, evaluation
+from curate.decontamination.decontaminate import SPAN_CHARACTERS, decontaminate
+from curate.decontamination.evaluation_sets import Evaluation, Item, Window, evaluation
+from curate.decontamination.rows import Row, row_of, rows_of
+from curate.decontamination.training_set import training_set
 from curate.problem import Problem
-from curate.tables import locate
-from curate.training_set import training_set
+from curate.reading.tables import locate
 from sandbox import Suite
 
 

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from native import livecodebench_row, taco_row, words, write_jsonl, write_parquet
 
 from cli import main
-from curate import solve_rates
+from curate.difficulty import table as solve_rates
 from curate.pipeline import Options, build
 
 

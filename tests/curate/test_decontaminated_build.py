@@ -8,7 +8,7 @@ from click.testing import CliRunner
 from native import livecodebench_row, taco_row, words, write_jsonl, write_parquet
 
 from cli import main
-from curate.clean import clean
+from curate.decontamination.copy_without import clean
 from curate.errors import CurateError
 from curate.pipeline import Options, build, survey
 

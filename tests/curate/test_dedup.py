@@ -4,9 +4,9 @@ from dataclasses import replace
 import pytest
 from native import words
 
-from curate.dedup import duplicates
+from curate.dedup.duplicates import duplicates
+from curate.dedup.sketches import Sketches
 from curate.problem import Problem
-from curate.sketches import Sketches
 from sandbox import Case, Suite
 
 SOURCES = ["taco", "synthetic1", "livecodebench"]

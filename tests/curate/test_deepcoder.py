@@ -5,8 +5,8 @@ from native import DATA, SUM, SUM_TESTS, deepcoder_row, words, write_jsonl, writ
 
 from curate.pipeline import Options, build
 from curate.problem import Wrapping
+from curate.reading.tables import locate
 from curate.sources.deepcoder import read
-from curate.tables import locate
 from sandbox import Case, Program
 
 CASES = tuple(Case(i, o) for i, o in SUM_TESTS)

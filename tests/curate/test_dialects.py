@@ -1,7 +1,7 @@
 import pytest
 
-from curate.dialects import asserts, cases, guess, inputs_outputs
-from curate.parsing import Unparsable
+from curate.reading.dialects import asserts, cases, guess, inputs_outputs
+from curate.reading.values import Unparsable
 from sandbox import Case
 
 STARTER = "class Solution:\n    def f(self, nums: List[int], k: int) -> int:\n        "

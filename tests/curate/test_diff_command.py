@@ -9,8 +9,8 @@ from click.testing import CliRunner
 from native import taco_row, words, write_parquet
 
 from cli import main
-from curate.changes import ABSENT, CHANGED, KEPT, changes
-from curate.dataset_folder import DatasetFolder
+from curate.dataset.diff import ABSENT, CHANGED, KEPT, changes
+from curate.dataset.folder import DatasetFolder
 from curate.pipeline import Options, build
 
 

@@ -13,8 +13,8 @@ import pytest
 import taught
 from native import write_jsonl
 
-from curate import solve_rates
-from curate.difficulty import measure
+from curate.difficulty import table as solve_rates
+from curate.difficulty.measure import measure
 from curate.errors import CurateError
 from curate.pipeline import Options, build
 from sandbox import ExecutionLost, Sandbox

@@ -16,7 +16,7 @@ from click.testing import CliRunner
 from native import write_jsonl
 
 from cli import main
-from curate import solve_rates
+from curate.difficulty import table
 from curate.pipeline import Options, build
 
 ROOT = Path(__file__).parents[2]
@@ -54,7 +54,7 @@ def finish(*words, environment=()):
 
 
 def rows(dataset):
-    return {row["id"].partition("/")[2]: row for row in solve_rates.read(dataset)}
+    return {row["id"].partition("/")[2]: row for row in table.read(dataset)}
 
 
 def test_a_model_in_this_process_is_measured_and_its_band_is_kept(dataset, tiny_model, tmp_path):
@@ -72,7 +72,7 @@ def test_a_model_in_this_process_is_measured_and_its_band_is_kept(dataset, tiny_
     assert found["difference"]["n_correct"] == found["larger"]["n_correct"] == found["smaller"]["n_correct"] == 0
     assert found["larger"]["n_truncated"] >= 14
     assert found["smaller"]["n_no_code"] >= 14
-    assert {row["id"] for row in solve_rates.read(out)} == {row["id"] for row in solve_rates.read(dataset)}
+    assert {row["id"] for row in table.read(out)} == {row["id"] for row in table.read(dataset)}
     lines = done.stdout.splitlines()
     assert lines[0].split() == ["model", "problems", "samples", "pass@1", "pass@k", "cut", "off", "no", "code"]
     assert lines[1].split()[:3] == [str(tiny_model), "6", "96"]

@@ -4,8 +4,8 @@ import json
 import pytest
 from native import DATA, words, write_jsonl, write_parquet
 
+from curate.decontamination.evaluation_sets import evaluation, evaluations_of, kinds, wordings
 from curate.errors import CurateError
-from curate.evaluation import evaluation, evaluations_of, kinds, wordings
 
 PROMPT = (
     "from typing import List\n\n\ndef helper(a):\n    '''Helps.'''\n    return a\n\n\n"

@@ -3,12 +3,12 @@ from dataclasses import replace
 import pytest
 from native import words
 
-from curate import output
-from curate.dedup import duplicates
+from curate.dataset import writer
+from curate.dedup.duplicates import duplicates
+from curate.dedup.existing_index import Existing
+from curate.dedup.sketches import Sketches
 from curate.errors import CurateError
-from curate.existing import Existing
 from curate.problem import Problem, to_row
-from curate.sketches import Sketches
 from sandbox import Case, Suite
 
 SOURCES = ["taco", "apps"]
@@ -20,7 +20,7 @@ def problem(id, statement, **changes):
 
 
 def dataset(folder, *problems):
-    output.write(map(to_row, problems), [], folder)
+    writer.write(map(to_row, problems), [], folder)
     return folder
 
 

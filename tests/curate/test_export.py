@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from exported import JOINS, SUM, SUMS, problem, problems, write
 
 from cli import main
-from curate.export import target_names
+from curate.exports._export import target_names
 from sandbox import Case, Suite
 
 ROOT = Path(__file__).parents[2]

@@ -6,8 +6,8 @@ from foreign import needed, tiny_model
 
 needed("trl", "torch", "transformers", "accelerate")
 
-from curate.export import export  # noqa: E402
-from curate.export_options import ExportOptions  # noqa: E402
+from curate.exports._export import export  # noqa: E402
+from curate.exports._options import ExportOptions  # noqa: E402
 from rewards.code import CodeReward  # noqa: E402
 from rewards.execution import shared_sandbox  # noqa: E402
 from rewards.length_budget import LengthBudget  # noqa: E402

@@ -12,8 +12,8 @@ from foreign import needed
 
 needed("verifiers")
 
-from curate.export import export  # noqa: E402
-from curate.export_options import ExportOptions  # noqa: E402
+from curate.exports._export import export  # noqa: E402
+from curate.exports._options import ExportOptions  # noqa: E402
 from rewards import execution  # noqa: E402
 from sandbox import Sandbox  # noqa: E402
 

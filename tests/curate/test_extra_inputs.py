@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from curate.extra_inputs import extra_inputs
+from curate.strength.extra_inputs import extra_inputs
 from sandbox import Case, Suite
 
 LISTS = ["4\n10 90 -3 40\nabc x\n", "2\n7 30\nqq yy\n", "3\n50 60 70\nab cd\n"]

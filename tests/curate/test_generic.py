@@ -6,8 +6,8 @@ from native import DATA, SUM, SUM_TESTS, words, write_jsonl, write_parquet
 from curate.errors import CurateError
 from curate.pipeline import Options, build
 from curate.problem import Problem, Rejection, Wrapping
+from curate.reading.tables import locate
 from curate.sources.generic import read, select
-from curate.tables import locate
 from sandbox import Case, Program
 
 CASES = tuple(Case(i, o) for i, o in SUM_TESTS)

@@ -13,12 +13,12 @@ import pytest
 from datasketch import MinHash
 from native import words
 
-from curate import output
-from curate.dedup import duplicates
-from curate.handover import duplicates_of_pairs, write_signatures
+from curate.dataset import writer
+from curate.dedup.distributed import duplicates_of_pairs, write_signatures
+from curate.dedup.duplicates import duplicates
+from curate.dedup.shingles import jaccard
+from curate.dedup.sketches import Sketches
 from curate.problem import Problem, to_row
-from curate.shingles import jaccard
-from curate.sketches import Sketches
 from sandbox import Case, Suite
 
 ROOT = Path(__file__).parents[2]
@@ -46,7 +46,7 @@ def shards(tmp_path):
     made = problems()
     for number in range(2):
         rows = sorted(made[number::2], key=lambda problem: problem.id)
-        output.write(map(to_row, rows), [], tmp_path / str(number))
+        writer.write(map(to_row, rows), [], tmp_path / str(number))
     return [tmp_path / "0", tmp_path / "1"]
 
 

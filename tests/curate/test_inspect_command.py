@@ -7,7 +7,7 @@ from click.testing import CliRunner
 from native import SUM, SUM_TESTS, words, write_jsonl
 
 from cli import main
-from curate.clean import clean
+from curate.decontamination.copy_without import clean
 
 
 def invoke(*words):

@@ -1,6 +1,6 @@
 import pytest
 
-from curate.journal import Journal
+from curate.dataset.journal import Journal
 
 
 def test_records_are_there_when_the_journal_is_opened_again(tmp_path):

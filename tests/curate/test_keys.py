@@ -1,6 +1,6 @@
 import pytest
 
-from curate.keys import keys
+from curate.decontamination.problem_keys import keys
 
 
 @pytest.mark.parametrize(

@@ -7,10 +7,10 @@ import pytest
 from native import DATA, SUM_TESTS, livecodebench_row, pack, words, write_jsonl
 
 from curate.errors import CurateError
-from curate.parsing import Unparsable
 from curate.problem import Problem, Rejection
+from curate.reading.tables import locate
+from curate.reading.values import Unparsable
 from curate.sources.livecodebench import private_tests, read, select
-from curate.tables import locate
 from sandbox import Case
 
 STARTER = "class Solution:\n    def f(self, n: int, s: str) -> int:\n        "

@@ -2,7 +2,7 @@ import pytest
 from native import write_jsonl
 
 from curate.errors import CurateError
-from curate.tables import locate
+from curate.reading.tables import locate
 
 
 def test_options_follow_the_location(tmp_path):

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from curate.report.marked import marked
+from curate.report.word_diff import marked
 
 
 def words(stretches):

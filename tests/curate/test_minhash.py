@@ -2,8 +2,8 @@ import numpy as np
 from datasketch import MinHash
 from native import words
 
-from curate.minhash import PERMUTATIONS, TEXTS_AT_ONCE, signatures
-from curate.shingles import shingles
+from curate.dedup.minhash import PERMUTATIONS, TEXTS_AT_ONCE, signatures
+from curate.dedup.shingles import shingles
 
 
 def test_signatures_are_bit_for_bit_those_of_datasketch():

@@ -6,8 +6,8 @@ import importlib
 import pytest
 from native import SUM, SUM_TESTS
 
-from curate.mutants._places import places
-from curate.mutation import mutants
+from curate.strength.mutants._places import places
+from curate.strength.mutation import mutants
 from sandbox import Case, Program, Sandbox, Suite, Verdict
 
 SUITE = Suite([Case(i, o) for i, o in SUM_TESTS])
@@ -39,7 +39,7 @@ if __name__ == "__main__":
 def instead(kind, source):
     """What a kind of mistake makes of a program, at any of its places."""
     tree = ast.parse(source)
-    module = importlib.import_module(f"curate.mutants.{kind}")
+    module = importlib.import_module(f"curate.strength.mutants.{kind}")
     found = []
     for place in places(tree, None):
         for node in module.instead(place.node):

@@ -2,7 +2,7 @@ import datasets
 import pyarrow.parquet as pq
 import pytest
 
-from curate import output
+from curate.dataset import writer
 from curate.problem import COLUMNS, Problem, Rejection, from_row, to_row
 from sandbox import Case, Program, Suite
 
@@ -31,7 +31,7 @@ def test_a_problem_survives_its_row():
 
 def test_what_is_written_opens_with_datasets(tmp_path):
     folder = tmp_path / "out"
-    output.write(map(to_row, [problem(1), problem(2)]), REJECTIONS, folder)
+    writer.write(map(to_row, [problem(1), problem(2)]), REJECTIONS, folder)
     kept = datasets.load_dataset("parquet", data_dir=str(folder / "data"), cache_dir=str(tmp_path / "cache"))["train"]
     assert [from_row(row) for row in kept] == [problem(1), problem(2)]
     rejected = pq.read_table(folder / "rejected").to_pylist()
@@ -41,15 +41,15 @@ def test_what_is_written_opens_with_datasets(tmp_path):
 
 
 def test_no_rows_are_files_with_columns(tmp_path):
-    output.write([], [], tmp_path)
+    writer.write([], [], tmp_path)
     table = pq.read_table(tmp_path / "data")
     assert (table.num_rows, table.column_names) == (0, list(COLUMNS))
 
 
 def test_row_groups_and_files_are_capped(tmp_path, monkeypatch):
-    monkeypatch.setattr(output, "ROW_GROUP_BYTES", 1000)
-    monkeypatch.setattr(output, "FILE_BYTES", 5000)
-    output.write((to_row(problem(n)) for n in range(100)), [], tmp_path)
+    monkeypatch.setattr(writer, "ROW_GROUP_BYTES", 1000)
+    monkeypatch.setattr(writer, "FILE_BYTES", 5000)
+    writer.write((to_row(problem(n)) for n in range(100)), [], tmp_path)
     files = sorted((tmp_path / "data").iterdir())
     assert len(files) > 1
     assert files[0].name == f"train-00000-of-{len(files):05}.parquet"
@@ -59,7 +59,7 @@ def test_row_groups_and_files_are_capped(tmp_path, monkeypatch):
 
 def test_the_content_hash_covers_rows_and_rejections_but_nothing_measured(tmp_path):
     def content_hash(problems, rejections=REJECTIONS):
-        return output.write(map(to_row, problems), rejections, tmp_path / str(len(list(tmp_path.iterdir()))))
+        return writer.write(map(to_row, problems), rejections, tmp_path / str(len(list(tmp_path.iterdir()))))
 
     plain = content_hash([problem(1)])
     assert content_hash([problem(1, cpu_seconds=1.5)]) == plain

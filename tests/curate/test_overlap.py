@@ -5,7 +5,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from native import words
 
-from curate.overlap import COMMON_TEXTS, Passage, Passages
+from curate.decontamination.overlap import COMMON_TEXTS, Passage, Passages
 
 QUIETLY = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 

@@ -1,6 +1,6 @@
 import pytest
 
-from curate.parsing import Unparsable, json_text, json_value, lines, python_value, short
+from curate.reading.values import Unparsable, json_text, json_value, lines, python_value, short
 
 
 def test_a_python_literal_is_read_without_executing_it():

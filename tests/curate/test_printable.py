@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from curate.printable import one_line, printable, table
+from curate.text.printable import one_line, printable, table
 
 
 @pytest.mark.parametrize(

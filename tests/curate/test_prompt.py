@@ -1,4 +1,4 @@
-from curate.prompt import chat
+from curate.difficulty.prompt import chat
 
 
 def test_a_problem_of_input_and_output_asks_for_a_program():

@@ -6,12 +6,12 @@ import pyarrow.parquet as pq
 import pytest
 from native import livecodebench_row, words, write_jsonl
 
-from curate import solve_rates
-from curate.clean import clean
+from curate.decontamination.copy_without import clean
+from curate.difficulty import table
+from curate.difficulty.band import Band
+from curate.difficulty.keep_band import refilter
 from curate.errors import CurateError
 from curate.pipeline import Options, build
-from curate.refilter import refilter
-from curate.solve_rate import Band
 
 SETTINGS = {"model": "m", "k": 8, "temperature": 0.6, "top_p": 0.95, "max_tokens": 99, "seed": 0}
 
@@ -23,7 +23,7 @@ def record(correct):
 def known(dataset, model, counts, n=8):
     """Write down that the model solved the problem of this number so often; None: all its runs were lost."""
     rows = [
-        solve_rates.row(
+        table.row(
             f"livecodebench/{number}",
             "name",
             {**SETTINGS, "model": model},
@@ -32,8 +32,8 @@ def known(dataset, model, counts, n=8):
         )
         for number, count in counts.items()
     ]
-    with solve_rates.work(dataset, model):
-        solve_rates.write(dataset, model, rows)
+    with table.work(dataset, model):
+        table.write(dataset, model, rows)
 
 
 @pytest.fixture(scope="module")

@@ -7,15 +7,15 @@ import pyarrow.parquet as pq
 import pytest
 from native import FILES, words, write_jsonl
 
-from curate.clean import clean
-from curate.dataset_folder import DatasetFolder
+from curate.dataset.folder import DatasetFolder
+from curate.decontamination.copy_without import clean
+from curate.difficulty.band import Band
+from curate.difficulty.keep_band import refilter
 from curate.errors import CurateError
-from curate.refilter import refilter
 from curate.report.files import refresh_report, stored_pairs
 from curate.report.funnel import funnel
 from curate.report.histogram import SHARES, WHOLE, histogram
 from curate.report.numbers import numbers
-from curate.solve_rate import Band
 
 
 @pytest.fixture(scope="module")

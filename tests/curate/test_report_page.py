@@ -10,7 +10,7 @@ from browser import Browser, find, pixels
 from native import words, write_jsonl
 from showcase import HOSTILE
 
-from curate.clean import clean
+from curate.decontamination.copy_without import clean
 
 SECTIONS = ["funnel", "rejections", "tests", "time", "solve-rate", "duplicates", "contamination", "making"]
 WIDTHS = (1280, 400)

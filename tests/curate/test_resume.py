@@ -85,11 +85,11 @@ def test_a_build_killed_again_and_again_ends_as_an_undisturbed_one(raw, undistur
 @pytest.mark.parametrize("stage", ["write", "card.write", "publish"])
 def test_a_build_killed_while_it_writes_is_written_again(raw, undisturbed, tmp_path, stage):
     out = tmp_path / "out"
-    target = {"write": "output.write_table", "card.write": "card.write", "publish": "workspace.write_whole"}[stage]
+    target = {"write": "writer.write_table", "card.write": "card.write", "publish": "workspace.write_whole"}[stage]
     module, _, function = target.partition(".")
     code = (
         "import os, sys; from cli import main\n"
-        f"from curate import {module} as module\n"
+        f"from curate.dataset import {module} as module\n"
         f"original, calls = module.{function}, []\n"
         "def dying(*arguments):\n"
         "    original(*arguments)\n"

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from curate.shingles import jaccard, shingles
+from curate.dedup.shingles import jaccard, shingles
 
 TEXTS = st.lists(st.lists(st.sampled_from("ab"), max_size=12).map(" ".join), min_size=1, max_size=5)
 

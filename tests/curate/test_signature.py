@@ -1,6 +1,6 @@
 import pytest
 
-from curate.signature import misfit
+from curate.reading.signature import misfit
 
 STARTER = "class Solution:\n    def f(self, n: int, rows: List[List[int]], name: str = '') -> int:\n        "
 

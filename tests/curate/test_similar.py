@@ -1,7 +1,7 @@
 import pytest
 
+from curate.dedup.series import difference
 from curate.problem import Problem
-from curate.similar import difference
 from sandbox import Case, Suite
 
 

@@ -6,10 +6,10 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from native import words
 
-from curate.minhash import TEXTS_AT_ONCE, signatures
+from curate.dedup.minhash import TEXTS_AT_ONCE, signatures
+from curate.dedup.shingles import shingles
+from curate.dedup.sketches import Sketches
 from curate.problem import Problem
-from curate.shingles import shingles
-from curate.sketches import Sketches
 from sandbox import Suite
 
 QUIETLY = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])

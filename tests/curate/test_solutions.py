@@ -1,7 +1,7 @@
 import pytest
 
 from curate.problem import Problem
-from curate.solutions import candidates, language, program
+from curate.reading.solutions import candidates, language, program
 from sandbox import Program, Suite
 
 CPP = "#include <cstdio>\nint main() { return 0; }"

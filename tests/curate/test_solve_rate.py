@@ -1,7 +1,7 @@
 import pytest
 
+from curate.difficulty.band import Band
 from curate.errors import CurateError
-from curate.solve_rate import Band
 
 
 def test_both_bounds_are_included():

@@ -1,6 +1,6 @@
 import pytest
 
-from curate.limits import limits
+from curate.reading.stated_limits import limits
 
 
 @pytest.mark.parametrize(

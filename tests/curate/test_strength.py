@@ -7,7 +7,7 @@ import pytest
 
 from curate.errors import CurateError
 from curate.problem import Problem
-from curate.strength import Strength, fingerprint, measure
+from curate.strength.measure import Strength, fingerprint, measure
 from rewards.selection import select
 from sandbox import Case, Limits, Program, Sandbox, SandboxError, Suite
 

@@ -2,8 +2,8 @@ import pytest
 from native import SUM, SUM_TESTS, synthetic1_row, words, write_parquet
 
 from curate.problem import Rejection
+from curate.reading.tables import locate
 from curate.sources.synthetic1 import read
-from curate.tables import locate
 from sandbox import Case, Program
 
 

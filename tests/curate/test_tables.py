@@ -6,7 +6,7 @@ import pytest
 from native import taco_row, write_jsonl, write_parquet
 
 from curate.errors import CurateError
-from curate.tables import known_options, locate, read_rows, sha256, size
+from curate.reading.tables import known_options, locate, read_rows, sha256, size
 
 
 def values(location, column="a"):

@@ -4,8 +4,8 @@ import pytest
 from native import SUM, SUM_TESTS, taco_row, words, write_parquet
 
 from curate.problem import Problem, Rejection, Wrapping
+from curate.reading.tables import locate
 from curate.sources.taco import read
-from curate.tables import locate
 from sandbox import Case, Program
 
 

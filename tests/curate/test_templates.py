@@ -1,6 +1,6 @@
 import pytest
 
-from curate.templates import without_template
+from curate.reading.prompt_templates import without_template
 
 STATEMENT = "Count the ways.\n\nInput\n\nThe input will be one line.\n\nOutput\n\nQuestion: how many?"
 

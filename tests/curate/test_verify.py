@@ -3,8 +3,8 @@ from native import SUM, SUM_TESTS
 
 from curate.errors import CurateError
 from curate.problem import Problem, Wrapping
-from curate.solutions import program
-from curate.verify import Finding, find_references, fingerprint, run_again, settle
+from curate.reading.solutions import program
+from curate.verification.references import Finding, find_references, fingerprint, run_again, settle
 from sandbox import Case, Limits, Program, Sandbox, SandboxError, Suite, Verdict
 
 WRONG = "print(0)"

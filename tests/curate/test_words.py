@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from curate.words import hashed, located, normal, runs, words
+from curate.text.ngrams import hashed, located, normal, runs, words
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=40)
 

@@ -4,8 +4,8 @@ from pathlib import Path
 import pytest
 from native import FILES
 
+from curate.dataset.workspace import finished, opened, publish
 from curate.errors import CurateError
-from curate.workspace import finished, opened, publish
 
 PLAN = {"curate": "1", "inputs": {}, "configuration": {"min_tests": 5}}
 OTHER = {"curate": "1", "inputs": {}, "configuration": {"min_tests": 6}}

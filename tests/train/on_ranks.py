@@ -9,7 +9,7 @@ import torch
 import untaught
 
 from train.config import Model, Objective, Optimizer
-from train.learner import Learner
+from train.learning.learner import Learner
 
 OBJECTIVE = Objective(kl=0.1, entropy=0.01, old="learner", truncation=2.0, aggregation="sequence_mean")
 OPTIMIZER = Optimizer(row_tokens=32, schedule="cosine", clip_norm=1e-3)  # shorter than any gradient here

@@ -8,7 +8,7 @@ import untaught  # noqa: E402
 from hypothesis import given  # noqa: E402
 from hypothesis import strategies as st  # noqa: E402
 
-from train.batch import Sequence, in_rows  # noqa: E402
+from train.learning.sequences import Sequence, in_rows  # noqa: E402
 
 
 @given(st.integers(0, 9), st.integers(1, 60), st.integers(1, 3), st.integers(0, 5))

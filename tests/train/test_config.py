@@ -9,7 +9,7 @@ from sandbox import Limits, Outcome, Program
 from train import config
 from train.config import Config, Data, Model, Stage
 from train.errors import ConfigError
-from train.scoring import opened_sandbox
+from train.rollouts.scoring import opened_sandbox
 
 SMALL = '[model]\npath = "m"\n[data]\ndataset = "d"\n'
 

@@ -4,17 +4,18 @@ import pytest
 
 pytest.importorskip("transformers", reason="transformers is not installed")
 
-from train import config, engine
+from train import config
 from train.errors import ConfigError
-from train.sampler import SamplerError
-from train.sampler_process import _visible
+from train.sampling import open_engine
+from train.sampling.processes import _visible
+from train.sampling.protocol import SamplerError
 
 
 def test_with_several_ranks_an_engine_needs_gpus_of_its_own(monkeypatch):
     """In the process of one rank it would wait for the others for ever."""
     monkeypatch.setenv("WORLD_SIZE", "2")
     with pytest.raises(ConfigError, match=r"engine\.gpus: the trainer has several ranks"):
-        engine.opened(config.Config(config.Model("m"), config.Data("d")))
+        open_engine.opened(config.Config(config.Model("m"), config.Data("d")))
 
 
 def test_gpus_count_among_those_that_the_run_may_see(monkeypatch):

@@ -12,12 +12,12 @@ from click.testing import CliRunner
 from native import write_jsonl
 
 from cli import main
+from curate.dataset.journal import Journal
 from curate.errors import CurateError
-from curate.journal import Journal
 from sandbox import Sandbox, SandboxError
-from train.evaluate import evaluate
-from train.exercises import exercises
-from train.sampler import Completion, SamplerError, Sampling, open_sampler
+from train.evaluation.evaluate import evaluate
+from train.evaluation.exercises import exercises
+from train.sampling.protocol import Completion, SamplerError, Sampling, open_sampler
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of vLLM, torch and transformers about each other
 
@@ -153,7 +153,7 @@ def test_a_sampler_that_hangs_is_not_waited_for(asked, box, monkeypatch):
         yield from islice(answering("I do not know.")(prompts), 2)
         woken.wait(60)
 
-    monkeypatch.setattr("train.evaluate._SECONDS", 0.2)
+    monkeypatch.setattr("train.evaluation.evaluate._SECONDS", 0.2)
     with pytest.raises(SamplerError, match=r"has not answered for 0\.2 seconds: its sampler hangs"):
         evaluate(asked, hanging, box, k=1)
     woken.set()

@@ -10,7 +10,7 @@ from native import DATA, SUM_TESTS, livecodebench_row, words, write_jsonl
 from curate.errors import CurateError
 from curate.pipeline import Options, build
 from sandbox import Sandbox, Verdict
-from train.exercises import exercises
+from train.evaluation.exercises import exercises
 
 HUMANEVAL = DATA / "eval" / "HumanEval.jsonl.gz"
 LIVECODEBENCH = DATA / "livecodebench"

@@ -5,8 +5,8 @@ from math import isnan, nan
 
 import pytest
 
-from train.evaluate import Evaluation
-from train.figures import meaning, of_batch, of_rewards, percentile
+from train.evaluation.evaluate import Evaluation
+from train.run.figures import meaning, of_batch, of_rewards, percentile
 
 
 @dataclass(frozen=True)
@@ -87,9 +87,9 @@ def test_every_figure_has_a_meaning():
     pytest.importorskip("torch")
     from torch import zeros
 
-    from train.batch import Sequence
     from train.config import Objective
-    from train.loss import figures, minibatch
+    from train.learning.loss import figures, minibatch
+    from train.learning.sequences import Sequence
 
     objective = Objective(old="learner", kl=0.1, truncation=2.0, mismatch_low=0.5, mismatch_high=2.0)
     sequence = Sequence((1,), (2, 3), (-1.0, -1.0), (1.0, 1.0), False, 1.0)

@@ -8,9 +8,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 import taught
 
-from curate.prompt import chat
-from train.http_sampler import HttpSampler
-from train.sampler import Completion, SamplerError, Sampling, open_sampler
+from curate.difficulty.prompt import chat
+from train.sampling.http import HttpSampler
+from train.sampling.protocol import Completion, SamplerError, Sampling, open_sampler
 
 SAMPLING = Sampling(max_tokens=taught.MOST_TOKENS)
 ANSWER = {"choices": [{"message": {"content": "Yes."}, "finish_reason": "stop"}], "usage": {"completion_tokens": 2}}

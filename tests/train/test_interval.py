@@ -5,7 +5,7 @@ from math import isnan, sqrt
 
 import pytest
 
-from train.interval import interval, trials
+from train.evaluation.confidence import interval, trials
 
 
 def test_the_interval_holds_the_truth_as_often_as_it_says():

@@ -11,7 +11,7 @@ pytest.importorskip("transformers", reason="transformers is not installed")
 import untaught  # noqa: E402
 
 from train.config import Model, Objective, Optimizer  # noqa: E402
-from train.learner import Learner  # noqa: E402
+from train.learning.learner import Learner  # noqa: E402
 
 TEMPERATURE, MOST_TOKENS = 0.8, 20
 OBJECTIVES = {

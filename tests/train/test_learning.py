@@ -60,8 +60,8 @@ def passed(folder, name, *changes):
     """Held-out pass@1 before and after."""
     from train import config
     from train.loop import train
-    from train.metrics import steps
-    from train.run_folder import prepared
+    from train.run.folder import prepared
+    from train.run.metrics import steps
 
     settings = config.read(folder / "run.toml", changes)
     with prepared(folder / name, settings):

@@ -7,12 +7,12 @@ pytest.importorskip("transformers", reason="transformers is not installed")
 
 import untaught  # noqa: E402
 
-from train.batch import in_rows  # noqa: E402
 from train.config import Model, Objective, Optimizer  # noqa: E402
 from train.errors import LearnerError  # noqa: E402
-from train.learner import Learner  # noqa: E402
-from train.memory import estimate  # noqa: E402
-from train.model import Policy, load  # noqa: E402
+from train.learning.learner import Learner  # noqa: E402
+from train.learning.memory import estimate  # noqa: E402
+from train.learning.model import Policy, load  # noqa: E402
+from train.learning.sequences import in_rows  # noqa: E402
 
 
 @pytest.fixture(scope="module")

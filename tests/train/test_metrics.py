@@ -8,7 +8,7 @@ import pytest
 from test_figures import LOST, RIGHT
 
 from train.config import ConfigError
-from train.metrics import METRICS, SAMPLES, Metrics, forget_after, lines, steps
+from train.run.metrics import METRICS, SAMPLES, Metrics, forget_after, lines, steps
 
 
 def test_a_step_is_a_line_of_json_and_what_is_unknown_is_null(tmp_path):

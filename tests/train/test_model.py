@@ -9,11 +9,11 @@ pytest.importorskip("transformers", reason="transformers is not installed")
 
 import untaught  # noqa: E402
 
-from train.attention import packed_attention  # noqa: E402
-from train.batch import in_rows  # noqa: E402
 from train.config import Model  # noqa: E402
 from train.errors import LearnerError  # noqa: E402
-from train.model import Policy, load, weights  # noqa: E402
+from train.learning.attention import packed_attention  # noqa: E402
+from train.learning.model import Policy, load, weights  # noqa: E402
+from train.learning.sequences import in_rows  # noqa: E402
 
 
 def logprobs(policy, sequences, row_tokens):

@@ -11,11 +11,11 @@ from native import write_jsonl
 from curate.pipeline import Options, build
 from train.config import Config, Data, Evaluation, Model, Objective, Stage, as_table, read
 from train.errors import ConfigError, NoRunError
-from train.metrics import Metrics
-from train.timeline import Timeline
+from train.run.metrics import Metrics
+from train.run.timeline import Timeline
 
 pytest.importorskip("torch")
-from train.model_card import write
+from train.run.model_card import write
 
 EVALUATION = Evaluation(dataset="shared/lcb.jsonl", window="2024-08-01..2025-02-01", k=4)
 

@@ -8,7 +8,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
-from train.objectives import (  # noqa: E402
+from train.learning.objectives import (  # noqa: E402
     clipped_loss,
     constant_length,
     k3,

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from train.packing import rows, shares
+from train.learning.packing import rows, shares
 
 LENGTHS = st.lists(st.integers(1, 100), max_size=60)
 

@@ -10,9 +10,9 @@ from cli import main
 
 pytest.importorskip("matplotlib")
 from train.errors import NoRunError
-from train.metrics import Metrics
-from train.plot import Run, curves, timeline
-from train.timeline import Timeline
+from train.run.metrics import Metrics
+from train.run.plot import Run, curves, timeline
+from train.run.timeline import Timeline
 
 BLUE, VERMILION = "#0072b2", "#d55e00"
 

@@ -8,11 +8,11 @@ import pytest
 
 from rewards.reward import Reward, Task
 from train.config import Rollout as Settings
-from train.data import Question
 from train.errors import RolloutError
-from train.pipeline import Pipeline
-from train.rollout import Batch, rewards_of, signal
-from train.sampler import Completion, Sampling
+from train.rollouts.batch import Batch, rewards_of, signal
+from train.rollouts.overlap import Pipeline
+from train.rollouts.questions import Question
+from train.sampling.protocol import Completion, Sampling
 
 SETTINGS = Settings(prompts=3, completions=2, max_rounds=4)
 SAMPLING = Sampling(temperature=1.0, top_p=1.0, max_tokens=5, logprobs=True)

@@ -21,15 +21,16 @@ from safetensors.torch import load_file
 from cli import main
 from rewards.async_rewards import AsyncRewards
 from rewards.reward import Reward
-from train import checkpoint, loop
-from train.checkpoint import Progress
+from train import loop
 from train.config import presets
 from train.errors import CheckpointError, ConfigError, ParityError, RolloutError, RunError
-from train.figures import MEANINGS
-from train.rollout import Rollout
-from train.run_folder import prepared, read
-from train.transformers_sampler import TransformersSampler
-from train.weights import publish
+from train.rollouts.batch import Rollout
+from train.rollouts.weight_sync import publish
+from train.run import checkpoint
+from train.run.checkpoint import Progress
+from train.run.figures import MEANINGS
+from train.run.folder import prepared, read
+from train.sampling.transformers import TransformersSampler
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of torch and transformers about each other
 
@@ -255,7 +256,7 @@ class Deaf(TransformersSampler):
 def test_a_sampler_that_keeps_old_weights_is_found_out(small, six_problems, tiny_model):
     import torch
 
-    from train.learner import Learner
+    from train.learning.learner import Learner
 
     config = small_runs.read(small)
     learner = Learner(config.model, config.objective, config.optimizer, temperature=1.0, total_updates=1, seed=0)

@@ -3,7 +3,7 @@
 import pytest
 
 from train.config import Optimizer
-from train.schedule import learning_rate
+from train.learning.schedule import learning_rate
 
 
 def rates(total, **settings):

@@ -1,7 +1,7 @@
 """When a run goes on to its next stage."""
 
 from train.config import Stage
-from train.stages import Course
+from train.rollouts.context_stages import Course
 
 STAGES = [Stage(8, until_clipped=0.5, over_steps=2), Stage(16, until_clipped=0.5, over_steps=2), Stage(32)]
 

@@ -7,9 +7,9 @@ import taught
 import torch
 from transformers import AutoModelForCausalLM
 
-from curate.prompt import chat
-from train.sampler import SamplerError, Sampling
-from train.transformers_sampler import TransformersSampler
+from curate.difficulty.prompt import chat
+from train.sampling.protocol import SamplerError, Sampling
+from train.sampling.transformers import TransformersSampler
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of torch and transformers about each other
 

@@ -7,8 +7,8 @@ import pytest
 import taught
 from tiny_model import END
 
-from curate.prompt import chat
-from train.sampler import SamplerError, Sampling, open_sampler
+from curate.difficulty.prompt import chat
+from train.sampling.protocol import SamplerError, Sampling, open_sampler
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of vLLM, torch and transformers about each other
 

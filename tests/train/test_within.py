@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from train.sampler import SamplerError
+from train.sampling.protocol import SamplerError
 from train.within import within
 
 

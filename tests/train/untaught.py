@@ -49,7 +49,7 @@ def folder(path: Path, family: str = "qwen2", *, seed: int = 0) -> str:
 
 def sequences(n: int = 12, *, seed: int = 0, longest: int = 14):
     """Advantages differ from token to token, some answers are cut, and of some tokens the sampler told nothing."""
-    from train.batch import Sequence
+    from train.learning.sequences import Sequence
 
     rng = random.Random(seed)
     made = []

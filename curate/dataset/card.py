@@ -1,0 +1,205 @@
+"""The dataset card, README.md of the output folder: every number in it is taken from the run."""
+
+import json
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from curate.dataset.writer import REJECTED_COLUMNS
+from curate.problem import COLUMNS
+
+_SIZES = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (1_000_000, "100K<n<1M"))
+
+
+def write(manifest: dict[str, Any], folder: Path) -> None:
+    """Render the card of the dataset in `folder`, whose Parquet files are there already."""
+    text = "\n".join([*_front_matter(manifest, folder), *_body(manifest, folder)])
+    (folder / "README.md").write_text(text + "\n")
+
+
+def _front_matter(manifest: dict[str, Any], folder: Path) -> list[str]:
+    kept = sum(counts["kept"] for counts in manifest["counts"].values())
+    size = next((name for most, name in _SIZES if kept < most), "n>1M")
+    hub_ids = [id for name in manifest["counts"] if (id := import_module(f"curate.sources.{name}").HUB_ID)]
+    return [
+        "---",
+        "pretty_name: Verified programming problems",
+        "license: other",
+        "task_categories: [text-generation]",
+        "tags: [code, reinforcement-learning, rlvr]",
+        f"size_categories: [{size}]",
+        f"source_datasets: {json.dumps(hub_ids)}",
+        "configs:",
+        "- config_name: default",
+        "  data_files: data/train-*.parquet",
+        "  default: true",
+        *configs(folder),
+        "---",
+        "",
+    ]
+
+
+def _body(manifest: dict[str, Any], folder: Path) -> list[str]:
+    counts, options = manifest["counts"], manifest["plan"]["configuration"]
+    kept = sum(count["kept"] for count in counts.values())
+    verified = sum(count["verified"] for count in counts.values())
+    return [
+        "# Verified programming problems",
+        "",
+        f"{kept} programming problems with tests. For {verified} of them a reference solution was executed "
+        "in a sandbox and passed every test, twice; the others come from sources that publish no solutions "
+        "(`verified` is false). Rows that fell out are in the config `rejected`, each with its reason.",
+        "",
+        "```python",
+        "from datasets import load_dataset",
+        "",
+        "problems = load_dataset(DIR, split='train')",
+        "rejected = load_dataset(DIR, 'rejected', split='train')",
+        "```",
+        "",
+        "`report.html` shows what became of the rows, how strong the tests are and what was removed; `report.json` has",
+        "its numbers.",
+        "",
+        "## What became of the rows",
+        "",
+        *_table(["source", "read", "rejected", "kept", "verified"], map(_funnel_row, counts.items())),
+        "",
+        *_table(["source", "stage", "reason", "rows"], _reasons(counts)),
+        "",
+        *contamination(manifest),
+        "## Tests and time",
+        "",
+        "CPU seconds are those of the reference over all tests of a problem, on the machine of this build.",
+        "",
+        *_statistics(folder),
+        "",
+        "## How it was made",
+        "",
+        f"- At least {options['min_tests']} distinct tests, a statement, no pictures, not interactive.",
+        f"- Up to {options['tries']} solutions per problem ({', '.join(options['reference_languages'])}), shortest "
+        "first, until one passed every test; that one was run a second time with another seed.",
+        f"- {options['cross_checks']} further solutions were run on all tests, to see whether they agree.",
+        f"- Up to {options['mutants']} wrong programs were made of each reference, to see how many its tests reject; "
+        f"least share asked for: {options['min_test_strength'] or 'none'}.",
+        f"- Problems of sources without solutions: {options['no_reference']}.",
+        "- The same text, or word 5-gram Jaccard similarity of at least "
+        f"{options['dedup']} to a row that stays: removed, unless titles, functions or tests differ.",
+        f"- Seed {options['seed']}, curate-code {manifest['plan']['curate']}, content hash "
+        f"`{manifest['content_hash']}`.",
+        "",
+        "## Where it comes from",
+        "",
+        "Licences are those the sources state; statements may have further owners.",
+        "",
+        *_table(["source", "licence", "files", "sha256"], _provenance(manifest)),
+        "",
+        "## Columns",
+        "",
+        *_table(
+            ["column", "type", "meaning"],
+            ((n, t.replace("?", " or null"), m) for n, (t, m) in COLUMNS.items()),
+        ),
+        "",
+        "Config `rejected`:",
+        "",
+        *_table(["column", "type", "meaning"], ((n, t, m) for n, (t, m) in REJECTED_COLUMNS.items())),
+    ]
+
+
+def configs(folder: Path) -> list[str]:
+    """Front matter of the tables beside the problems, as far as they have rows: datasets opens no others."""
+    import pyarrow.parquet as pq
+
+    lines = []
+    for name in ("rejected", "contamination"):
+        if any(pq.read_metadata(path).num_rows for path in (folder / name).glob("*.parquet")):
+            lines += [f"- config_name: {name}", f"  data_files: {name}/train-*.parquet"]
+    return lines
+
+
+def contamination(manifest: dict[str, Any]) -> list[str]:
+    """The section on evaluation sets; none if nothing was compared."""
+    sets: dict[str, Any] = manifest.get("decontamination") or {}
+    if not sets:
+        return []
+    header = ["evaluation set", "items", "rows compared", "removed", "rate", "by rule", "to be looked at"]
+    rows = [
+        (
+            f"{name} {count['window'] or ''}".strip(),
+            count["items"],
+            count["rows"],
+            count["removed"],
+            f"{count['removal_rate']:.2%}",
+            ", ".join(f"{rule} {n}" for rule, n in count["rules"].items()) or "-",
+            count["review"],
+        )
+        for name, count in sets.items()
+    ]
+    return [
+        "## Contamination",
+        "",
+        "Rows that hold an item of these evaluation sets were removed: same key or address, same text, a short item in",
+        "one piece, or at least half of an item's runs of eight words without boilerplate. The config `contamination`",
+        "has every hit with its item, score and the words in common, and those of a fifth to a half, which stayed.",
+        "",
+        *_table(header, rows),
+        "",
+        *(f"**{name}: {count['warning']}**\n" for name, count in sets.items() if count["warning"]),
+    ]
+
+
+def _funnel_row(item: tuple[str, dict[str, Any]]) -> tuple[Any, ...]:
+    name, count = item
+    return name, count["read"], count["read"] - count["kept"], count["kept"], count["verified"]
+
+
+def _reasons(counts: dict[str, Any]) -> list[tuple[Any, ...]]:
+    return [
+        (name, stage, reason, rows)
+        for name, count in counts.items()
+        for stage, reasons in count["rejected"].items()
+        for reason, rows in reasons.items()
+    ]
+
+
+def _statistics(folder: Path) -> list[str]:
+    import pandas as pd
+
+    rows = pd.read_parquet(folder / "data", columns=["source", "n_tests", "cpu_seconds"])
+    header = ["source", "problems", "median tests", "most tests", "median CPU s", "most CPU s"]
+    return _table(
+        header,
+        (
+            (
+                source,
+                len(group),
+                f"{group['n_tests'].median():g}",
+                group["n_tests"].max(),
+                *(_seconds(value) for value in (group["cpu_seconds"].median(), group["cpu_seconds"].max())),
+            )
+            for source, group in rows.groupby("source")
+        ),
+    )
+
+
+def _seconds(value: float) -> str:
+    return "-" if value != value else f"{value:.2f}"  # nan: nothing of this source was executed
+
+
+def _provenance(manifest: dict[str, Any]) -> list[tuple[Any, ...]]:
+    rows = []
+    for name, files in manifest["plan"]["inputs"].items():
+        source = import_module(f"curate.sources.{name}")
+        link = f"[{source.TITLE}](https://huggingface.co/datasets/{source.HUB_ID})" if source.HUB_ID else source.TITLE
+        asked = manifest["plan"]["configuration"]["source_options"].get(name, {})
+        licence = asked.get("licence", source.LICENCE)
+        rows += [(link, licence, file["name"], f"`{file['sha256']}`") for file in files]
+    return rows
+
+
+def _table(header: list[str], rows: Any) -> list[str]:
+    return [
+        "| " + " | ".join(header) + " |",
+        "|" + "---|" * len(header),
+        *("| " + " | ".join(str(cell) for cell in row) + " |" for row in rows),
+    ]

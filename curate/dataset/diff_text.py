@@ -1,0 +1,45 @@
+"""What changed between two builds, as lines for a terminal."""
+
+from collections.abc import Iterator
+
+from curate.dataset.diff import Change, Changes, Group
+from curate.text.printable import one_line, table
+
+_VALUE = 60  # characters of an option that are shown
+
+
+def lines(found: Changes) -> Iterator[str]:
+    """A section for each kind of change that there is, and the verdict at the end."""
+    for title, differing in (("Plan", found.plan), ("Inputs", found.inputs), ("Counts", found.counts)):
+        if differing:
+            yield f"{title}\n"
+            yield from table(["", "was", "is"], [_short(change) for change in differing], indent="  ")
+            yield ""
+    if found.fates:
+        yield "Rows\n"
+        rows = [[was, now, group.n, _examples(group)] for (was, now), group in found.fates.items()]
+        yield from table(["was", "is", "rows", "for example"], rows, indent="  ")
+        yield ""
+    if found.columns:
+        yield "Columns of rows that were kept and changed\n"
+        changed = [[name, group.n, _examples(group)] for name, group in found.columns.items()]
+        yield from table(["column", "rows", "for example"], changed, indent="  ")
+        yield ""
+    for names, whose in ((found.only_old, "first"), (found.only_new, "second")):
+        if names:
+            yield f"Only the {whose} has the columns {', '.join(names)}\n"
+    if found.same:
+        yield f"Same content: {found.hashes[0]}"
+    else:
+        if not found.fates:
+            yield "No row became another one: what differs are details of rejections, or columns that only one has."
+        yield f"Different content: {found.hashes[0]} became {found.hashes[1]}"
+
+
+def _short(change: Change) -> tuple[str, str, str]:
+    name, was, now = change
+    return name, one_line(was, _VALUE), one_line(now, _VALUE)
+
+
+def _examples(group: Group) -> str:
+    return ", ".join(group.examples) + (", ..." if group.n > len(group.examples) else "")

@@ -1,0 +1,233 @@
+"""One row of a dataset in words: the problem, its tests, where it comes from and what was found out about it."""
+
+import difflib
+import itertools
+from collections.abc import Iterator
+from typing import Any
+
+from curate.dataset.folder import DatasetFolder
+from curate.errors import CurateError
+from curate.reading.values import short
+from curate.text.printable import one_line, printable, table
+from sandbox import Case, Suite
+
+SHOWN_TESTS = 8
+_LOOKED_AT = 20_000  # ids compared with one that does not exist
+_WIDTH = 60  # characters of an input or output in the list of tests
+_NEEDED = frozenset(("id", "title", "source", "statement", "tests", "verified"))
+
+
+def listed(dataset: DatasetFolder, limit: int) -> Iterator[str]:
+    """The first rows of a dataset, one line each. Raises CurateError if its rows are not problems of curate."""
+    names = ("id", "n_tests", "verified", "test_strength", "difficulty", "title")
+    _of_our_make(dataset)
+    present = [name for name in names if name in dataset.columns("data")]
+    rows = dataset.rows("data", present)
+    first = [[_word(row[name]) for name in present] for row in itertools.islice(rows, limit)]
+    yield from table(present, first)
+    kept = sum(count["kept"] for count in dataset.manifest["counts"].values())
+    if kept > len(first):
+        yield f"... and {kept - len(first)} more"
+    fallen = sum(count["read"] - count["kept"] for count in dataset.manifest["counts"].values())
+    yield f"\n{kept} problems; {fallen} rows fell out (see `curate stats`)"
+
+
+def shown(dataset: DatasetFolder, id: str) -> Iterator[str]:
+    """All about the row of this id, kept or not. Raises CurateError if there is none."""
+    _of_our_make(dataset)
+    kept = list(dataset.find("data", id))
+    rejected = list(dataset.find("rejected", id))
+    if not kept and not rejected:
+        raise CurateError(_unknown(dataset, id))
+    for row in kept:
+        yield from _problem(dataset, row)
+    for row in rejected:
+        yield from _rejected(dataset, row)
+
+
+def one_test(dataset: DatasetFolder, id: str, number: int) -> Iterator[str]:
+    """One test of a problem, whole; numbers count from 1. Raises CurateError if there is none."""
+    _of_our_make(dataset)
+    row = next(dataset.find("data", id), None)
+    if row is None:
+        if next(dataset.find("rejected", id), None):
+            raise CurateError(f"{id} fell out; the tests of such rows are not in the dataset.")
+        raise CurateError(_unknown(dataset, id))
+    cases = _suite(dataset, row).cases
+    if not 1 <= number <= len(cases):
+        raise CurateError(f"{id} has {len(cases)} tests. Give --test a number from 1 to {len(cases)}.")
+    yield f"{id}, test {number} of {len(cases)}"
+    for name, text in (("input", cases[number - 1].input), ("expected", cases[number - 1].expected)):
+        yield f"\n{name} ({len(text)} characters)\n"
+        yield printable(text)
+
+
+def _problem(dataset: DatasetFolder, row: dict[str, Any]) -> Iterator[str]:
+    suite = _suite(dataset, row)
+    yield f"{printable(row['id'])}  {one_line(row['title'], 200)}".rstrip()
+    yield "\nStatement\n"
+    yield _indented(row["statement"].strip())
+    if row.get("starter_code"):
+        yield "\nStarter code\n"
+        yield _indented(row["starter_code"].strip("\n"))
+    yield f"\nTests: {len(suite.cases)}, {_how_judged(suite)}\n"
+    yield from _tests(row, suite)
+    yield "\nReference\n"
+    yield from _reference(row)
+    yield "\nTest strength\n"
+    yield from _strength(row)
+    yield "\nSolve rate\n"
+    yield from _solve_rates(dataset, row["id"])
+    yield "\nWhere it comes from\n"
+    yield from _provenance(dataset, row)
+    yield from _others(dataset, row["id"])
+
+
+def _suite(dataset: DatasetFolder, row: dict[str, Any]) -> Suite:
+    try:
+        return Suite.from_json(row["tests"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise CurateError(f"{dataset.path}: the tests of {row['id']} cannot be read ({short(error)}).") from error
+
+
+def _how_judged(suite: Suite) -> str:
+    called = f"calls of {suite.entry_point}" if suite.entry_point else "standard input and output"
+    limits = f"limits {suite.limits.wall_seconds:g} s and {suite.limits.memory_mb:g} MB"
+    return f"{printable(called)}, checker {suite.checker}, {limits}"
+
+
+def _tests(row: dict[str, Any], suite: Suite) -> Iterator[str]:
+    strongest = row.get("strongest_tests") or []
+    rows = [
+        [number, *_test(case), ", ".join(_marks(number, row, strongest))]
+        for number, case in enumerate(suite.cases[:SHOWN_TESTS], start=1)
+    ]
+    yield from table(["", "input", "expected", ""], rows, indent="  ")
+    if len(suite.cases) > SHOWN_TESTS:
+        yield f"  ... and {len(suite.cases) - SHOWN_TESTS} more; --test N shows one whole"
+
+
+def _test(case: Case) -> tuple[str, str]:
+    return one_line(case.input.rstrip("\n"), _WIDTH), one_line(case.expected.rstrip("\n"), _WIDTH)
+
+
+def _marks(number: int, row: dict[str, Any], strongest: list[int]) -> Iterator[str]:
+    if number <= row.get("n_public_tests", 0):
+        yield "in the statement"
+    if number - 1 in strongest:
+        yield f"number {strongest.index(number - 1) + 1} of the strongest"
+
+
+def _reference(row: dict[str, Any]) -> Iterator[str]:
+    if not row["verified"] or row.get("reference") is None:
+        yield "  none was verified"
+        return
+    yield f"  {row['reference_language']}, passed every test twice; {_count(row['n_tries'], 'solution')} executed"
+    if row.get("n_references"):
+        yield f"  {_count(row['n_references'], 'solution')} passed every test"
+    if row.get("multi_answer_suspect"):
+        yield "  right solutions disagree on a test: there may be several right answers"
+    if row.get("cpu_seconds") is not None:
+        yield f"  {row['cpu_seconds']:.3g} CPU seconds over all tests"
+    if row.get("slowest_cpu_seconds") is not None:
+        limit = row.get("time_limit_seconds")
+        yield f"  {row['slowest_cpu_seconds']:.3g} of them at its slowest" + (f"; limit {limit:.3g} s" if limit else "")
+    yield ""
+    yield _indented(row["reference"].strip("\n"), "    ")
+
+
+def _strength(row: dict[str, Any]) -> Iterator[str]:
+    if row.get("test_strength") is None:
+        yield "  not measured"
+        return
+    wrong = row["n_mutants"] - row["n_mutants_equivalent"]
+    yield f"  {row['test_strength']:.3g}: {row['n_mutants_killed']} of {wrong} wrong programs caught"
+    places = ", ".join(str(place + 1) for place in row["strongest_tests"])
+    yield f"  those that catch most are tests {places}" if places else "  no test catches any"
+
+
+def _solve_rates(dataset: DatasetFolder, id: str) -> Iterator[str]:
+    found = list(dataset.find("difficulty", id))
+    if not found:
+        yield "  not measured"
+        return
+    names = [
+        name
+        for name in ("model", "n_correct", "n", "n_truncated", "pass_at_1", "k", "pass_at_k", "temperature")
+        if name in found[0]
+    ]
+    yield from table(names, [[_word(row[name]) for name in names] for row in found], indent="  ")
+
+
+def _provenance(dataset: DatasetFolder, row: dict[str, Any]) -> Iterator[str]:
+    place = dataset.manifest.get("locations", {}).get(row["source"], {})
+    facts = {
+        "source": row["source"],
+        "location": "@".join(filter(None, (place.get("location"), place.get("revision")))),
+        "platform": row.get("platform"),
+        "url": row.get("url"),
+        "date": row.get("date"),
+        "difficulty": row.get("difficulty"),
+        "tags": ", ".join(row.get("tags") or ()),
+        "licence": row.get("licence"),
+    }
+    yield from (f"  {name:<11} {one_line(str(value), 300)}" for name, value in facts.items() if value)
+
+
+def _others(dataset: DatasetFolder, id: str) -> Iterator[str]:
+    """Rows that fell out in favour of this one, and hits of evaluation sets that were left for review."""
+    names = ("id", "reason", "detail")
+    if dataset.columns("rejected").issuperset(names):
+        mine = [row for row in dataset.rows("rejected", names) if f" kept={id} jaccard=" in row["detail"]]
+        if mine:
+            yield "\nDuplicates removed for it\n"
+            yield from (f"  {one_line(row['id'], 100)}  {row['detail'].rpartition(' ')[2]}" for row in mine)
+    hits = list(dataset.find("contamination", id))
+    if hits:
+        yield "\nIn common with evaluation sets\n"
+        rows = [[hit["set"], hit["item"], hit["rule"], hit["score"], hit["verdict"], hit["span"]] for hit in hits]
+        yield from table(["set", "item", "rule", "score", "verdict", "words in common"], rows, indent="  ")
+
+
+def _rejected(dataset: DatasetFolder, row: dict[str, Any]) -> Iterator[str]:
+    yield f"{printable(row['id'])} fell out"
+    yield f"  stage   {row['stage']}"
+    yield f"  reason  {row['reason']}"
+    if row.get("cause"):
+        yield f"  cause   {row['cause']}"
+    if row["detail"]:
+        yield f"  detail  {one_line(row['detail'], 1000)}"
+    hits = list(dataset.find("contamination", row["id"]))
+    if hits:
+        rows = [[hit["set"], hit["item"], hit["rule"], hit["score"], hit["span"]] for hit in hits]
+        yield ""
+        yield from table(["set", "item", "rule", "score", "words in common"], rows, indent="  ")
+
+
+def _of_our_make(dataset: DatasetFolder) -> None:
+    missing = _NEEDED - dataset.columns("data")
+    if missing:
+        raise CurateError(
+            f"{dataset.path / 'data'}: its rows have no {', '.join(sorted(missing))}, so they are not problems as "
+            "curate writes them. Give the folder of `curate build-dataset`."
+        )
+
+
+def _unknown(dataset: DatasetFolder, id: str) -> str:
+    known = (row["id"] for table in ("data", "rejected") for row in dataset.rows(table, ("id",)))
+    near = [*itertools.islice(known, _LOOKED_AT)]
+    close = [one for one in near if id.lower() in one.lower()][:3] or difflib.get_close_matches(id, near)
+    hint = f"Did you mean {', '.join(close)}?" if close else f"`curate inspect {dataset.path}` lists some."
+    return f"{dataset.path}: no row {id}, neither kept nor rejected. {hint}"
+
+
+def _indented(text: str, by: str = "  ") -> str:
+    return "\n".join(f"{by}{line}".rstrip() for line in printable(text).split("\n"))
+
+
+def _word(value: Any) -> Any:
+    return ("yes" if value else "no") if isinstance(value, bool) else value
+
+
+def _count(n: int, thing: str) -> str:
+    return f"{n} {thing}{'' if n == 1 else 's'}"

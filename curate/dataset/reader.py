@@ -1,0 +1,88 @@
+"""The kept rows of a dataset on disk: what is needed to compare them, and any of them whole."""
+
+from bisect import bisect_right
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from curate.errors import CurateError
+from curate.problem import Problem, from_row
+from curate.reading.values import short
+from sandbox import Suite
+
+_NEEDED = ("id", "source", "statement", "tests", "verified")
+
+
+class Stored:
+    """The folder of a dataset that `curate build-dataset` wrote. Raises CurateError on any other."""
+
+    def __init__(self, folder: Path) -> None:
+        import pyarrow.parquet as pq
+
+        files = sorted((folder / "data").glob("*.parquet"))
+        if not files:
+            raise CurateError(f"{folder}: no data/*.parquet inside. Give the folder of a dataset that curate built.")
+        self._groups: list[tuple[Path, int]] = []
+        self._first_rows: list[int] = []
+        self._read: tuple[int, list[dict[str, Any]]] | None = None
+        self._n_rows = 0
+        for path in files:
+            with readable(path), pq.ParquetFile(path) as file:
+                for group in range(file.num_row_groups):
+                    self._groups.append((path, group))
+                    self._first_rows.append(self._n_rows)
+                    self._n_rows += file.metadata.row_group(group).num_rows
+
+    def __len__(self) -> int:
+        return self._n_rows
+
+    def __iter__(self) -> Iterator[Problem]:
+        """The rows in order, without solutions and whatever else is not compared."""
+        import pyarrow.parquet as pq
+
+        for path, group in self._groups:
+            with readable(path), pq.ParquetFile(path) as file:
+                rows = file.read_row_group(group, columns=list(_NEEDED)).to_pylist()
+            for row in rows:
+                with readable(path):
+                    suite = Suite.from_json(row.pop("tests"))
+                    problem = Problem(tests=suite, solutions=None, licence="", **row)
+                yield problem
+
+    def columns(self, *names: str) -> Iterator[dict[str, Any]]:
+        """These columns of all rows, in order."""
+        import pyarrow.parquet as pq
+
+        for path, group in self._groups:
+            with readable(path), pq.ParquetFile(path) as file:
+                missing = set(names) - set(file.schema_arrow.names)
+                if missing:
+                    raise KeyError(f"no column {', '.join(sorted(missing))}")
+                rows = file.read_row_group(group, columns=list(names)).to_pylist()
+            yield from rows
+
+    def load(self, row: int) -> Problem:
+        """A whole row. Rows near each other are read together, so go through them in order if there are many."""
+        import pyarrow.parquet as pq
+
+        number = bisect_right(self._first_rows, row) - 1
+        path, group = self._groups[number]
+        with readable(path):
+            if self._read is None or self._read[0] != number:
+                with pq.ParquetFile(path) as file:
+                    self._read = number, file.read_row_group(group).to_pylist()
+            return from_row(self._read[1][row - self._first_rows[number]])
+
+
+@contextmanager
+def readable(path: Path) -> Iterator[None]:
+    """While a file of a dataset is read: what is wrong with it becomes a CurateError that names it."""
+    import pyarrow as pa
+
+    try:
+        yield
+    except (pa.ArrowException, OSError, KeyError, TypeError, ValueError) as error:
+        raise CurateError(
+            f"{path}: not a dataset of this version of curate, or damaged ({short(error)}). Build it again."
+        ) from error

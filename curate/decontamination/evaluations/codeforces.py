@@ -1,0 +1,28 @@
+"""CodeElo and other sets of Codeforces problems, as published or as the DeepCoder data set holds them (`problem`)."""
+
+from collections.abc import Iterator
+
+from curate.decontamination.evaluation_sets import Item, rows, text_of, wordings
+from curate.decontamination.problem_keys import keys
+from curate.reading.tables import Table, known_options
+from curate.reading.values import optional_text
+
+_IDS = ("problem_id", "id")
+_TEXTS = ("problem", "description", "statement")
+_PARTS = ("input", "output", "input_format", "output_format", "interaction", "note")
+
+
+def read(table: Table) -> Iterator[Item]:
+    """An item for each problem. Raises CurateError on a row without text."""
+    known_options(table, ())
+    for name, row in rows(table, (*_IDS, *_TEXTS, *_PARTS, "url", "title")):
+        text = text_of(table, name, row, _TEXTS)
+        # DeepCoder lists topics and limits at the end, which no other copy has.
+        text = text.partition("\nTags:\n")[0]
+        parts = [optional_text(row[part]) for part in _PARTS]
+        id = next((str(row[column]) for column in _IDS if row[column]), "")
+        yield Item(
+            id=id or name,
+            texts=wordings("\n\n".join(filter(None, (text, *parts))), text if any(parts) else None),
+            keys=keys(url=optional_text(row["url"]), platform="codeforces", names=(id,)),
+        )

@@ -1,0 +1,30 @@
+"""Any table of problems. The text is in the first of the usual columns, or where the option `text` says."""
+
+from collections.abc import Iterator
+
+from curate.decontamination.evaluation_sets import Item, rows, text_of, wordings
+from curate.decontamination.problem_keys import keys
+from curate.reading.tables import Table, known_options
+from curate.reading.values import optional_text
+
+TEXTS = (
+    "statement problem question_content question prompt text description problem_statement instruction content".split()
+)
+_IDS = ("id", "task_id", "problem_id", "question_id")
+_OTHERS = ("url", "platform", "source", "title", "name", "date", "contest_date")
+
+
+def read(table: Table) -> Iterator[Item]:
+    """An item for each row, called by its id or else by its place. Raises CurateError on a row without text."""
+    text = known_options(table, ("text",)).get("text")
+    texts = [str(text)] if text else TEXTS
+    for name, row in rows(table, [*texts, *_IDS, *_OTHERS]):
+        values = {column: optional_text(row[column]) for column in (*_IDS, *_OTHERS)}
+        id = next((values[column] for column in _IDS if values[column]), name)
+        names = (id, values["title"], values["name"])
+        yield Item(
+            id=id,
+            texts=wordings(text_of(table, name, row, texts)),
+            keys=keys(url=values["url"], platform=values["platform"] or values["source"], names=names),
+            date=(values["date"] or values["contest_date"])[:10],
+        )

@@ -1,0 +1,216 @@
+"""Which texts hold passages of other texts, and how much of them? Counted in runs of eight words.
+
+The runs of all passages are numbered, in one sorted array. A text is hashed as a whole and its runs are looked up
+there, a bitmap sparing most look-ups. What is found is small, a pair of numbers a match, so all else waits until
+every text has been seen; for which runs are boilerplate depends on the texts, too.
+
+Boilerplate is a run that occurs in at least 3 items and 1 % of the items of its set, or in at least 50 texts and
+1 % of the texts ("return the answer modulo 10^9 + 7"). It counts neither for nor against a passage. A passage that
+has fewer than 9 other runs, as all have that are shorter than 16 words, must be found whole: word by word in one
+piece. One of fewer than 5 words must be all there is.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice, pairwise
+from typing import TYPE_CHECKING
+
+from curate.text.ngrams import Runs, hashed, runs
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from curate.text.ngrams import Hashes
+
+    Flags = np.ndarray[tuple[int], np.dtype[np.bool_]]
+    Numbers = np.ndarray[tuple[int], np.dtype[np.int64]]
+
+WORDS_PER_RUN = 8
+FEWEST_RUNS = 9
+FEWEST_WORDS = 5
+COMMON_ITEMS, COMMON_TEXTS, COMMON_SHARE = 3, 50, 0.01
+TEXTS_AT_ONCE = 128
+# Places of the bitmap for each run: so few of 100 runs of a text find theirs taken by chance.
+_PLACES = 32
+_LOW = 0xFFFFFFFF
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """A wording of an item of a set; both are the caller's numbers."""
+
+    text: str
+    item: int
+    set: int
+
+
+@dataclass(frozen=True, slots=True)
+class Overlap:
+    """rule: the text is the passage (`same_text`), holds all its runs and perhaps all of it (`whole_item`), or
+    holds this share of its runs (`contained`). text and passage are numbers in the order in which they came."""
+
+    text: int
+    passage: int
+    rule: str
+    share: float
+
+
+class Passages:
+    """An index of passages. Let it see the texts, then ask which overlaps there are."""
+
+    def __init__(self, passages: Sequence[Passage]) -> None:
+        import numpy as np
+
+        self._passages = passages
+        self._words = [part for batch in _batches(p.text for p in passages) for part in _parts(hashed(batch))]
+        own = [np.unique(_runs_of(words, WORDS_PER_RUN)) for words in self._words]
+        self._runs: Hashes = np.unique(np.concatenate([np.empty(0, dtype=np.uint64), *own]))
+        self._numbers: list[Numbers] = [np.searchsorted(self._runs, found) for found in own]
+        self._common = self._common_in_sets()
+        bits = max(10, (len(self._runs) * _PLACES).bit_length())
+        self._shift = np.uint64(64 - bits)
+        self._bitmap = np.zeros(1 << bits, dtype=bool)
+        self._bitmap[self._runs >> self._shift] = True
+        # Passages by all their words, and those too short for a run by how many they have.
+        self._same: dict[bytes, list[int]] = defaultdict(list)
+        self._short: dict[int, dict[int, list[int]]] = defaultdict(lambda: defaultdict(list))
+        for number, words in enumerate(self._words):
+            if len(words):
+                self._same[words.tobytes()].append(number)
+            if FEWEST_WORDS <= len(words) < WORDS_PER_RUN:
+                self._short[len(words)][int(_runs_of(words, len(words))[0])].append(number)
+        self._n_texts = 0
+        self._seen_in = np.zeros(len(self._runs), dtype=np.int64)
+        self._matches: list[Hashes] = []  # number of the text * 2**32 + number of the run
+        self._found: list[Overlap] = []
+
+    def see(self, texts: Iterable[str]) -> None:
+        """Look for the passages in these texts, numbered on from those seen before."""
+        for batch in _batches(texts):
+            words = hashed(batch)
+            self._match(runs(words, WORDS_PER_RUN))
+            for length, numbers in self._short.items():
+                self._match_short(runs(words, length), numbers)
+            for place, part in enumerate(_parts(words)):
+                for number in self._same.get(part.tobytes(), ()):
+                    self._found.append(Overlap(self._n_texts + place, number, "same_text", 1.0))
+            self._n_texts += len(batch)
+
+    def overlaps(self, least: float) -> Iterator[Overlap]:
+        """What was found, some pairs by more than one rule; shares below `least` are left out."""
+        import numpy as np
+
+        yield from self._found
+        common = self._seen_in >= max(COMMON_TEXTS, COMMON_SHARE * self._n_texts)
+        boilerplate = {of: common | flags for of, flags in self._common.items()}
+        needed, by_share = [], []
+        for numbers, passage in zip(self._numbers, self._passages, strict=True):
+            telling = numbers[~boilerplate[passage.set][numbers]]
+            by_share.append(len(telling) >= FEWEST_RUNS)
+            needed.append(telling if by_share[-1] else numbers)
+        sizes = np.array(list(map(len, needed)), dtype=np.int64)
+        runs_needed = np.concatenate([np.empty(0, dtype=np.int64), *needed])
+        order = np.argsort(runs_needed, kind="stable")
+        holders = np.repeat(np.arange(len(needed)), sizes)[order]
+        ends = np.searchsorted(runs_needed[order], np.arange(len(self._runs) + 1))
+        for matches in self._matches:
+            texts, passages, counts = _held(matches, holders, ends)
+            shares = counts / sizes[passages]
+            for text, number, share in zip(texts.tolist(), passages.tolist(), shares.tolist(), strict=True):
+                if by_share[number] and share >= least:
+                    yield Overlap(text, number, "contained", share)
+                elif not by_share[number] and share == 1:
+                    yield Overlap(text, number, "whole_item", 1.0)
+
+    def stretch(self, overlap: Overlap, text: str) -> tuple[int, int] | None:
+        """The first and last word of the longest stretch that the text has in common with the passage; None if
+        the passage had to be there in one piece and is not."""
+        import numpy as np
+
+        (words,), passage = _parts(hashed([text])), self._words[overlap.passage]
+        if overlap.rule == "contained":
+            return _longest(np.isin(_runs_of(words, WORDS_PER_RUN), self._runs[self._numbers[overlap.passage]]))
+        for start in np.flatnonzero(words == passage[0]).tolist():
+            if np.array_equal(words[start : start + len(passage)], passage):
+                return start, start + len(passage) - 1
+        return None
+
+    def _common_in_sets(self) -> dict[int, "Flags"]:
+        """For each set, which runs are boilerplate in it."""
+        import numpy as np
+
+        by_set: dict[int, dict[int, list[Numbers]]] = defaultdict(lambda: defaultdict(list))
+        for numbers, passage in zip(self._numbers, self._passages, strict=True):
+            by_set[passage.set][passage.item].append(numbers)
+        found = {}
+        for of, by_item in by_set.items():
+            n_items = np.zeros(len(self._runs), dtype=np.int64)
+            for wordings in by_item.values():
+                n_items[np.unique(np.concatenate(wordings))] += 1
+            found[of] = n_items >= max(COMMON_ITEMS, COMMON_SHARE * len(by_item))
+        return found
+
+    def _match(self, found: Runs) -> None:
+        import numpy as np
+
+        perhaps = np.flatnonzero(self._bitmap[found.hashes >> self._shift])
+        if not len(perhaps):
+            return
+        hashes = found.hashes[perhaps]
+        numbers = np.minimum(np.searchsorted(self._runs, hashes), len(self._runs) - 1)
+        there = self._runs[numbers] == hashes
+        texts = np.searchsorted(found.offsets, perhaps[there], side="right") - 1 + self._n_texts
+        matches = np.unique((texts.astype(np.uint64) << np.uint64(32)) | numbers[there].astype(np.uint64))
+        np.add.at(self._seen_in, (matches & np.uint64(_LOW)).astype(np.int64), 1)
+        self._matches.append(matches)
+
+    def _match_short(self, found: Runs, numbers: dict[int, list[int]]) -> None:
+        import numpy as np
+
+        there = np.flatnonzero(np.isin(found.hashes, np.array(list(numbers), dtype=np.uint64)))
+        texts = np.searchsorted(found.offsets, there, side="right") - 1 + self._n_texts
+        for text, run in zip(texts.tolist(), found.hashes[there].tolist(), strict=True):
+            self._found += [Overlap(text, number, "whole_item", 1.0) for number in numbers[run]]
+
+
+def _batches(texts: Iterable[str]) -> Iterator[list[str]]:
+    rest = iter(texts)
+    while batch := list(islice(rest, TEXTS_AT_ONCE)):
+        yield batch
+
+
+def _parts(found: Runs) -> list["Hashes"]:
+    return [found.hashes[begin:end] for begin, end in pairwise(found.offsets.tolist())]
+
+
+def _runs_of(words: "Hashes", length: int) -> "Hashes":
+    import numpy as np
+
+    return runs(Runs(words, np.array([0, len(words)])), length).hashes
+
+
+def _held(matches: "Hashes", holders: "Numbers", ends: "Numbers") -> tuple["Numbers", "Numbers", "Numbers"]:
+    """Texts and passages that have runs in common, and how many."""
+    import numpy as np
+
+    texts, numbers = matches >> np.uint64(32), (matches & np.uint64(_LOW)).astype(np.int64)
+    counts = ends[numbers + 1] - ends[numbers]
+    # The holders of run after run: each begins where its run's do, and counts on from there.
+    within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+    passages = holders[np.repeat(ends[numbers], counts) + within]
+    pairs, common = np.unique(
+        (np.repeat(texts, counts) << np.uint64(32)) | passages.astype(np.uint64), return_counts=True
+    )
+    return (pairs >> np.uint64(32)).astype(np.int64), (pairs & np.uint64(_LOW)).astype(np.int64), common
+
+
+def _longest(matching: "Flags") -> tuple[int, int]:
+    """The first and last word of the longest row of runs that match; the first such row if there are several."""
+    import numpy as np
+
+    padded = np.concatenate(([False], matching, [False]))
+    edges = np.flatnonzero(padded[1:] != padded[:-1])
+    starts, stops = edges[0::2], edges[1::2]
+    best = int(np.argmax(stops - starts))
+    return int(starts[best]), int(stops[best]) - 1 + WORDS_PER_RUN - 1

@@ -1,0 +1,1 @@
+"""Find rows that occur twice: the same text, and nearly the same words."""

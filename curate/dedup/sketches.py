@@ -1,0 +1,118 @@
+"""What deduplication remembers of each problem: its worth, its text's digest, its shingles and their signature.
+
+Shingles and signatures lie in files that the system pages in as they are looked at, some 1.6 KB a problem of
+ordinary length; memory holds some 600 bytes a problem.
+"""
+
+import hashlib
+import re
+import tempfile
+from array import array
+from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
+from itertools import islice
+from pathlib import Path
+from types import TracebackType
+from typing import IO, TYPE_CHECKING, Self
+
+from curate.dedup import lsh
+from curate.dedup.minhash import PERMUTATIONS, TEXTS_AT_ONCE, signatures
+from curate.dedup.shingles import shingles
+from curate.problem import Problem
+from curate.reading.prompt_templates import without_template
+from curate.text.ngrams import normal
+
+if TYPE_CHECKING:
+    from curate.dedup.minhash import Signatures
+    from curate.dedup.shingles import Set
+
+
+_PLAIN = bytes(
+    ord(" ") if chr(byte).isspace() else ord(chr(byte).lower()) if byte < 128 else byte for byte in range(256)
+)
+_SPACES = re.compile(rb"  +")
+
+
+# Unverified, tests (negative), place of the source, id: the smallest is worth most. A plain tuple, since a million
+# of any other kind would be visited by each full garbage collection.
+Worth = tuple[bool, int, int, str]
+
+
+class Sketches:
+    """The sketches of problems by row, which is the order in which they came."""
+
+    def __init__(self, problems: Iterable[Problem], sources: Sequence[str], *, folder: Path | None = None) -> None:
+        """sources: their order decides between equally good rows. folder: where the files lie, nameless, for as
+        long as this is open; None: where temporary files lie."""
+        self.ids: list[str] = []
+        self.sources: list[str] = []
+        self.worths: list[Worth] = []
+        self.digests: list[bytes] = []
+        self.keys: list[lsh.Keys] = []
+        self._ends = array("q", [0])
+        self._places = {source: place for place, source in enumerate(sources)}
+        with ExitStack() as opened:
+            shingle_file = opened.enter_context(tempfile.TemporaryFile(dir=folder))
+            signature_file = opened.enter_context(tempfile.TemporaryFile(dir=folder))
+            rest = iter(problems)
+            while batch := list(islice(rest, TEXTS_AT_ONCE)):
+                self._add(batch, shingle_file, signature_file)
+            self._shingles = _values(shingle_file)
+            self.signatures: Signatures = _values(signature_file).reshape(-1, PERMUTATIONS)
+            self._opened = opened.pop_all()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._opened.close()
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def shingles(self, row: int) -> "Set":
+        """Sorted, each once, at least one."""
+        return self._shingles[self._ends[row] : self._ends[row + 1]]
+
+    def _add(self, problems: Sequence[Problem], shingle_file: IO[bytes], signature_file: IO[bytes]) -> None:
+        texts = [without_template(problem.statement) for problem in problems]
+        for problem, text in zip(problems, texts, strict=True):
+            self.ids.append(problem.id)
+            self.sources.append(problem.source)
+            self.worths.append(self._worth(problem))
+            self.digests.append(_digest(text, problem.tests.entry_point))
+        sets = shingles(texts)
+        signed = signatures(sets.values, sets.offsets)
+        self._ends.extend((sets.offsets[1:] + self._ends[-1]).tolist())
+        self.keys.append(lsh.keys(signed))
+        shingle_file.write(sets.values.data)
+        signature_file.write(signed.data)
+
+    def _worth(self, problem: Problem) -> Worth:
+        """Verified before unverified, then most tests, then the order of the sources, then the smallest id."""
+        place = self._places.get(problem.source, len(self._places))
+        return not problem.verified, -len(problem.tests.cases), place, problem.id
+
+
+def _digest(text: str, entry_point: str | None) -> bytes:
+    """Of what is asked: the words and signs of the statement, and the function to write."""
+    return hashlib.sha256(f"{entry_point or ''}\n".encode() + _plain(text)).digest()
+
+
+def _plain(text: str) -> bytes:
+    """The text without case, every run of blanks one space. ASCII goes a way that makes no object for each word."""
+    if not text.isascii():
+        return " ".join(normal(text).split()).encode(errors="surrogatepass")
+    return _SPACES.sub(b" ", text.encode().translate(_PLAIN)).strip(b" ")
+
+
+def _values(file: IO[bytes]) -> "Set":
+    """What was written to the file, as numbers that stay there until they are looked at."""
+    import numpy as np
+
+    if not file.tell():
+        return np.empty(0, dtype=np.uint32)  # an empty file cannot be mapped
+    file.flush()
+    return np.asarray(np.memmap(file, dtype=np.uint32, mode="r"))

@@ -1,0 +1,159 @@
+"""`curate export`: a finished dataset in the form of a trainer or a tool, streamed row by row.
+
+Everything is written to a folder beside the one asked for, which takes its place when it is whole. A row that the
+target cannot express is left out and counted, and named in left_out.jsonl.
+"""
+
+import fcntl
+import json
+import os
+import pkgutil
+import shutil
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, replace
+from importlib import import_module, metadata
+from pathlib import Path
+from typing import Any
+
+from curate import exports
+from curate.dataset import workspace
+from curate.dataset.reader import Stored
+from curate.errors import CurateError
+from curate.exports._options import ExportOptions
+from curate.problem import Problem
+from rewards.selection import select
+from sandbox import Suite
+
+Manifest = dict[str, Any]
+Report = Callable[[str, int, int | None], None]
+UNVERIFIED = "unverified"
+LEFT_OUT = "left_out.jsonl"
+
+
+def target_names() -> list[str]:
+    """What a dataset can be exported to: the files of curate/exports."""
+    names = (module.name for module in pkgutil.iter_modules(exports.__path__))
+    return sorted(name for name in names if not name.startswith("_"))
+
+
+def reasons(to: str) -> dict[str, str]:
+    """The fixed words for which a target's rows are left out, with what they mean."""
+    of_target: dict[str, str] = import_module(f"curate.exports.{to}").REASONS
+    return {UNVERIFIED: "no reference has passed the tests; --unverified takes these rows, too", **of_target}
+
+
+def export(
+    dataset: Path,
+    to: str,
+    out: Path,
+    options: ExportOptions,
+    *,
+    overwrite: bool = False,
+    report: Report = lambda stage, done, total: None,
+) -> Manifest:
+    """Write the dataset in the form `to`, one of target_names(), into the folder `out`; returns the manifest.
+
+    Raises CurateError if the dataset is not finished or holds nothing that can be written, or if `out` is in the way.
+    """
+    before = workspace.manifest_of(dataset)
+    target = import_module(f"curate.exports.{to}")
+    if hasattr(target, "settle"):
+        options = target.settle(options)
+    options = replace(options, budget=options.most_tests, name=options.name or out.resolve().name)
+    if out.resolve().is_relative_to(dataset.resolve()) or dataset.resolve().is_relative_to(out.resolve()):
+        raise CurateError(f"{out} holds the dataset, or lies in it. Choose another --out.")
+    _check_free(out, overwrite=overwrite)
+    stored = Stored(dataset)
+    left_out: Counter[str] = Counter()
+    with _aside(out) as folder:
+        with (folder / LEFT_OUT).open("w", encoding="utf-8") as file:
+
+            def chosen() -> Iterator[Problem]:
+                for row in range(len(stored)):
+                    problem = stored.load(row)
+                    problem = replace(problem, tests=_tests(problem, options))
+                    report("export", row + 1, len(stored))
+                    reason = _unverified(problem, options) or target.unfit(problem, options)
+                    if reason is None:
+                        yield problem
+                    else:
+                        left_out[reason] += 1
+                        file.write(json.dumps({"id": problem.id, "reason": reason}) + "\n")
+
+            target.write(chosen(), folder, options)
+        exported = len(stored) - left_out.total()
+        if not exported:
+            words = "; ".join(f"{reason}: {reasons(to)[reason]}" for reason in left_out)
+            raise CurateError(f"{dataset}: no row can be exported to {to}. {words or 'It has none'}.")
+        manifest = {
+            "export": {"to": to, **asdict(options)},
+            "dataset": {"content_hash": before["content_hash"]},
+            "counts": {"rows": len(stored), "exported": exported, "left_out": dict(sorted(left_out.items()))},
+            "curate": metadata.version("curate-code"),
+        }
+        workspace.write_whole(folder / workspace.MANIFEST, json.dumps(manifest, indent=2) + "\n")
+        if out.exists():
+            shutil.rmtree(out)
+        folder.rename(out)
+    return manifest
+
+
+def _tests(problem: Problem, options: ExportOptions) -> Suite:
+    try:
+        return select(problem.tests, options.select, budget=options.most_tests, strongest=problem.strongest_tests)
+    except ValueError as error:
+        raise CurateError(f"{problem.id}: {error}. Build the dataset again.") from error
+
+
+def _unverified(problem: Problem, options: ExportOptions) -> str | None:
+    return None if problem.verified or options.unverified else UNVERIFIED
+
+
+def _check_free(out: Path, *, overwrite: bool) -> None:
+    """Raises CurateError unless `out` is nothing yet, or an export that may be replaced."""
+    if not out.exists() or (out.is_dir() and not any(out.iterdir())):
+        return
+    try:
+        ours = "export" in json.loads((out / workspace.MANIFEST).read_text())
+    except (OSError, ValueError):
+        ours = False
+    if not ours:
+        raise CurateError(f"{out} holds something that is not an export of ours. Choose another --out.")
+    if not overwrite:
+        raise CurateError(f"{out} holds an export. Choose another --out, or add --overwrite to replace it.")
+
+
+@contextmanager
+def _aside(out: Path) -> Iterator[Path]:
+    """An empty folder beside `out`, of this process alone; it is gone afterwards, unless it was renamed.
+
+    Raises CurateError while another export to `out` is running.
+    """
+    folder = out.resolve().with_name(f".{out.resolve().name}.new")
+    folder.mkdir(parents=True, exist_ok=True)
+    lock = os.open(folder, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            mine = folder.exists() and os.path.samestat(os.fstat(lock), folder.stat())  # or it was just renamed
+        except BlockingIOError:
+            mine = False
+        if not mine:
+            raise CurateError(f"another export to {out} is running. Wait for it, or choose another --out.")
+        _empty(folder)  # of what an export left that was killed
+        try:
+            yield folder
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+    finally:
+        os.close(lock)
+
+
+def _empty(folder: Path) -> None:
+    for path in folder.iterdir():
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink()

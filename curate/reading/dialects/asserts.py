@@ -1,0 +1,63 @@
+"""LeetCodeDataset, HumanEval and the like: a Python function `check(candidate)` that holds nothing but assertions
+such as `assert candidate(nums = [1, 2]) == 3`. It is read, not executed; what says more than that is Unparsable."""
+
+import ast
+import warnings
+
+from curate.reading.dialects.parsed import Parsed, function_name
+from curate.reading.signature import parameters
+from curate.reading.values import Unparsable, json_text, long_integers, short
+from sandbox import Case
+
+
+def read(code: object, entry_point: str | None = None, starter_code: str = "") -> Parsed:
+    """The function's name is `entry_point`, or what the text calls check with at its end: `check(Solution().f)`."""
+    if not isinstance(code, str):
+        raise Unparsable(f"the check is {type(code).__name__}, not text")
+    try:
+        with long_integers(), warnings.catch_warnings(action="ignore"):
+            tree = ast.parse(code)
+            check = next((n for n in tree.body if isinstance(n, ast.FunctionDef) and n.name == "check"), None)
+            if check is None or len(check.args.args) != 1:
+                raise Unparsable("there is no function check(candidate)")
+            function = entry_point or _called_with(tree)
+            if function is None:
+                raise Unparsable("the function that check is for is not named")
+            order = parameters(starter_code, function)
+            cases = [_case(node, check.args.args[0].arg, order) for node in check.body if not _nothing(node)]
+    except Unparsable:
+        raise
+    except (SyntaxError, ValueError, TypeError, RecursionError, MemoryError) as error:
+        raise Unparsable(f"the check cannot be read: {short(error)}") from None
+    return Parsed(tuple(cases), function, "exact")
+
+
+def _called_with(tree: ast.Module) -> str | None:
+    """f, if the text ends with check(f) or check(Solution().f)."""
+    match tree.body[-1]:
+        case ast.Expr(ast.Call(ast.Name("check"), [argument])):
+            return function_name(ast.unparse(argument), "the argument of check")
+    return None
+
+
+def _nothing(node: ast.stmt) -> bool:
+    """A docstring, `pass` or `assert True`."""
+    match node:
+        case ast.Pass() | ast.Expr(ast.Constant()) | ast.Assert(ast.Constant(True)):
+            return True
+    return False
+
+
+def _case(node: ast.stmt, candidate: str, order: list[str] | None) -> Case:
+    match node:
+        case ast.Assert(ast.Compare(ast.Call(ast.Name(name), positional, keywords), [ast.Eq()], [expected])) if (
+            name == candidate
+        ):
+            arguments = [ast.literal_eval(argument) for argument in positional]
+            named = {keyword.arg: ast.literal_eval(keyword.value) for keyword in keywords}
+            names = [*named] if order is None else order[len(arguments) :]
+            if None in named or named.keys() != set(names):
+                raise Unparsable(f"a test of another problem: it passes {', '.join(map(str, named))}")
+            arguments += [named[name] for name in names]
+            return Case(json_text(arguments, "an input"), json_text(ast.literal_eval(expected), "an output"))
+    raise Unparsable(f"an assertion that is no example: {short(ast.unparse(node))}")

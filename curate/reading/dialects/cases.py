@@ -1,0 +1,84 @@
+"""A list of objects with `input` and `output`, one to a test, in one of three manners:
+
+LiveCodeBench    testtype "stdin" or "functional", the latter with one JSON value per line and argument
+PrimeIntellect   type "stdin_stdout" or "function_call", the latter with a list of arguments and a name, `fn_name`
+codeforces       nothing more: stdin, unless the problem names a function
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from curate.reading.dialects.parsed import Parsed, function_name
+from curate.reading.signature import misfit, only_function
+from curate.reading.values import Unparsable, json_text, json_value, lines, short
+from sandbox import Case
+
+_STDIN, _ARGUMENTS, _LINES = "standard input", "a list of arguments", "one argument per line"
+_KINDS = {"stdin": _STDIN, "stdin_stdout": _STDIN, "function_call": _ARGUMENTS, "functional": _LINES}
+
+
+def read(encoded: object, entry_point: str | None = None, starter_code: str = "") -> Parsed:
+    """All tests must be of one kind and for one function: others were mixed in by mistake. Raises Unparsable.
+
+    entry_point is the function that the problem names apart from its tests; starter code helps to find tests that
+    belong to another one.
+    """
+    if not isinstance(encoded, list):
+        raise Unparsable("tests are not a list")
+    kinds = {_kind(test, entry_point, starter_code) for test in encoded}
+    if len(kinds) > 1:
+        raise Unparsable("tests of several kinds or for several functions: some belong to another problem")
+    kind, function = kinds.pop() if kinds else (_STDIN, None)
+    if kind == _STDIN:
+        return Parsed(tuple(Case(lines(t["input"], "an input"), lines(t["output"], "an output")) for t in encoded))
+    if function is None:
+        raise Unparsable("tests of a function whose name is not given")
+    case = _arguments if kind == _ARGUMENTS else _lines
+    cases = tuple(case(test, function, starter_code) for test in encoded)
+    return Parsed(cases, function, "exact" if kind == _ARGUMENTS else "lcb")
+
+
+def _kind(test: Any, entry_point: str | None, starter_code: str) -> tuple[str, str | None]:
+    if not isinstance(test, Mapping) or not {"input", "output"} <= test.keys():
+        raise Unparsable("a test has no input and output")
+    word = test.get("type") or test.get("testtype")
+    if word is None and entry_point:
+        kind: str | None = _LINES if isinstance(test["input"], str) else _ARGUMENTS
+    else:
+        kind = _STDIN if word is None else _KINDS.get(word) if isinstance(word, str) else None
+    if kind is None:
+        raise Unparsable(f"a test of type {short(word)}")
+    if kind == _STDIN:
+        if entry_point:
+            raise Unparsable(f"a test for standard input in a problem that asks for {entry_point}")
+        return kind, None
+    metadata = test.get("metadata")
+    own = metadata.get("func_name") if isinstance(metadata, Mapping) else None
+    function = function_name(test.get("fn_name") or own or entry_point, "fn_name")
+    return kind, function or only_function(starter_code)
+
+
+def _arguments(test: Mapping[str, Any], function: str, starter_code: str) -> Case:
+    arguments, expected = test["input"], test["output"]
+    if isinstance(arguments, str):  # open-r1 writes both sides as JSON text
+        arguments, expected = json_value(arguments, "an input"), json_value(expected, "an output")
+    if not isinstance(arguments, list | tuple):
+        raise Unparsable("the input of a call is not a list of arguments")
+    _fits(starter_code, function, list(arguments))
+    return Case(json_text(arguments, "an input"), json_text(expected, "an output"))
+
+
+def _lines(test: Mapping[str, Any], function: str, starter_code: str) -> Case:
+    """The lines' own text is kept: long integers and decimals stay as they are."""
+    written, expected = test["input"], test["output"]
+    if not isinstance(written, str) or not isinstance(expected, str):
+        raise Unparsable("a test has no input and output text")
+    arguments = written.strip().split("\n") if written.strip() else []
+    _fits(starter_code, function, [json_value(argument, "an argument") for argument in arguments])
+    json_value(expected, "an expected value")  # some are error messages: "Error: list index out of range"
+    return Case(f"[{', '.join(arguments)}]", expected)
+
+
+def _fits(starter_code: str, function: str, arguments: list[object]) -> None:
+    if wrong := misfit(starter_code, function, arguments):
+        raise Unparsable(f"a test of another problem: {wrong}")

@@ -1,0 +1,49 @@
+"""What stands behind NAME= in --source: a place, and options for the source that reads it.
+
+PATH?release=v5&from=2024-08-01      options follow the place
+source.toml                          both are in a file: `location`, relative to it, and the options beside it
+"""
+
+import json
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qsl
+
+from curate.errors import CurateError
+from curate.reading.values import short
+
+HUB_ID = re.compile(r"[\w-]+/[\w.-]+(@[\w./-]+)?")
+
+
+def split(location: str) -> tuple[str, dict[str, Any]]:
+    """The place and the options. Raises CurateError where they cannot be read."""
+    place, mark, query = location.partition("?")
+    if not mark or Path(location).expanduser().exists():
+        return _from_file(location)
+    try:
+        asked = parse_qsl(query, keep_blank_values=True, strict_parsing=True)
+    except ValueError:
+        asked = []
+    if not asked or len(dict(asked)) < len(asked):
+        raise CurateError(f"{location}: what follows ? must be like from=2024-08-01&to=2025-02-01, each name once.")
+    place, options = _from_file(place)
+    return place, options | dict(asked)
+
+
+def _from_file(place: str) -> tuple[str, dict[str, Any]]:
+    path = Path(place).expanduser()
+    if path.suffix != ".toml" or not path.is_file():
+        return place, {}
+    try:
+        options = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise CurateError(f"{path}: not TOML ({short(error)}).") from None
+    inner = options.pop("location", None)
+    if not isinstance(inner, str) or not inner:
+        raise CurateError(f'{path}: it does not say where the data are. Write: location = "PATH or Hub id"')
+    if (path.parent / Path(inner).expanduser()).exists() or not HUB_ID.fullmatch(inner):
+        inner = str(path.parent / Path(inner).expanduser())
+    # TOML has dates; as text they are what a query holds, and what a manifest can.
+    return inner, json.loads(json.dumps(options, default=str))

@@ -1,0 +1,225 @@
+"""Rows of a data set on disk or on the Hub, streamed as plain dictionaries, a batch of a file at a time."""
+
+import hashlib
+import json
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+from curate.errors import CurateError
+from curate.reading.location import HUB_ID, split
+from curate.reading.values import short
+
+Row = dict[str, Any]
+FORMATS = (".parquet", ".arrow", ".jsonl", ".json")
+# Rows with all their tests reach tens of megabytes, so few are held at once.
+BATCH_ROWS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """The files of one data set, in reading order. revision is the Hub commit, empty for a local path. options are
+    what was asked of the source beside its location, for the source to understand."""
+
+    location: str
+    files: tuple[Path, ...]
+    revision: str = ""
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """A line of a JSONL file that is not a JSON object. place is `file:line`, counted from one."""
+
+    place: str
+    detail: str
+
+
+def locate(location: str) -> Table:
+    """Find the files of a location: a file, a folder, or a Hub data set id such as `owner/name` or
+    `owner/name@revision`, which is downloaded into the usual Hub cache.
+
+    In a folder the first of FORMATS that occurs is read, and where some files are named train or lie in a
+    folder named train, only those: a training set is built, and test splits are for evaluation.
+
+    Options may follow the location, or stand with it in a TOML file; see location.py. The one option that all sources
+    have is `files`, a pattern such as `taco/*` that the files to read must match, train or not.
+    Raises CurateError where nothing is found.
+    """
+    place, options = split(location)
+    pattern = options.pop("files", None)
+    if pattern is not None and not isinstance(pattern, str):
+        raise CurateError(f"{location}: files must be one pattern, such as train-*.parquet")
+    path = Path(place).expanduser()
+    if path.is_file():
+        table = Table(place, (path,))
+    elif path.is_dir():
+        table = Table(place, _files(path, place, pattern))
+    # `data/taco` with a folder `data` beside it is a mistyped path rather than a Hub id.
+    elif HUB_ID.fullmatch(place) and not Path(path.parts[0]).exists():
+        table = _from_hub(place, pattern)
+    else:
+        raise CurateError(f"{place}: no such file or folder. Give a file, a folder or a Hub id.")
+    return replace(table, options=options)
+
+
+def known_options(table: Table, names: Sequence[str]) -> Mapping[str, Any]:
+    """The options of a table. Raises CurateError if there are others than those of the given names."""
+    unknown = [name for name in table.options if name not in names]
+    if unknown:
+        choice = f"Options are {', '.join((*names, 'files'))}." if names else "The only option is files."
+        raise CurateError(f"{table.location}: no option {', '.join(unknown)}. {choice}")
+    return table.options
+
+
+def _files(folder: Path, location: str, pattern: str | None = None) -> tuple[Path, ...]:
+    found = list(_below(folder))
+    if pattern:
+        matching = [path for path in found if fnmatchcase(path.relative_to(folder).as_posix(), pattern)]
+        if not matching:
+            names = ", ".join(sorted(path.relative_to(folder).as_posix() for path in found)[:5])
+            raise CurateError(f"{location}: no file matches {pattern}. There are {names or 'none'}.")
+        found = matching
+    for ending in FORMATS:
+        files = sorted((path for path in found if path.suffix == ending), key=_natural)
+        if files:
+            train = [p for p in files if p.name.startswith("train") or p.parent.name == "train"]
+            return tuple(files if pattern else train or files)
+    raise CurateError(f"{location}: no {', '.join(FORMATS)} file inside. Give the folder of the data.")
+
+
+def _below(folder: Path) -> Iterator[Path]:
+    """The files below a folder. Raises OSError or CurateError where something would be left out unnoticed."""
+    for place, folders, names in os.walk(folder, onerror=_raise):
+        # Folders that begin with a dot are caches of download tools.
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        for path in (Path(place, name) for name in names if not name.startswith(".")):
+            if path.is_file():
+                yield path
+            elif path.is_symlink() and path.suffix in FORMATS:
+                raise CurateError(f"{path}: a link to a file that is not there. Fetch it again, or remove the link.")
+
+
+def _raise(error: OSError) -> None:
+    raise error
+
+
+def _natural(path: Path) -> list[tuple[int, str]]:
+    """test2 before test10, and test before both."""
+    parts = re.split(r"(\d+)", str(path.with_suffix("")))
+    return [(int(part), "") if part.isdigit() else (-1, part) for part in parts]
+
+
+def _from_hub(location: str, pattern: str | None) -> Table:
+    from huggingface_hub import snapshot_download
+
+    name, _, revision = location.partition("@")
+    patterns = [pattern] if pattern else [f"*{ending}" for ending in FORMATS]
+    try:
+        folder = Path(snapshot_download(name, repo_type="dataset", revision=revision or None, allow_patterns=patterns))
+    except Exception as error:  # the Hub client raises errors of half a dozen libraries
+        raise CurateError(
+            f"{location}: no such file or folder, and the Hub did not give a data set of that name "
+            f"({type(error).__name__}: {short(error)}). Check the path, or give the folder of a copy."
+        ) from error
+    return Table(location, _files(folder, location, pattern), revision=folder.name)
+
+
+def read_rows(table: Table, columns: Sequence[str], optional: Sequence[str]) -> Iterator[Row | Unreadable]:
+    """The rows of a table, in order, with the given columns; an optional column that is missing is None.
+
+    Raises CurateError on a file that is damaged or lacks a column.
+    """
+    for path in table.files:
+        if path.suffix == ".jsonl":
+            yield from _jsonl(path, columns, optional)
+        elif path.suffix == ".json":
+            yield from _json(path, columns, optional)
+        else:
+            yield from _columnar(path, columns, optional)
+
+
+def _columnar(path: Path, columns: Sequence[str], optional: Sequence[str]) -> Iterator[Row]:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        if path.suffix == ".parquet":
+            with pq.ParquetFile(path) as file:
+                _check(path, file.schema_arrow.names, columns)
+                present = [name for name in (*columns, *optional) if name in file.schema_arrow.names]
+                for batch in file.iter_batches(batch_size=BATCH_ROWS, columns=present):
+                    yield from (_row(row, columns, optional) for row in batch.to_pylist())
+        else:
+            with pa.memory_map(str(path)) as source, pa.ipc.open_stream(source) as stream:
+                _check(path, stream.schema.names, columns)
+                for batch in stream:
+                    yield from (_row(row, columns, optional) for row in batch.to_pylist())
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        raise CurateError(f"{path}: damaged or incomplete ({short(error)}). Fetch it again.") from error
+
+
+def _jsonl(path: Path, columns: Sequence[str], optional: Sequence[str]) -> Iterator[Row | Unreadable]:
+    with path.open(encoding="utf-8", errors="surrogateescape") as file:
+        for number, line in enumerate(file, start=1):
+            if not line.strip():
+                continue
+            try:
+                row = json.loads(line)
+                if not isinstance(row, dict):
+                    raise ValueError("not a JSON object")
+            except (ValueError, RecursionError) as error:
+                # A file that begins so is no JSONL at all; later it is one bad line among good ones.
+                if number == 1:
+                    raise CurateError(
+                        f"{path}: line 1 is not a JSON object. One JSON object per line is read."
+                    ) from None
+                yield Unreadable(f"{path.name}:{number}", f"line is not a JSON object: {short(error)}")
+                continue
+            _check(path, row, columns)
+            yield _row(row, columns, optional)
+
+
+def _json(path: Path, columns: Sequence[str], optional: Sequence[str]) -> Iterator[Row]:
+    try:
+        rows = json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise CurateError(f"{path}: not JSON ({short(error)}). Fetch it again.") from None
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+        raise CurateError(f"{path}: not a JSON list of objects. One object per problem is read.")
+    for row in rows:
+        _check(path, row, columns)
+        yield _row(row, columns, optional)
+
+
+def _row(row: Row, columns: Sequence[str], optional: Sequence[str]) -> Row:
+    return {name: row.get(name) for name in (*columns, *optional)}
+
+
+def _check(path: Path, found: Any, columns: Sequence[str]) -> None:
+    missing = [name for name in columns if name not in found]
+    if missing:
+        raise CurateError(
+            f"{path}: has no column {', '.join(missing)} (it has {', '.join(map(str, found))}). "
+            "Is this the right file, and the right --source NAME for it?"
+        )
+
+
+def sha256(path: Path) -> str:
+    """Hex digest of a file's bytes; of a folder, that of the names and digests of all files below it."""
+    if path.is_dir():
+        below = sorted(inner for inner in path.rglob("*") if inner.is_file())
+        listed = "".join(f"{sha256(inner)} {inner.relative_to(path).as_posix()}\n" for inner in below)
+        return hashlib.sha256(listed.encode("utf-8", "surrogateescape")).hexdigest()
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def size(path: Path) -> int:
+    """Bytes of a file, or of all files below a folder."""
+    files = path.rglob("*") if path.is_dir() else [path]
+    return sum(file.stat().st_size for file in files if file.is_file())

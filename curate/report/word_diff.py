@@ -1,0 +1,42 @@
+"""Two texts side by side: which words does only one of them have?"""
+
+import re
+from collections.abc import Sequence
+from difflib import SequenceMatcher
+from itertools import groupby
+
+from curate.text.ngrams import normal
+
+# The comparison takes quadratic time.
+MOST_WORDS = 700
+_PIECE = re.compile(r"\w+|\W+")
+
+
+def marked(one: str, other: str) -> tuple[list[tuple[str, bool]], list[tuple[str, bool]]]:
+    """Both texts as stretches with whether the other one lacks them; joined they are the text again.
+
+    Words are compared as near-duplicates are, so case and what stands between them never differ. Words beyond
+    MOST_WORDS count as not differing.
+    """
+    pieces, others = _PIECE.findall(one), _PIECE.findall(other)
+    places, other_places = _words(pieces), _words(others)
+    matcher = SequenceMatcher(
+        None, [normal(pieces[p]) for p in places], [normal(others[p]) for p in other_places], autojunk=False
+    )
+    differing, other_differing = set(places), set(other_places)
+    for match in matcher.get_matching_blocks():
+        differing.difference_update(places[match.a : match.a + match.size])
+        other_differing.difference_update(other_places[match.b : match.b + match.size])
+    return _stretches(pieces, differing), _stretches(others, other_differing)
+
+
+def _words(pieces: Sequence[str]) -> list[int]:
+    return [place for place, piece in enumerate(pieces) if piece[0].isalnum() or piece[0] == "_"][:MOST_WORDS]
+
+
+def _stretches(pieces: Sequence[str], differing: set[int]) -> list[tuple[str, bool]]:
+    """What stands between two differing words differs with them, so that a phrase is one mark."""
+    between = {place for place in range(len(pieces)) if place - 1 in differing and place + 1 in differing}
+    marks = (place in differing or place in between for place in range(len(pieces)))
+    grouped = groupby(zip(marks, pieces, strict=True), key=lambda pair: pair[0])
+    return [("".join(piece for _, piece in group), mark) for mark, group in grouped]

@@ -1,0 +1,1 @@
+"""Measure how many wrong programs the tests of a problem reject."""

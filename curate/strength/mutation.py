@@ -1,0 +1,87 @@
+"""Wrong programs made from a right one: a bounded choice, spread over the kinds of mistakes and the places.
+
+The same reference, tests and seed give the same mutants.
+"""
+
+import ast
+import random
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import zip_longest
+from types import ModuleType
+
+from curate.strength.mutants import (
+    comparison,
+    constant,
+    dropped_branch,
+    dropped_statement,
+    early_return,
+    hard_coded,
+    off_by_one,
+    swapped_operator,
+)
+from curate.strength.mutants._places import Place, places
+from sandbox import Suite
+
+MOST = 24  # each costs about as much as judging the reference; more of them add digits rather than insight
+
+_KINDS = (off_by_one, comparison, dropped_branch, swapped_operator, dropped_statement, constant, early_return)
+
+
+@dataclass(frozen=True, slots=True)
+class Mutant:
+    """A program that should be wrong, and the kind of mistake in it: a file of curate/mutants."""
+
+    kind: str
+    source: str
+
+
+def mutants(reference: str, suite: Suite, *, shown: int, seed: int, most: int = MOST) -> list[Mutant]:
+    """At most so many distinct mutants of a Python program; none of a text that is no Python, or nested too deeply.
+
+    shown is how many leading cases of the suite the statement gives away, 0 if that is not known.
+    """
+    try:
+        with warnings.catch_warnings(action="ignore"):
+            tree = ast.parse(reference)
+        return _mutants(tree, suite, shown, seed, most)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return []
+
+
+def _mutants(tree: ast.Module, suite: Suite, shown: int, seed: int, most: int) -> list[Mutant]:
+    original = ast.unparse(tree)
+    kinds = {source: _name(hard_coded) for source in hard_coded.programs(suite, shown)}
+    for kind, place, node in _mistakes(tree, suite.entry_point, random.Random(f"{seed} {original}")):
+        if len(kinds) >= most:
+            break
+        with place.holding(node):
+            source = ast.unparse(tree)
+        if source != original:
+            kinds.setdefault(source, _name(kind))
+    return [Mutant(kind, source) for source, kind in kinds.items()]
+
+
+def _mistakes(
+    tree: ast.Module, entry_point: str | None, rng: random.Random
+) -> Iterator[tuple[ModuleType, Place, ast.AST]]:
+    """One of each kind in turn; of one kind, a second mistake at a place only when every place has had one."""
+    everywhere = list(places(tree, entry_point))
+    turns: list[list[tuple[int, Place, ast.AST]]] = []
+    for kind in _KINDS:
+        mistakes = []
+        for place in everywhere:
+            there = list(kind.instead(place.node))
+            rng.shuffle(there)
+            mistakes += [(turn, place, node) for turn, node in enumerate(there)]
+        rng.shuffle(mistakes)
+        turns.append(sorted(mistakes, key=lambda mistake: mistake[0]))
+    for one_of_each in zip_longest(*turns):
+        for kind, mistake in zip(_KINDS, one_of_each, strict=True):
+            if mistake is not None:
+                yield kind, *mistake[1:]
+
+
+def _name(kind: ModuleType) -> str:
+    return kind.__name__.rpartition(".")[2]

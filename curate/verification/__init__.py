@@ -1,0 +1,1 @@
+"""Run a problem's solutions and find out whether problem, tests and solutions agree."""

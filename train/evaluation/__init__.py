@@ -1,0 +1,1 @@
+"""How often a model solves the problems of a set, and how sure that is."""

@@ -1,0 +1,1 @@
+"""From scored batches to better weights: the objective, the model and the optimizer's steps."""

@@ -1,0 +1,162 @@
+"""A causal language model of transformers as the learner wants it: packed rows in, log-probabilities out.
+
+Its weights are float32 and so are their gradients; `dtype` is what it computes in. Between the sequences of a row no
+attention passes (train/learning/attention.py), and logits are never all held (train/learning/logprob.py).
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from train.config import Model
+from train.errors import LearnerError
+from train.learning.attention import PACKED
+from train.learning.logprob import logprob_and_entropy
+from train.learning.ranks import whole
+from train.learning.sequences import Row, Sequence, in_rows
+
+_PROBE_TOKENS = (7, 5)  # of two sequences
+_SAME = 1e-3  # in log-probability, float32; what leaks, and heads that do more, differ by far more
+
+
+class Policy(nn.Module):
+    """Takes a Row; gives ((R,), (R,)): log-probability of each target after temperature, and entropy in nats.
+
+    autocast: compute in `dtype` though weights are float32. Off where the weights come in `dtype`, as from FSDP.
+    """
+
+    def __init__(self, causal: Any, dtype: torch.dtype, temperature: float, *, autocast: bool = True) -> None:
+        super().__init__()
+        self.causal, self.dtype, self.temperature = causal, dtype, temperature
+        self.autocast = autocast and dtype != torch.float32
+
+    def forward(self, row: Row, entropy_gradient: bool = False) -> tuple[Tensor, Tensor]:
+        device = row.token_ids_L.device.type
+        with torch.autocast(device, self.dtype, enabled=self.autocast):
+            decoded = self.causal.get_decoder()(
+                input_ids=row.token_ids_L[None],
+                position_ids=row.position_ids_L[None],
+                use_cache=False,
+                lengths=row.lengths,
+            )
+        hidden_RD = decoded.last_hidden_state[0, row.positions_R].to(self.dtype)
+        head = self.causal.get_output_embeddings()
+        head_VD = head.weight.to(self.dtype)
+        if getattr(head, "bias", None) is not None:  # as one more input that is always 1
+            hidden_RD = torch.cat([hidden_RD, hidden_RD.new_ones(len(hidden_RD), 1)], 1)
+            head_VD = torch.cat([head_VD, head.bias.to(self.dtype)[:, None]], 1)
+        return logprob_and_entropy(
+            hidden_RD, head_VD, row.targets_R, temperature=self.temperature, entropy_gradient=entropy_gradient
+        )
+
+
+def load(config: Model, *, seed: int = 0) -> Any:
+    """The model in float32 on the processor, LoRA's layers in it if there are to be any. Raises LearnerError where
+    there is no such model, or where it is of a family whose rows or logits are not simple ones."""
+    from transformers import AutoModelForCausalLM
+    from transformers.utils import logging
+
+    logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+    if config.path.startswith((".", "/", "~")) and not (Path(config.path).expanduser() / "config.json").is_file():
+        raise LearnerError(f"{config.path}: no folder of a model, with its config.json. Give one, or a Hub id.")
+    try:
+        loaded: Any = AutoModelForCausalLM.from_pretrained(
+            str(Path(config.path).expanduser()), dtype=torch.float32, output_loading_info=True
+        )
+    except Exception as error:  # of many kinds: no such repository, no network, files that are damaged
+        raise LearnerError(f"{config.path} cannot be loaded: {str(error).strip() or type(error).__name__}") from error
+    causal, found = loaded
+    if absent := sorted(found["missing_keys"]):
+        raise LearnerError(f"{config.path}: weights are missing: {', '.join(absent[:5])}. Give a whole model.")
+    if {each.dtype for each in causal.parameters()} != {torch.float32}:
+        raise LearnerError(
+            f"{config.path}: quantized weights cannot be trained. Give the model that they were made of."
+        )
+    for module in causal.modules():
+        if isinstance(module, nn.Dropout):
+            module.p = 0.0  # the sampler has none, and an update is to depend on its minibatch alone
+    causal.train()  # or activation checkpointing does nothing
+    _fit(causal, config.path)
+    if config.lora_rank:
+        with_lora(causal, config, seed)
+    if config.activation_checkpointing:
+        causal.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
+    return causal
+
+
+def layers(causal: Any) -> list[nn.Module]:
+    """Those that are sharded, and whole while they compute, one by one."""
+    kinds = causal._no_split_modules or ()
+    return [module for module in causal.modules() if type(module).__name__ in kinds]
+
+
+def merged(causal: Any, dtype: torch.dtype) -> Iterator[tuple[str, Tensor]]:
+    """Under the names of the model's modules, whole, LoRA's part added. Where nothing was added or converted they are
+    the learner's own: copy what you keep. Where ranks share the model, all must call this and read to the end."""
+    lora = {f"{name}.base_layer.weight": module for name, module in causal.named_modules() if hasattr(module, "lora_A")}
+    for name, parameter in causal.named_parameters():
+        if ".lora_" in name:
+            continue
+        weight = whole(parameter)
+        if name in lora:
+            a_RI, b_OR = (whole(getattr(lora[name], part)["default"].weight) for part in ("lora_A", "lora_B"))
+            weight = weight + b_OR @ a_RI * lora[name].scaling["default"]
+        yield name.replace(".base_layer.", "."), weight.to(dtype)
+
+
+def weights(causal: Any, dtype: torch.dtype) -> Iterator[tuple[str, Tensor]]:
+    """The same under the names of files, and divided as there: transformers joins the experts of a layer into one."""
+    from transformers.core_model_loading import revert_weight_conversion
+
+    for name, weight in merged(causal, dtype):
+        yield from revert_weight_conversion(causal, {name: weight}).items()
+
+
+def with_lora(causal: Any, config: Model, seed: int) -> None:
+    try:
+        from peft import LoraConfig, inject_adapter_in_model
+    except ImportError as error:
+        raise LearnerError(f"lora_rank: {error}. Type: pip install peft") from error
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        inject_adapter_in_model(
+            LoraConfig(r=config.lora_rank, lora_alpha=config.lora_alpha, target_modules="all-linear"),  # type: ignore[arg-type]
+            causal,
+        )
+
+
+def _fit(causal: Any, path: str) -> None:
+    """Switch to packed attention, and see that two sequences in a row have the log-probabilities that the model itself
+    gives each alone: not so if anything passes between them, or if its logits are more than a product."""
+    settings = causal.config.get_text_config()
+    soft = [name for name in ("final_logit_softcapping", "attn_logit_softcapping") if getattr(settings, name, None)]
+    if soft:
+        raise LearnerError(f"{path}: {soft[0]} is not supported. Take a model of another family.")
+    draw = torch.Generator().manual_seed(0)
+    probe = [torch.randint(settings.vocab_size, (n,), generator=draw) for n in _PROBE_TOKENS]
+    none = (0.0,) * max(_PROBE_TOKENS)
+    sequences = [
+        Sequence((int(ids[0]),), tuple(ids[1:].tolist()), none[: len(ids) - 1], none[: len(ids) - 1], False, 0.0)
+        for ids in probe
+    ]
+    with torch.no_grad():
+        alone = [
+            causal(input_ids=ids[None, :-1], use_cache=False).logits[0].float().log_softmax(1).gather(1, ids[1:, None])
+            for ids in probe
+        ]
+        try:
+            causal.set_attn_implementation(PACKED)
+            (row,) = in_rows(sequences, row_tokens=sum(_PROBE_TOKENS))
+            packed, _ = Policy(causal, torch.float32, 1.0)(row)
+        except (TypeError, ValueError, AttributeError) as error:
+            raise LearnerError(f"{path}: its family does not take packed rows ({error}). Take another.") from error
+        difference = (packed - torch.cat(alone)[:, 0]).abs().max().item()
+    if not difference < _SAME:
+        raise LearnerError(
+            f"{path}: log-probabilities of sequences in one row are not those that the model gives each alone "
+            f"(by {difference:.2g}). State that passes along a row, or logits that are scaled or capped, are not "
+            "supported. Take a model of another family."
+        )

@@ -1,0 +1,184 @@
+"""A batch of completions with their rewards: sampled, scored as each is finished, filtered, and refilled.
+
+Groups come out in the order of their prompts, each as soon as it and those before it are known: whoever learns from
+them does not learn more from short answers than from long ones, and a run can be repeated to the last bit.
+"""
+
+import hashlib
+import math
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, replace
+
+from rewards.reward import Answer, Reward, Task
+from train import config
+from train.errors import RolloutError
+from train.rollouts.questions import Question, Questions
+from train.sampling.protocol import Completion, Prompt, Sampler, Sampling
+
+_REWARD_SECONDS = 3600.0  # beyond which not even AsyncRewards, which ends what is late, has answered
+
+# A part of the run ("sample" or "reward") and the seconds at which it began and ended.
+Note = Callable[[str, float, float], None]
+# (answer, task) -> the reward when it is known
+Submit = Callable[[Answer, Task], "Future[Reward]"]
+
+
+@dataclass(frozen=True, slots=True)
+class Rollout:
+    """One completion of a problem's prompt, what it is worth, and with which weights each token was drawn."""
+
+    problem_id: str
+    prompt_ids: tuple[int, ...]
+    token_ids: tuple[int, ...]
+    logprobs: tuple[float, ...]  # the sampler's, after temperature
+    versions: tuple[int, ...]
+    truncated: bool
+    text: str
+    reward: float  # nan: no signal
+    verdict: str
+    reward_seconds: float
+
+
+Group = tuple[Rollout, ...]
+
+
+def rewards_of(group: Group, *, cut_off_known: bool = True) -> list[float]:
+    """What is known of each completion, nan where nothing is. cut_off_known: whether a completion that was cut off at
+    its length limit is worth what the reward says of it."""
+    return [rollout.reward if cut_off_known or not rollout.truncated else math.nan for rollout in group]
+
+
+def signal(group: Group, *, cut_off_known: bool = True) -> str:
+    """A fixed word for what a group teaches: "some" if its rewards differ, otherwise why it teaches nothing."""
+    known = {reward for reward in rewards_of(group, cut_off_known=cut_off_known) if not math.isnan(reward)}
+    if not known:
+        return "unknown" if all(math.isnan(rollout.reward) for rollout in group) else "cut_off"
+    if len(known) > 1:
+        return "some"
+    return "none" if min(known) <= 0 else "all"
+
+
+class Batch:
+    """One batch while it is being collected; iterate over it once.
+
+    position: in the data, moved on past every prompt that was asked. counts: groups by what they teach (see `signal`),
+    "refused" prompts, and "rounds" of sampling. sampled_seconds: that the sampler worked. The filter drops what teaches
+    nothing and asks further prompts instead, as DAPO's dynamic sampling does.
+    """
+
+    def __init__(
+        self,
+        questions: Questions,
+        position: int,
+        settings: config.Rollout,
+        sampling: Sampling,
+        *,
+        sampler: Sampler,
+        submit: Submit,
+        seed: int,
+        cut_off_known: bool = True,
+        now: Callable[[], float] = time.monotonic,
+        note: Note = lambda part, began, ended: None,
+    ) -> None:
+        self.position = position
+        self.counts: Counter[str] = Counter()
+        self.sampled_seconds = 0.0
+        self._now = now
+        self._note = note
+        self._questions = questions
+        self._settings = settings
+        self._sampling = sampling
+        self._sampler = sampler
+        self._submit = submit
+        self._seed = seed
+        self._cut_off_known = cut_off_known
+
+    def __iter__(self) -> Iterator[Group]:
+        missing = self._settings.prompts
+        while missing and self.counts["rounds"] < self._settings.max_rounds:
+            self.counts["rounds"] += 1
+            first = self.position
+            self.position += missing
+            for group in self._round(range(first, first + missing)):
+                teaches = signal(group, cut_off_known=self._cut_off_known)
+                self.counts[teaches] += 1
+                if teaches == "some" or not self._settings.online_filter:
+                    missing -= 1
+                    yield group
+
+    def _round(self, positions: range) -> Iterator[Group]:
+        asked = [self._questions.at(position) for position in positions]
+        size = self._settings.completions
+        answers: list[list[tuple[Completion, Future[Reward]] | None]] = [[None] * size for _ in asked]
+        refused: set[int] = set()
+        ready = 0
+
+        def prompts() -> Iterator[Prompt]:
+            for position, question in zip(positions, asked, strict=True):
+                for number in range(size):
+                    yield question.chat, _seed(self._seed, position, number)
+
+        began = self._now()
+        for index, completion in self._sampler.sample(prompts(), self._sampling):
+            place, number = divmod(index, size)
+            if isinstance(completion, ValueError):
+                refused.add(place)
+            else:
+                answers[place][number] = completion, self._scored(asked[place], completion)
+            while ready < len(asked) and (ready in refused or _all_known(answers[ready])):
+                yield from self._group(asked[ready], answers[ready], refused=ready in refused)
+                ready += 1
+        sampled = self._now()
+        self.sampled_seconds += sampled - began
+        self._note("sample", began, sampled)
+        for place in range(ready, len(asked)):
+            yield from self._group(asked[place], answers[place], refused=place in refused)
+        self._note("reward", sampled, self._now())  # the rest of it, after the last answer
+
+    def _scored(self, question: Question, completion: Completion) -> "Future[Reward]":
+        if not len(completion.logprobs) == len(completion.versions) == completion.n_tokens:
+            raise RolloutError("the sampler does not tell log-probabilities and versions: it cannot be trained with")
+        truncated = completion.finish_reason == "length"
+        task = replace(question.task, max_tokens=self._sampling.max_tokens)
+        return self._submit(Answer(completion.text, completion.n_tokens, truncated), task)
+
+    def _group(
+        self, question: Question, answers: Sequence[tuple[Completion, "Future[Reward]"] | None], *, refused: bool
+    ) -> Iterator[Group]:
+        if refused:
+            self.counts["refused"] += 1
+            return
+        rollouts = []
+        for answer in answers:
+            if answer is None:
+                raise RolloutError(f"{question.id}: the sampler has lost an answer")
+            completion, future = answer
+            reward = future.result(_REWARD_SECONDS)
+            rollouts.append(
+                Rollout(
+                    problem_id=question.id,
+                    prompt_ids=completion.prompt_ids,
+                    token_ids=completion.token_ids,
+                    logprobs=completion.logprobs,
+                    versions=completion.versions,
+                    truncated=completion.finish_reason == "length",
+                    text=completion.text,
+                    reward=math.nan if reward.value is None else reward.value,
+                    verdict=reward.verdict,
+                    reward_seconds=reward.seconds,
+                )
+            )
+        yield tuple(rollouts)
+
+
+def _all_known(answers: Sequence[tuple[Completion, "Future[Reward]"] | None]) -> bool:
+    return all(answer is not None and answer[1].done() for answer in answers)
+
+
+def _seed(seed: int, position: int, number: int) -> int:
+    """Of one sample: never twice in a run, and the same when the run is repeated."""
+    digest = hashlib.sha256(f"{seed} {position} {number}".encode()).digest()
+    return int.from_bytes(digest[:4]) >> 1

@@ -1,0 +1,52 @@
+"""What a run will do and take, in words, before it does: `curate train --dry-run`."""
+
+from collections.abc import Iterator
+from dataclasses import fields
+
+from train.config import Config
+from train.learning.memory import Memory, estimate
+
+_RANKS = (1, 2, 4, 8)
+
+
+def plan(config: Config) -> Iterator[str]:
+    """Lines for people. Raises ConfigError or LearnerError where the run could not begin."""
+    rollout, optimizer = config.rollout, config.optimizer
+    batch = rollout.prompts * rollout.completions
+    yield f"model      {config.model.path}, {config.model.dtype}, " + (
+        f"LoRA of rank {config.model.lora_rank}" if config.model.lora_rank else "all weights"
+    )
+    yield f"data       {config.data.dataset}"
+    yield (
+        f"batch      {rollout.prompts} prompts x {rollout.completions} answers = {batch}, "
+        f"{optimizer.minibatches * optimizer.epochs} updates with each, pipeline {rollout.pipeline}"
+    )
+    for number, stage in enumerate(config.stages):
+        ends = [f"until step {stage.until_step}"] * bool(stage.until_step)
+        ends += [f"until {stage.until_clipped:.0%} are cut off"] * bool(stage.until_clipped)
+        yield (
+            f"stage {number}    answers of at most {stage.max_tokens:,} tokens, at most "
+            f"{batch * stage.max_tokens:,} in a batch" + "".join(f", {end}" for end in ends)
+        )
+    yield f"steps      {config.run.steps}, a checkpoint every {config.run.checkpoint_steps}"
+    longest = max(stage.max_tokens for stage in config.stages) + config.data.max_prompt_tokens
+    yield from _memory(config, row_tokens=max(optimizer.row_tokens, longest))
+
+
+def _memory(config: Config, *, row_tokens: int) -> Iterator[str]:
+    found = {
+        ranks: estimate(config.model, row_tokens=row_tokens, reference=config.objective.kl > 0, ranks=ranks)
+        for ranks in _RANKS
+    }
+    one = found[1]
+    yield (
+        f"memory     of the learner, {one.parameters:,} parameters, {one.trained:,} of them trained, "
+        f"rows of at most {row_tokens:,} tokens, GiB for each GPU:"
+    )
+    names = [each.name for each in fields(Memory)[2:]]
+    yield f"           {'GPUs':>5}" + "".join(f"{name:>12}" for name in names) + f"{'together':>12}"
+    for ranks, memory in found.items():
+        numbers = [*(getattr(memory, name) for name in names), memory.total]
+        yield f"           {ranks:>5}" + "".join(f"{number / 2**30:>12.2f}" for number in numbers)
+    if not config.engine.gpus:
+        yield f"           the engine on the same GPU takes {config.engine.memory_share:.0%} of it besides"
