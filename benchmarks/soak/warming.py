@@ -1,5 +1,5 @@
 """What takes memory or processes once and is then kept: compiled programs, and each worker's zygotes for numpy and
-compilers and for referees that talk to a program.
+compilers and for referees, of outputs and of talks.
 """
 
 from random import Random
@@ -14,6 +14,7 @@ _ATTEMPTS = 5
 # First lines that take a while: as long as a worker has one of these, the next goes to another worker.
 _SLOWLY = {
     "guess": "import time\ntime.sleep(0.5)",
+    "split, by exit status": "import time\ntime.sleep(0.5)",
     "numpy": "import time\ntime.sleep(0.5)",
     "sum in C++": "#include <unistd.h>\nint slowly = usleep(500000);",
 }
