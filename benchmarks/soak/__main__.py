@@ -16,6 +16,7 @@ from benchmarks.soak.steady import steady
 from sandbox.jail import linux
 
 _MS_SHARED = 1 << 20
+_PARTS = ("steady", "deaths", "restarts")
 RESULTS = Path(__file__).parents[1] / "results" / "soak.json"
 
 
@@ -24,18 +25,20 @@ def main() -> int:
     options.add_argument("runs", nargs="?", type=int, default=200_000, help="programs to execute  [200000]")
     options.add_argument("--seed", type=int, default=0, help="of the mixture and of the kills  [0]")
     options.add_argument("--out", type=Path, default=RESULTS, help="where the summary goes  [benchmarks/results]")
+    options.add_argument("--only", choices=_PARTS, help="measure this part again, and keep what is known of the others")
     given = options.parse_args()
     _mount_apart()
     runs, workers, seed = given.runs, len(os.sched_getaffinity(0)), given.seed
-    result: dict[str, Any] = {"machine": describe(), "seed": seed, "workers": workers}
+    result: dict[str, Any] = json.loads(given.out.read_text()) if given.only else {}
+    result |= {"machine": describe(), "seed": seed, "workers": workers}
     parts: dict[str, Callable[[], dict[str, Any]]] = {
         "steady": lambda: steady(runs, workers, seed),
         "deaths": lambda: deaths(max(150, runs // 60), workers, seed),
         "restarts": lambda: restarts(max(150, runs // 50), max(4, runs // 5000), workers, seed),
     }
-    for name, part in parts.items():
-        result[name] = part()
-        result["good"] = result.get("good", True) and result[name]["good"]
+    for name in [given.only] if given.only else _PARTS:
+        result[name] = parts[name]()
+        result["good"] = all(result[part]["good"] for part in _PARTS if part in result)
         given.out.parent.mkdir(exist_ok=True)
         given.out.write_text(json.dumps(result, indent=2) + "\n")
     print(json.dumps(result, indent=2))

@@ -27,7 +27,7 @@ from sandbox.jail.cgroups import CannotJoin, Cgroup
 from sandbox.jail.compiled import SharedFolder, memfd
 from sandbox.jail.configuration import Configuration
 from sandbox.jail.spawn import Kind
-from sandbox.jail.zygotes import Zygote, ZygoteLost
+from sandbox.jail.zygotes import Zygote
 
 _NAME = re.compile(r"[0-9a-f]{64}")
 _MESSAGE_BYTES = 1 << 16
@@ -43,8 +43,12 @@ _NEEDED = (
 )
 
 
+class WardenGone(EOFError):
+    """The warden has ended, so nothing can be run any more: the judge ends, too, and its caller starts another."""
+
+
 class Warden:
-    """The judge's way to its warden. For any number of threads."""
+    """The judge's way to its warden. For any number of threads. Raises WardenGone where that has ended."""
 
     def __init__(self, channel: socket.socket) -> None:
         self._channel = channel
@@ -52,7 +56,7 @@ class Warden:
 
     def start(self, kind: Kind, runner: int) -> Zygote:
         """A zygote that is ready for runs. Raises BackendUnavailable if it cannot be made, CannotJoin if the cgroup
-        refuses it, and ZygoteLost."""
+        refuses it, and ZygoteLost if it ends while it starts."""
         answer, descriptors = self._ask({"start": asdict(kind), "runner": runner})
         match answer:
             case {"cannot_join": words}:
@@ -68,11 +72,11 @@ class Warden:
         return zygote
 
     def _end(self, number: int) -> None:
-        with contextlib.suppress(ZygoteLost):
+        with contextlib.suppress(WardenGone):
             self._ask({"end": number})
 
     def renew(self, runner: int) -> Cgroup:
-        """A new cgroup for a runner whose zygotes have ended. Raises OSError where none can be made, and ZygoteLost."""
+        """A new cgroup for a runner whose zygotes have ended. Raises OSError where none can be made."""
         answer, descriptors = self._ask({"renew": runner})
         if "refused" in answer:
             raise OSError(answer["refused"])
@@ -80,19 +84,17 @@ class Warden:
 
     def fetch(self, name: str) -> bytes | None:
         """A compilation that workers share; None if there is none of that name."""
-        with contextlib.suppress(ZygoteLost):
-            _, descriptors = self._ask({"fetch": name})
-            for descriptor in descriptors:
-                with open(descriptor, "rb") as file:
-                    return file.read()
+        _, descriptors = self._ask({"fetch": name})
+        for descriptor in descriptors:
+            with open(descriptor, "rb") as file:
+                return file.read()
         return None
 
     def store(self, name: str, content: bytes) -> None:
         """Share a compilation if there is room."""
         descriptor = memfd(content)
         try:
-            with contextlib.suppress(ZygoteLost):
-                self._ask({"store": name}, [descriptor])
+            self._ask({"store": name}, [descriptor])
         finally:
             os.close(descriptor)
 
@@ -102,9 +104,9 @@ class Warden:
                 _send(self._channel, request, descriptors or [])
                 answer = _receive(self._channel)
             except OSError as error:
-                raise ZygoteLost(f"the warden is gone: {error}") from error
+                raise WardenGone(str(error)) from error
         if answer is None:
-            raise ZygoteLost("the warden is gone")
+            raise WardenGone
         return answer
 
 

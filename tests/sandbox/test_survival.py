@@ -2,6 +2,7 @@
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -13,6 +14,8 @@ from pathlib import Path
 import pytest
 
 from sandbox import Case, Limits, Program, Sandbox, SandboxError, Suite, Verdict
+from sandbox.jail.spawn import Kind
+from sandbox.jail.warden import Warden
 
 ECHO = Program("print(input())")
 SLEEP = Program("import time\ntime.sleep(60)")
@@ -114,6 +117,14 @@ def test_a_killed_judge_costs_no_verdict() -> None:
         ours = {pid for pid, _ in below(os.getpid()) - before}
         [judge] = [pid for pid in ours if processes()[pid][0] in ours and not is_elsewhere(pid)]
         killed_in_the_middle(own, lambda: judge)
+
+
+def test_a_judge_without_its_warden_ends_and_does_not_answer_that_the_run_was_lost() -> None:
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with ours:
+        theirs.close()
+        with pytest.raises(EOFError):  # upon which a judge ends, as upon the end of its caller
+            Warden(ours).start(Kind(), 0)
 
 
 def is_elsewhere(pid: int) -> bool:
