@@ -1,12 +1,11 @@
-"""Write what was measured into the README:  python -m benchmarks.render"""
+"""Write what was measured into the README and docs/numbers.md:  python -m benchmarks.render"""
 
 import json
-import re
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).parent
-README = HERE.parent / "README.md"
 BEGIN, END = "<!-- numbers: rendered by benchmarks/render.py, do not edit -->", "<!-- end of numbers -->"
 
 
@@ -228,16 +227,18 @@ def pipeline_table(measured: dict[str, Any]) -> str:
     return "\n".join(lines) + (
         f"\n\nThe product's own loop with parts that only wait: {measured['sample_seconds']} s of sampling,"
         f" {measured['reward_seconds']} s of rewards, {measured['train_seconds']} s of training, a hundredth of what"
-        f" DeepCoder's authors report; see docs/timeline.svg. Measured on {measured['machine']}."
+        f" DeepCoder's authors report; see timeline.svg. Measured on {measured['machine']}."
     )
 
 
-_PARTS = (
+_JUDGE = (
     ("sandbox", sandbox_table),
     ("docker", docker_table),
     ("ray", ray_table),
     ("service", service_line),
     ("soak", soak_line),
+)
+_CURATION_AND_TRAINING = (
     ("build", build_line),
     ("strength", strength_table),
     ("million", million_line),
@@ -248,15 +249,22 @@ _PARTS = (
 )
 
 
+_PAGES = {"README.md": _JUDGE, "docs/numbers.md": _CURATION_AND_TRAINING}
+
+
 def main() -> None:
-    parts = []
-    for name, render in _PARTS:
+    for name, tables in _PAGES.items():
+        page = HERE.parent / name
+        numbers = f"{BEGIN}\n" + "\n\n".join(_rendered(tables)) + f"\n{END}"
+        before, _, rest = page.read_text().partition(BEGIN)
+        page.write_text(before + numbers + rest.partition(END)[2])
+
+
+def _rendered(tables: tuple[tuple[str, Callable[[dict[str, Any]], str]], ...]) -> Iterator[str]:
+    for name, render in tables:
         path = HERE / "results" / f"{name}.json"
         if path.exists():
-            parts.append(render(json.loads(path.read_text())))
-    numbers = f"{BEGIN}\n" + "\n\n".join(parts) + f"\n{END}"
-    text = README.read_text()
-    README.write_text(re.sub(f"{re.escape(BEGIN)}.*{re.escape(END)}", lambda _: numbers, text, flags=re.DOTALL))
+            yield render(json.loads(path.read_text()))
 
 
 if __name__ == "__main__":

@@ -6,8 +6,8 @@ passed over if there is another one: sessions, whose first line begins with `>>>
 input or output, which define nothing and call nothing. So an example below a program does not hide it.
 
 The choice does not depend on what the programs do. One that is wrong or does not compile still hides those before it,
-so whoever writes several programs is judged by one of them: the last, which a reader would take. A block that nobody
-closed is the beginning of a program, not a program.
+so an answer with several programs is judged by the last of them, which a reader would take. An unclosed block is the
+beginning of a program, not a program.
 """
 
 import re

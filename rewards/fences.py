@@ -14,7 +14,7 @@ CommonMark. Models need more:
 - A block that is named Markdown is read as if its fences were not there.
 - Tildes that nothing closes are an ornament.
 
-A block that nobody closed is none. Takes linear time on any text.
+An unclosed block does not count. Takes linear time on any text.
 """
 
 import re

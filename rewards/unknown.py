@@ -1,4 +1,4 @@
-"""How many completions nobody knows a reward of, and when there are so many that training on the others makes no sense.
+"""Counts completions whose reward is unknown, and says when there are too many of them to go on training.
 
 One completion without a reward is no reason to stop, whatever it did to the sandbox. Many of them say that the sandbox
 or the tests are broken.

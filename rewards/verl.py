@@ -6,8 +6,8 @@ on a dataset that `curate export --to verl` wrote. verl's scorers run programs u
 tree, look at the first ten tests only once one has failed, and take no checker but their own. verl_manager.py scores
 many completions at once.
 
-verl has no word for a completion that nobody knows a reward of: it cannot leave one out of its group, and NaN would
-spoil the whole group. Such a completion gets UNKNOWN, so that none gains by escaping its judge. It is counted and
+verl has no value for an unknown reward: it cannot leave a completion out of its group, and NaN would spoil the whole
+group. Such a completion gets UNKNOWN, so that none gains by escaping its judge. It is counted and
 logged, and a run of many of them ends in SandboxError; see unknown.py.
 """
 
