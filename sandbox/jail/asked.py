@@ -54,7 +54,7 @@ class Asked:
             identity, pid, number, first, second = _NOTICE.unpack_from(self._page)
             error, flags = 0, _GO_ON
             if number == self._fcntl:
-                error, flags = self._of_lock(pid, first, second)
+                error, flags = self._answer_for_lock(pid, first, second)
             else:
                 self.has_used_sigkill = True
             _ANSWER.pack_into(self._page, 0, identity, 0, -error, flags)
@@ -63,7 +63,7 @@ class Asked:
             if error.errno not in (errno.ENOENT, errno.EINTR):
                 raise
 
-    def _of_lock(self, pid: int, descriptor: int, command: int) -> tuple[int, int]:
+    def _answer_for_lock(self, pid: int, descriptor: int, command: int) -> tuple[int, int]:
         """Error and flags of the answer to a call for a lock."""
         self._locks += 1
         if self._locks > _LOCKS or not self._is_its_own(pid, descriptor):
