@@ -9,11 +9,11 @@ from dataclasses import replace
 from functools import lru_cache
 from hashlib import sha256
 
-from rewards.answer import program_in
-from rewards.once import Once
+from rewards.extract import program_in
 from rewards.reward import NO_CODE, SANDBOX_FAILED, TESTS_FAILED, TRUNCATED, Answer, Reward, Task
 from rewards.selection import BUDGET, check_way, select
 from sandbox import Judgement, Program, Sandbox, SandboxError, Suite, Verdict
+from sandbox.concurrency.once import Once
 
 log = logging.getLogger(__name__)
 

@@ -14,8 +14,8 @@ from functools import lru_cache
 from typing import Any
 
 from rewards.async_rewards import AsyncRewards
-from rewards.execution import counted, shared_reward
 from rewards.reward import Answer, Score, Task
+from rewards.shared import counted, shared_reward
 from sandbox import Suite
 
 log = logging.getLogger(__name__)

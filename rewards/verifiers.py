@@ -8,8 +8,8 @@ from typing import TypeVar
 
 import verifiers.v1 as vf
 
-from rewards.execution import counted, shared_rewards
 from rewards.reward import Answer, Task
+from rewards.shared import counted, shared_rewards
 from sandbox import SandboxError, Suite
 
 _suite = lru_cache(16)(Suite.from_json)  # the rollouts of a task bring the same text

@@ -14,8 +14,8 @@ logged, and a run of many of them ends in SandboxError; see unknown.py.
 import json
 from typing import Any
 
-from rewards.execution import counted, shared_reward
 from rewards.reward import Answer, Task
+from rewards.shared import counted, shared_reward
 from sandbox import Suite
 from sandbox.record import suite_of
 

@@ -14,8 +14,8 @@ from typing import Any
 from verl import DataProto
 from verl.experimental.reward_loop.reward_manager.base import RewardManagerBase
 
-from rewards.execution import counted, shared_rewards
 from rewards.reward import Answer, Task
+from rewards.shared import counted, shared_rewards
 from rewards.verl import UNKNOWN, suite_of_ground_truth
 
 

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from sandbox.box import Sandbox
-    from sandbox.cancellation import Cancellation
     from sandbox.cases import Case, Convention, Referee, Suite
+    from sandbox.concurrency.cancellation import Cancellation
     from sandbox.errors import (
         BackendUnavailable,
         Cancelled,
@@ -43,7 +43,7 @@ __all__ = [
 
 _HOMES = {
     "box": ["Sandbox"],
-    "cancellation": ["Cancellation"],
+    "concurrency.cancellation": ["Cancellation"],
     "cases": ["Case", "Convention", "Referee", "Suite"],
     "errors": [
         "BackendUnavailable",

@@ -6,8 +6,8 @@ from types import TracebackType
 from typing import Any, Self
 
 from sandbox import backends
-from sandbox.cancellation import Cancellation
 from sandbox.cases import Suite
+from sandbox.concurrency.cancellation import Cancellation
 from sandbox.judge import Judgement
 from sandbox.maxima import Maxima
 from sandbox.program import Invocation, Limits, Program, RunResult

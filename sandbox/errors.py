@@ -29,7 +29,7 @@ class KilledFromOutside(ExecutionLost):
 
 
 class Cancelled(SandboxError):
-    """The caller took its request back (see sandbox/cancellation.py): it hears nothing but this."""
+    """The caller took its request back (see sandbox/concurrency/cancellation.py): it hears nothing but this."""
 
 
 class RefereeFailed(ValueError):

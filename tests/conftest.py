@@ -65,18 +65,18 @@ def ray_cluster() -> Iterator[RayCluster]:
 
 @pytest.fixture(scope="session")
 def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of the model of tests/taught.py."""
+    """The folder of the model of tests/tiny_world.py."""
     if find_spec("vllm") is None:
         pytest.skip("vLLM is not installed; `make test` installs it")
-    import taught
+    import tiny_world
 
-    return taught.model(tmp_path_factory.mktemp("model") / "tiny")
+    return tiny_world.model(tmp_path_factory.mktemp("model") / "tiny")
 
 
 @pytest.fixture(scope="session")
 def model_server(tiny_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The base URL of that model's server."""
-    import taught
+    import tiny_world
 
-    with taught.served(tiny_model, tmp_path_factory.mktemp("server") / "log") as url:
+    with tiny_world.served(tiny_model, tmp_path_factory.mktemp("server") / "log") as url:
         yield url

@@ -45,7 +45,7 @@ def clean(
     """
     before = own_manifest(Path(location).expanduser())
     found = training_set(f"{location}/data" if before else location, text)
-    apart(out, Path(location).expanduser(), found.table.files)
+    apart(out, Path(location).expanduser(), found.files.table.files)
     evaluations = evaluations_of(against)
     plan = _plan(before, found, evaluations, text)
     done = workspace.finished(out, plan, overwrite=overwrite)
@@ -56,7 +56,7 @@ def clean(
     with workspace.opened(out, plan, overwrite=overwrite) as work:
         final = work / "final"
         shutil.rmtree(final, ignore_errors=True)  # half of it, if this was killed before
-        files = found.copy(findings.rejections, final / "data")
+        files = found.files.copy(findings.rejections, final / "data")
         folder = Path(location).expanduser() if before else None
         removed = [asdict(rejection) for rejection in findings.rejections.values()]
         rejected = [*rows_of(folder, "rejected"), *removed]
@@ -92,7 +92,7 @@ def _plan(before: Manifest | None, found: TrainingSet, evaluations: Iterable[Eva
     sets = [evaluation.plan for evaluation in evaluations]
     if before is not None:
         return {**before["plan"], "against": [*before["plan"].get("against", []), *sets]}
-    files = [{"name": file.name, "sha256": sha256(file)} for file in found.table.files]
+    files = [{"name": file.name, "sha256": sha256(file)} for file in found.files.table.files]
     return {
         "curate": metadata.version("curate-code"),
         "inputs": {"dataset": files},

@@ -10,9 +10,9 @@ from typing import Any
 
 from curate.dataset import card, workspace
 from curate.dataset.derivation import Manifest, apart, own_manifest, rebuilt, rows_of
+from curate.dataset.files import files_of
 from curate.dataset.reader import Stored
 from curate.dataset.writer import REJECTED_COLUMNS, write_table
-from curate.decontamination.training_set import training_set
 from curate.difficulty import card_section
 from curate.difficulty import table as solve_rates
 from curate.difficulty.band import Band
@@ -35,7 +35,7 @@ def refilter(dataset: Path, out: Path, band: Band, models: Sequence[str], *, ove
         raise CurateError(f"{dataset}: not a dataset that curate built. Give the folder that holds its manifest.json.")
     table = solve_rates.read(dataset)
     models = _models(dataset, table, models)
-    found = training_set(f"{dataset}/data")
+    found = files_of(f"{dataset}/data")
     apart(out, dataset, found.table.files)
     plan = {
         **before["plan"],

@@ -8,7 +8,7 @@ from typing import TypeVar
 from curate.errors import CurateError
 from curate.problem import Problem
 from sandbox import Sandbox, SandboxError
-from sandbox.streaming import completed
+from sandbox.concurrency.completed import completed
 
 log = logging.getLogger(__name__)
 

@@ -5,7 +5,7 @@ import threading
 from collections import deque
 from typing import Generic, TypeVar
 
-from sandbox.cancellation import Cancellation
+from sandbox.concurrency.cancellation import Cancellation
 
 Slot = TypeVar("Slot")
 

@@ -11,11 +11,11 @@ from typing import Any, Protocol
 
 from sandbox import maxima
 from sandbox.backends._admission import Admission
-from sandbox.cancellation import Cancellation
 from sandbox.cases import INTERACTIVE
+from sandbox.concurrency.cancellation import Cancellation
+from sandbox.concurrency.completed import completed
 from sandbox.errors import BackendUnavailable, ExecutionLost, KilledFromOutside, SandboxError
 from sandbox.referee import LIMITS as REFEREE_LIMITS
-from sandbox.streaming import completed
 
 _ATTEMPTS = 3  # at a request whose worker dies
 _GOODBYE_SECONDS = 10

@@ -26,6 +26,8 @@ _STAY_SECONDS = 10  # longest stay of a call that has nothing to take home; sile
 _LINGER_SECONDS = 0.1  # that a call waits for more answers while the workers have enough to do
 _REPLY_BYTES = 8 << 20  # of answers that travel together; one may be larger
 
+_NOT_JUDGING = {"commands", "conformance.py", "image", "record.py", "service"}
+
 Numbered = tuple[int, Any]  # a request or an answer and the number by which its asker knows it
 
 
@@ -35,6 +37,8 @@ def fingerprint() -> str:
     package = Path(sandbox.__file__).parent
     content = hashlib.sha256()
     for path in sorted(package.rglob("*.py")):
+        if path.relative_to(package).parts[0] in _NOT_JUDGING:
+            continue
         content.update(f"{path.relative_to(package)}\0".encode() + path.read_bytes() + b"\0")
     return content.hexdigest()
 

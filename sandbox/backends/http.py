@@ -14,13 +14,13 @@ from collections.abc import Iterable, Iterator
 from typing import Any, TypeVar
 
 from sandbox import messages
-from sandbox.cancellation import Cancellation
+from sandbox.concurrency.cancellation import Cancellation
+from sandbox.concurrency.completed import completed
+from sandbox.concurrency.sockets import Sockets
 from sandbox.errors import BackendUnavailable, ExecutionLost, KilledFromOutside, RefereeFailed, SandboxError
 from sandbox.judge import Judgement
 from sandbox.messages import JudgeRequest, RunRequest
 from sandbox.program import Limits, RunResult
-from sandbox.sockets import Sockets
-from sandbox.streaming import completed
 
 try:
     import urllib3

@@ -21,7 +21,7 @@ from typing import Any, cast
 import sandbox
 from sandbox.backends._cluster import ClusterLost, Dispatcher, Place
 from sandbox.backends._supervisor import Supervisor, fingerprint
-from sandbox.cancellation import Cancellation
+from sandbox.concurrency.cancellation import Cancellation
 from sandbox.errors import BackendUnavailable, Cancelled, SandboxError
 
 _SILENCER = "RAY_DEDUP_LOGS_SKIP_REGEX"  # is read when Ray is imported

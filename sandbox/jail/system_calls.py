@@ -3,7 +3,7 @@
 Found by tracing Python with its standard library, numpy, g++ and what it compiles, and the zygote. Beside the calls
 that were seen stand their older and newer forms, for other versions of libc. A call that is not named here does not
 exist for a program: it gets ENOSYS, at which libraries fall back on another one. Calls with conditions are in
-seccomp.py. tests/sandbox/test_system_calls.py tries every number.
+seccomp.py. tests/sandbox/jail/test_system_calls.py tries every number.
 """
 
 # Without condition.

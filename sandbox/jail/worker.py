@@ -26,8 +26,8 @@ from sandbox.jail import cgroups, control, linux, spawn, wire
 from sandbox.jail.child import Instructions
 from sandbox.jail.compiled import Compiled
 from sandbox.jail.configuration import Configuration
+from sandbox.jail.interactive import Side, recite, talk
 from sandbox.jail.runner import Order, Runner
-from sandbox.jail.talk import Side, recite, talk
 from sandbox.jail.warden import Warden, keep
 from sandbox.judge import Judgement, Ran, judge
 from sandbox.program import Invocation, Limits, Outcome, Program, RunResult

@@ -16,12 +16,12 @@ from starlette.types import Message, Receive, Scope, Send
 from sandbox import messages
 from sandbox.box import Sandbox
 from sandbox.maxima import bounds_of
-from sandbox.service import openapi, records, runs
-from sandbox.service.answers import ForeignPage, Gone, Misdirected, Refusal, Unauthorized
-from sandbox.service.asking import Asking
+from sandbox.service import judge_routes, openapi, run_routes
+from sandbox.service.executor import Work
 from sandbox.service.hosts import Hosts
+from sandbox.service.refusals import ForeignPage, Gone, Misdirected, Refusal, Unauthorized
+from sandbox.service.request_body import Asking
 from sandbox.service.settings import Settings
-from sandbox.service.work import Work
 
 NAME = "curate"
 _OPEN = {"/v1/ping"}  # to all, token or not
@@ -39,10 +39,10 @@ class App:
         self._token = settings.token.encode() if settings.token is not None else None
         self._version = _version()
         asked: dict[str, Handler] = {
-            "/judge": records.judge,
-            "/run_code": runs.run_code,
-            "/run": runs.run,
-            "/judge_suite": runs.run,
+            "/judge": judge_routes.judge,
+            "/run_code": run_routes.run_code,
+            "/run": run_routes.run,
+            "/judge_suite": run_routes.run,
         }
         told = {
             "/v1/ping": self._ping,

@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from sandbox.service.answers import TooMany
+from sandbox.service.refusals import TooMany
 from sandbox.service.translation import SMALL_BYTES
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from sandbox.service import translation
-from sandbox.service.answers import Failed, Refusal
+from sandbox.service.refusals import Failed, Refusal
 
 NUMBER = 2
 _MEMORY_BYTES = 4 << 30

@@ -4,7 +4,7 @@ machine (DNS rebinding) and ask as if it were ours; what it cannot do is to send
 import ipaddress
 import re
 
-from sandbox.service.answers import ForeignPage, Misdirected
+from sandbox.service.refusals import ForeignPage, Misdirected
 
 _HOST = re.compile(r"(?P<name>\[[0-9a-f:.]++\]|[^][:/?#@\s]++)(?::\d*+)?\Z")
 _OURS = {"localhost", "127.0.0.1", "::1"}

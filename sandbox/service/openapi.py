@@ -14,7 +14,7 @@ from sandbox.judge import Judgement, Verdict
 from sandbox.maxima import bounds_of
 from sandbox.messages import JudgeRequest, RunRequest
 from sandbox.program import Limits, RunResult
-from sandbox.service.fusion import RunCodeRequest, RunCodeResponse
+from sandbox.service.sandboxfusion import RunCodeRequest, RunCodeResponse
 
 _PLAIN = {str: "string", int: "integer", float: "number", bool: "boolean", NoneType: "null"}
 _TEXT, _NUMBER = {"type": "string"}, {"type": "number"}

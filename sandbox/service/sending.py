@@ -1,4 +1,4 @@
-"""Answers on their way, and clients that do not read them: these are disconnected (see also connections.py)."""
+"""Answers on their way, and clients that do not read them: these are disconnected (see also http_protocol.py)."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -7,10 +7,10 @@ from contextlib import aclosing, suppress
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from sandbox.service.answers import Gone
-from sandbox.service.asking import Asking
-from sandbox.service.connections import DISCONNECT
-from sandbox.service.work import Work
+from sandbox.service.executor import Work
+from sandbox.service.http_protocol import DISCONNECT
+from sandbox.service.refusals import Gone
+from sandbox.service.request_body import Asking
 
 LINES = "application/x-ndjson"
 _PIECE_BYTES = 256 * 1024

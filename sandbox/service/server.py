@@ -15,7 +15,7 @@ import uvicorn
 from sandbox.box import Sandbox
 from sandbox.jail import linux
 from sandbox.service.app import App
-from sandbox.service.connections import MOST, bounded
+from sandbox.service.http_protocol import MOST, bounded
 from sandbox.service.settings import Settings
 
 log = logging.getLogger(__name__)

@@ -13,9 +13,9 @@ from sandbox import messages, record
 from sandbox.judge import Judgement
 from sandbox.messages import JudgeRequest, RunRequest
 from sandbox.program import Limits, Program, RunResult
-from sandbox.service import bounds, fusion
-from sandbox.service.answers import Malformed, malformed
+from sandbox.service import bounds, sandboxfusion
 from sandbox.service.bounds import Bounds
+from sandbox.service.refusals import Malformed, malformed
 
 Request = tuple[Any, ...]
 
@@ -52,7 +52,7 @@ def read(path: str, body: bytes, most: Bounds) -> Request | Batch:
             case "/judge":
                 return _batch(raw, most)
             case "/run_code":
-                program, invocation, limits, asked = fusion.parse(raw)
+                program, invocation, limits, asked = sandboxfusion.parse(raw)
                 return "run", program, invocation, bounds.granted(limits, asked, most.most)
             case "/run":
                 run = messages.decode(RunRequest, raw)
@@ -98,7 +98,7 @@ def write(path: str, identity: str | int | None, language: str, limits: Limits, 
         return messages.dumps(record.verdict_line(identity, result))
     if path == "/run_code":
         assert isinstance(result, RunResult)
-        return messages.dumps(fusion.response(Program("", language), limits, result))
+        return messages.dumps(sandboxfusion.response(Program("", language), limits, result))
     return messages.dumps(result)
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 import showcase
-from native import words, write_jsonl
+from source_rows import words, write_jsonl
 
 from curate.decontamination.copy_without import clean
 from curate.difficulty import table

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from native import SUM, SUM_TESTS, livecodebench_row, synthetic1_row, taco_row, words, write_jsonl, write_parquet
+from source_rows import SUM, SUM_TESTS, livecodebench_row, synthetic1_row, taco_row, words, write_jsonl, write_parquet
 
 DOUBLE_TESTS = [([n], 2 * n) for n in range(6)]
 WRAPPED_TESTS = [([n], [2 * n]) for n in range(6)]

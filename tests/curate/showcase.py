@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from native import livecodebench_row, synthetic1_row, taco_row, words, write_jsonl, write_parquet
+from source_rows import livecodebench_row, synthetic1_row, taco_row, words, write_jsonl, write_parquet
 
 HOSTILE = "\x1b[31m\u202e<script>window.hacked = 1</script><svg onload='window.hacked = 1'> & co"
 

@@ -5,7 +5,7 @@ import datasets
 import pyarrow.parquet as pq
 import pytest
 import sample
-from native import FILES, SUM, SUM_TESTS, taco_row, words, write_jsonl, write_parquet
+from source_rows import FILES, SUM, SUM_TESTS, taco_row, words, write_jsonl, write_parquet
 
 from curate.errors import CurateError
 from curate.pipeline import Options, build, source_names, survey

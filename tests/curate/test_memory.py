@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from native import words
+from source_rows import words
 
 ROOT = Path(__file__).parents[2]
 BUILD = """

@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
-from native import FILES, taco_row, words, write_parquet
+from source_rows import FILES, taco_row, words, write_parquet
 
 REPOSITORY = Path(__file__).parents[2]
 TESTS = [(f"{n}\n", f"{n + 1}\n") for n in range(5)]

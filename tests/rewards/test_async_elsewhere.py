@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from said import program, say
+from answers import program, say
 
-from rewards import execution
+from rewards import shared
 from rewards.async_rewards import AsyncRewards
 from rewards.code import CodeReward
 from rewards.reward import Task
@@ -86,9 +86,9 @@ def test_when_it_is_gone_nobody_waits_and_nothing_is_a_zero(elsewhere):
 
 
 def test_many_processes_may_share_one_service(service, monkeypatch):
-    monkeypatch.setenv(execution.URL, service)
-    monkeypatch.setattr(execution, "_made", {})
+    monkeypatch.setenv(shared.URL, service)
+    monkeypatch.setattr(shared, "_made", {})
     tests = [DOUBLES.tests.to_json()] * 2
     assert code_reward(completions=[program("print(2 * int(input()))").text, "No."], tests=tests) == [1.0, 0.0]
-    assert type(execution.shared_sandbox()._backend).__module__ == "sandbox.backends.http"
-    execution.shared_sandbox().close()
+    assert type(shared.shared_sandbox()._backend).__module__ == "sandbox.backends.http"
+    shared.shared_sandbox().close()

@@ -5,9 +5,9 @@ import time
 from concurrent.futures import CancelledError, as_completed, wait
 
 import pytest
+from answers import program, say
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from said import program, say
 
 from rewards.async_rewards import AsyncRewards
 from rewards.code import CodeReward

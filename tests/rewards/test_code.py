@@ -5,7 +5,7 @@ from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from said import program, say
+from answers import program, say
 
 from rewards.code import CodeReward
 from rewards.reward import Answer, Reward, Task

@@ -1,9 +1,9 @@
 """The form <think>...</think><answer>...</answer>."""
 
 import pytest
+from answers import say
 from hypothesis import given
 from hypothesis import strategies as st
-from said import say
 
 from rewards.format import FormatReward, formatted
 from rewards.reward import Task

@@ -1,9 +1,9 @@
 """Rewards for the length of an answer."""
 
 import pytest
+from answers import say
 from hypothesis import given
 from hypothesis import strategies as st
-from said import say
 
 from rewards.length_budget import ALPHA_PER_THOUSAND, TARGETS, LengthBudget, words
 from rewards.overlong import Overlong

@@ -1,7 +1,7 @@
 """Shares of tests passed."""
 
 import pytest
-from said import program, say
+from answers import program, say
 
 from rewards.code import CodeReward
 from rewards.partial import PartialReward

@@ -3,7 +3,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from rewards import execution, verl
+from rewards import shared, verl
 from rewards.reward import Reward
 from rewards.trl import code_reward
 from sandbox import Case, Limits, Program, Referee, Sandbox, SandboxError, Suite
@@ -17,7 +17,7 @@ UNSURE = Suite([Case("1", "1")], checker="program", referee=Referee(Program("1 /
 def lost(monkeypatch):
     box = Sandbox(workers=1)
     box.close()
-    monkeypatch.setattr(execution, "_made", {(os.getpid(), "sandbox"): box})
+    monkeypatch.setattr(shared, "_made", {(os.getpid(), "sandbox"): box})
 
 
 def test_a_program_that_passes_every_test_gets_one_and_others_nothing():
@@ -37,20 +37,20 @@ def test_a_lost_sandbox_is_not_a_zero(lost):
 
 def test_a_checker_that_fails_is_not_a_zero():
     assert code_reward(completions=[RIGHT, RIGHT], tests=[UNSURE.to_json(), ECHO.to_json()]) == [None, 1.0]
-    assert execution.reward(RIGHT, UNSURE, execution.shared_sandbox()) is None
+    assert shared.reward(RIGHT, UNSURE, shared.shared_sandbox()) is None
 
 
 TRUTH = '{"inputs": ["1"], "outputs": ["1"]}'
 
 
 def test_no_single_completion_raises_and_where_verl_has_no_word_it_is_counted(lost, caplog):
-    before = execution.unknown_count()
+    before = shared.unknown_count()
     assert verl.compute_score("mine", RIGHT, TRUTH) == verl.UNKNOWN == 0.0
-    assert execution.unknown_count() == before + 1
+    assert shared.unknown_count() == before + 1
     assert "sandbox_failed" in caplog.text
-    assert execution.reward(RIGHT, ECHO, execution.shared_sandbox()) is None
+    assert shared.reward(RIGHT, ECHO, shared.shared_sandbox()) is None
     assert verl.compute_score("mine", "No.", TRUTH) == 0.0
-    assert execution.unknown_count() == before + 2
+    assert shared.unknown_count() == before + 2
 
 
 @pytest.mark.parametrize("error", [RecursionError(), MemoryError(), OverflowError(), OSError(), KeyError("x")])
@@ -60,7 +60,7 @@ def test_not_even_one_that_finds_a_defect_of_the_sandbox(monkeypatch, error):
             raise error
 
     with Defective(workers=1) as box:
-        monkeypatch.setattr(execution, "_made", {(os.getpid(), "sandbox"): box})
+        monkeypatch.setattr(shared, "_made", {(os.getpid(), "sandbox"): box})
         assert code_reward(completions=[RIGHT], tests=[ECHO.to_json()]) == [None]
         assert verl.compute_score("mine", RIGHT, TRUTH) == verl.UNKNOWN
 
@@ -92,42 +92,42 @@ LOST, KNOWN = Reward(None, "sandbox_failed", 0.0, "the machine is gone"), Reward
 
 
 def test_a_run_of_many_unknown_completions_stops_with_words(monkeypatch):
-    monkeypatch.setattr(execution, "_made", {})
+    monkeypatch.setattr(shared, "_made", {})
     for _ in range(49):
-        assert execution.counted(LOST) is None
-    assert execution.counted(KNOWN) == 1.0
+        assert shared.counted(LOST) is None
+    assert shared.counted(KNOWN) == 1.0
     for _ in range(49):
-        execution.counted(LOST)
+        shared.counted(LOST)
     with pytest.raises(SandboxError, match=r"last 50 completions.*curate doctor.*the machine is gone"):
-        execution.counted(LOST)
-    assert execution.counted(KNOWN) == 1.0
+        shared.counted(LOST)
+    assert shared.counted(KNOWN) == 1.0
 
 
 def test_a_large_share_of_unknown_completions_stops_too(monkeypatch):
-    monkeypatch.setattr(execution, "_made", {})
+    monkeypatch.setattr(shared, "_made", {})
     with ThreadPoolExecutor(4) as threads:  # every third is known
-        futures = [threads.submit(execution.counted, KNOWN if n % 3 == 0 else LOST) for n in range(150)]
+        futures = [threads.submit(shared.counted, KNOWN if n % 3 == 0 else LOST) for n in range(150)]
     errors = [future.exception() for future in futures]
     assert sum(error is not None for error in errors) == 1
     with pytest.raises(SandboxError, match=r"101 of the last 200"):
-        execution.counted(LOST)
-    assert execution.unknown_count() == 101
+        shared.counted(LOST)
+    assert shared.unknown_count() == 101
 
 
 def test_a_few_unknown_completions_in_a_long_run_do_not(monkeypatch):
-    monkeypatch.setattr(execution, "_made", {})
+    monkeypatch.setattr(shared, "_made", {})
     for n in range(3000):
-        execution.counted(LOST if n % 3 == 0 else KNOWN)
-    assert execution.unknown_count() == 1000
+        shared.counted(LOST if n % 3 == 0 else KNOWN)
+    assert shared.unknown_count() == 1000
 
 
 def test_tests_that_cannot_judge_are_not_blamed_on_the_sandbox(monkeypatch):
-    monkeypatch.setattr(execution, "_made", {})
+    monkeypatch.setattr(shared, "_made", {})
     unjudgeable = Reward(None, "tests_failed", 0.0, "no cases")
     for _ in range(49):
-        execution.counted(unjudgeable)
+        shared.counted(unjudgeable)
     with pytest.raises(SandboxError, match="tests of the dataset"):
-        execution.counted(unjudgeable)
+        shared.counted(unjudgeable)
 
 
 def test_what_verl_calls_ground_truth_is_a_suite():

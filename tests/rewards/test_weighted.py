@@ -3,9 +3,9 @@
 import math
 
 import pytest
+from answers import program, say
 from hypothesis import given
 from hypothesis import strategies as st
-from said import program, say
 
 from rewards.code import CodeReward
 from rewards.length_budget import ALPHA_PER_THOUSAND, LengthBudget

@@ -4,7 +4,7 @@ import small_runs
 
 @pytest.fixture(scope="session")
 def six_problems(tmp_path_factory):
-    """The folder of a dataset of the problems in tests/taught.py."""
+    """The folder of a dataset of the problems in tests/tiny_world.py."""
     return small_runs.dataset(tmp_path_factory.mktemp("six"))
 
 

@@ -1,12 +1,12 @@
-"""What each rank of tests/train/test_ranks.py runs: on_ranks.py JOB FOLDER."""
+"""What each rank of tests/train/learning/test_ranks.py runs: on_ranks.py JOB FOLDER."""
 
 import os
 import signal
 import sys
 from pathlib import Path
 
+import random_models
 import torch
-import untaught
 
 from train.config import Model, Objective, Optimizer
 from train.learning.learner import Learner
@@ -24,7 +24,7 @@ def learner(path: str, **model):
 def updates(one: Learner, seeds):
     made = []
     for seed in seeds:
-        batch = untaught.sequences(9, seed=seed)
+        batch = random_models.sequences(9, seed=seed)
         one.begin_batch(batch)
         # The second minibatch is one sequence: some rank has an empty row.
         made += [one.update(batch[:8]), one.update(batch[8:])]
@@ -45,7 +45,7 @@ def train(path: str) -> dict[str, object]:
         "state": one.state(),
         "halfway": state,
         "weights": dict(one.weights()),
-        "logprobs": one.logprobs(untaught.sequences(5, seed=2)),
+        "logprobs": one.logprobs(random_models.sequences(5, seed=2)),
     }
     one.close()
     lora = learner(path, lora_rank=2, activation_checkpointing=True)

@@ -3,8 +3,8 @@
 import json
 from pathlib import Path
 
-import taught
-from native import write_jsonl
+import tiny_world
+from source_rows import write_jsonl
 
 from train import config
 from train.config import Config
@@ -37,7 +37,7 @@ def dataset(folder: Path) -> Path:
     """The six problems, built by the product."""
     from curate.pipeline import Options, build
 
-    raw = write_jsonl(folder / "raw" / "test.jsonl", taught.rows())
+    raw = write_jsonl(folder / "raw" / "test.jsonl", tiny_world.rows())
     build([("livecodebench", str(raw))], folder / "out", Options(), workers=2)
     return folder / "out"
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-import taught
+import tiny_world
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of vLLM, torch and transformers about each other
 
@@ -37,7 +37,7 @@ def folder(tmp_path_factory):
     pytest.importorskip("vllm", reason="vLLM is not installed; `make test` installs it")
     folder = tmp_path_factory.mktemp("learning")
     with pytest.MonkeyPatch.context() as patch:
-        for name, value in {**taught.ENVIRONMENT, "VLLM_ENABLE_V1_MULTIPROCESSING": "0"}.items():
+        for name, value in {**tiny_world.ENVIRONMENT, "VLLM_ENABLE_V1_MULTIPROCESSING": "0"}.items():
             patch.setenv(name, value)
         patch.syspath_prepend(EXAMPLE)
         import problems

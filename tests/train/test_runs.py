@@ -375,9 +375,9 @@ def engine_processes():
 
 
 def test_an_engine_that_dies_is_started_again_and_nothing_is_lost(small, tmp_path, monkeypatch):
-    import taught
+    import tiny_world
 
-    for name, value in taught.ENVIRONMENT.items():
+    for name, value in tiny_world.ENVIRONMENT.items():
         monkeypatch.setenv(name, value)
     killed = []
 

@@ -17,13 +17,13 @@ from math import nan
 from statistics import fmean
 from typing import Any
 
-from curate.ahead import ahead
 from curate.dataset.journal import Journal
 from curate.difficulty.pass_at_k import pass_at_k
 from curate.verification.retrying import FAILURES_IN_A_ROW, broken
-from rewards.answer import program_in
+from rewards.extract import program_in
 from rewards.reward import NO_CODE, TRUNCATED
 from sandbox import Judgement, Program, Sandbox, SandboxError, Suite, Verdict
+from sandbox.concurrency.prefetch import ahead
 from train.evaluation.confidence import interval
 from train.evaluation.exercises import Exercise
 from train.sampling.protocol import Completion, Prompt, SamplerError

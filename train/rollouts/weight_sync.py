@@ -8,11 +8,11 @@ behind is found as soon as the difference shows in them.
 from collections.abc import Sequence
 from math import exp, isfinite
 
+from sandbox.concurrency.deadline import call_with_timeout
 from train.errors import ParityError
 from train.learning.learner import Learner
 from train.learning.sequences import Sequence as Tokens
 from train.sampling.protocol import Completion, Prompt, SamplerError, Sampling, TrainedSampler
-from train.within import within
 
 _TOKENS = 8  # of a probe's answer
 
@@ -34,7 +34,8 @@ def publish(
         sampler.load(weights, version)
         return [answer for _, answer in sampler.sample(prompts, sampling) if isinstance(answer, Completion)]
 
-    answers = within(seconds, sampled, f"the engine hangs: it did not take weights {version} and sample with them")
+    hangs = f"the engine hangs: it did not take weights {version} and sample with them within {seconds:g} s"
+    answers = call_with_timeout(sampled, seconds, SamplerError(hangs))
     if not answers:
         raise SamplerError(
             "the sampler refuses the prompts with which it is compared: data.max_prompt_tokens is more than it takes"

@@ -12,8 +12,8 @@ import time
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from sandbox.sockets import Sockets
-from sandbox.streaming import completed
+from sandbox.concurrency.completed import completed
+from sandbox.concurrency.sockets import Sockets
 from train.sampling.protocol import Completion, Prompt, SamplerError, Sampling
 
 try:

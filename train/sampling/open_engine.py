@@ -5,10 +5,10 @@ from pathlib import Path
 
 from transformers import AutoConfig
 
+from sandbox.concurrency.deadline import call_with_timeout
 from train.config import Config
 from train.errors import ConfigError
-from train.sampling.protocol import TrainedSampler
-from train.within import within
+from train.sampling.protocol import SamplerError, TrainedSampler
 
 
 def opened(config: Config) -> TrainedSampler:
@@ -47,6 +47,9 @@ def opened(config: Config) -> TrainedSampler:
 
     # On one GPU they take turns; only where nothing is sampled while others train.
     options["enable_sleep_mode"] = torch.cuda.is_available() and config.rollout.pipeline == "sync"
-    return within(
-        config.engine.load_seconds, lambda: VllmSampler(path, **options), f"vLLM hangs: {path} was not loaded"
+    seconds = config.engine.load_seconds
+    return call_with_timeout(
+        lambda: VllmSampler(path, **options),
+        seconds,
+        SamplerError(f"vLLM hangs: {path} was not loaded within {seconds:g} s"),
     )

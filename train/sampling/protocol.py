@@ -67,14 +67,3 @@ class TrainedSampler(Sampler, Protocol):
 
     def sleep(self) -> None:
         """Lend the memory to the trainer; `load` ends it."""
-
-
-def open_sampler(model: str, base_url: str | None = None) -> Sampler:
-    """The model in this process, or the one of that name at an OpenAI-compatible server. Raises SamplerError."""
-    if base_url is not None:
-        from train.sampling.http import HttpSampler
-
-        return HttpSampler(model, base_url)
-    from train.sampling.vllm import VllmSampler
-
-    return VllmSampler(model)

@@ -1,0 +1,1 @@
+"""The commands that make datasets and look at them; one file each."""

@@ -1,0 +1,17 @@
+"""`curate sources`"""
+
+from importlib import import_module
+
+import click
+
+
+@click.command("sources")
+def command() -> None:
+    """List the sources that a dataset can be built from, with what is known to be wrong with them."""
+    from curate.pipeline import source_names
+
+    for name in source_names():
+        source = import_module(f"curate.sources.{name}")
+        click.echo(f"{name}: {source.TITLE}, {source.ROWS}")
+        click.echo(f"    Hub id {source.HUB_ID or 'none'}, licence {source.LICENCE}")
+        click.echo(f"    known defects: {source.DEFECTS}")

@@ -1,0 +1,98 @@
+"""The files of a dataset of any make, and a copy of them without some of their rows.
+
+Files keep their names, format, columns and order, and a row that stays is not touched.
+"""
+
+import json
+from collections.abc import Collection
+from dataclasses import dataclass
+from pathlib import Path
+
+from curate.errors import CurateError
+from curate.reading.tables import Table, known_options, locate
+
+
+@dataclass(frozen=True, slots=True)
+class DatasetFiles:
+    """The files to read, and below which folder they lie."""
+
+    table: Table
+    root: Path
+
+    def copy(self, dropped: Collection[int], folder: Path) -> list[Path]:
+        """Write the files without the rows at these positions, and return them."""
+        written = []
+        position = 0
+        for path in self.table.files:
+            target = folder / path.relative_to(self.root)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            position = _COPIES[path.suffix](path, target, dropped, position)
+            written.append(target)
+        return written
+
+
+def files_of(location: str) -> DatasetFiles:
+    """Find the files of a dataset: a file, a folder or a Hub id. Raises CurateError where there is none."""
+    table = locate(location)
+    known_options(table, ())
+    for path in table.files:
+        if path.suffix not in _COPIES:
+            raise CurateError(f"{path}: files that end in {', '.join(sorted(_COPIES))} are read, not this one.")
+    given = Path(table.location).expanduser()
+    parents = [given] if given.is_dir() else table.files[0].parents
+    root = next(folder for folder in parents if all(path.is_relative_to(folder) for path in table.files))
+    return DatasetFiles(table, root)
+
+
+def _copy_parquet(path: Path, target: Path, dropped: Collection[int], position: int) -> int:
+    import pyarrow.parquet as pq
+
+    with (
+        pq.ParquetFile(path) as file,
+        pq.ParquetWriter(target, file.schema_arrow, compression="zstd", write_page_index=True) as writer,
+    ):
+        for group in range(file.num_row_groups):
+            rows = file.read_row_group(group)
+            kept = rows.filter(_mask(dropped, position, len(rows)))
+            if len(kept):
+                writer.write_table(kept)
+            position += len(rows)
+    return position
+
+
+def _copy_arrow(path: Path, target: Path, dropped: Collection[int], position: int) -> int:
+    import pyarrow as pa
+
+    with (
+        pa.memory_map(str(path)) as source,
+        pa.ipc.open_stream(source) as stream,
+        pa.ipc.new_stream(str(target), stream.schema) as writer,
+    ):
+        for batch in stream:
+            writer.write_batch(batch.filter(_mask(dropped, position, len(batch))))
+            position += len(batch)
+    return position
+
+
+def _copy_jsonl(path: Path, target: Path, dropped: Collection[int], position: int) -> int:
+    with path.open("rb") as source, target.open("wb") as file:
+        for line in source:
+            if line.strip():
+                if position not in dropped:
+                    file.write(line)
+                position += 1
+    return position
+
+
+def _copy_json(path: Path, target: Path, dropped: Collection[int], position: int) -> int:
+    rows = json.loads(path.read_text(encoding="utf-8"))
+    kept = [row for place, row in enumerate(rows, position) if place not in dropped]
+    target.write_text(json.dumps(kept, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+    return position + len(rows)
+
+
+_COPIES = {".parquet": _copy_parquet, ".arrow": _copy_arrow, ".jsonl": _copy_jsonl, ".json": _copy_json}
+
+
+def _mask(dropped: Collection[int], position: int, n_rows: int) -> list[bool]:
+    return [place not in dropped for place in range(position, position + n_rows)]

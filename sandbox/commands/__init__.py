@@ -1,0 +1,1 @@
+"""The commands that run and judge programs, and what all commands share; one file each."""

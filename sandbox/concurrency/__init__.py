@@ -1,0 +1,1 @@
+"""Threads that the other rooms share: streams of results, prefetching, deadlines, cancellation."""

@@ -1,0 +1,98 @@
+"""A request: its body within bounds of size and time, and whether its client is still there."""
+
+import asyncio
+import time
+from types import TracebackType
+from typing import Self
+
+from starlette.requests import ClientDisconnect, Request
+
+from sandbox.service import pace, translation
+from sandbox.service.admission import client_of
+from sandbox.service.executor import Work
+from sandbox.service.refusals import Gone, NotJson, Refusal, TooLarge, TooSlow
+from sandbox.service.translation import SMALL_BYTES, Batch
+
+
+class Asking:
+    """One request while it is read and answered."""
+
+    def __init__(self, request: Request, work: Work) -> None:
+        self._request = request
+        self._work = work
+        self._size = 0
+        self._departure: asyncio.Task[None] | None = None
+        self.path: str = request.scope["path"]
+        self.client = client_of(request.client.host if request.client is not None else "")
+
+    async def read(self) -> "translation.Request | bytes | Batch":
+        """What the body asks for. Raises a Refusal, or Gone."""
+        # A page in somebody's browser can send other types to a service on the same machine without asking first.
+        if self._request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
+            raise NotJson("the body must be JSON; send the header content-type: application/json")
+        body_seconds = self._work.settings.body_seconds
+        try:
+            async with asyncio.timeout(body_seconds) as timeout:
+                body = await self._body(timeout)
+        except TimeoutError:
+            raise TooSlow(f"the body did not arrive within {body_seconds:g} s") from None
+        except ClientDisconnect:
+            raise Gone from None
+        began = time.monotonic()
+        try:
+            if len(body) <= SMALL_BYTES:
+                return translation.read(self.path, body, self._work.bounds)
+            return await self._work.read(self.path, body)
+        except Refusal:
+            self._work.pace.charge(self.client, pace.REFUSAL_SECONDS)
+            raise
+        finally:
+            self._work.pace.charge(self.client, time.monotonic() - began)
+
+    async def _body(self, timeout: asyncio.Timeout) -> bytes:
+        most = self._work.settings.max_body
+        if int(self._request.headers.get("content-length", 0)) > most:
+            raise _too_large(most)
+        await self._let_others_go_first(timeout)
+        chunks = []
+        async for chunk in self._request.stream():
+            chunks.append(chunk)
+            self._size += len(chunk)
+            self._work.bodies.take(self.client, len(chunk), size=self._size)
+            if self._size > most:
+                raise _too_large(most)
+            if self._size > SMALL_BYTES:
+                self._work.pace.charge(self.client, len(chunk) * pace.BYTE_SECONDS)
+                await self._let_others_go_first(timeout)
+        return b"".join(chunks)
+
+    async def _let_others_go_first(self, timeout: asyncio.Timeout) -> None:
+        waited = await self._work.pace.wait(self.client)
+        if waited:
+            before = timeout.when()
+            assert before is not None
+            timeout.reschedule(before + waited)
+
+    def departure(self) -> "asyncio.Future[None]":
+        """Completes when the client goes away. Only after the body has been read."""
+        if self._departure is None:
+            self._departure = asyncio.ensure_future(self._watch())
+        return self._departure
+
+    async def _watch(self) -> None:
+        while (await self._request.receive())["type"] != "http.disconnect":
+            pass
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._work.bodies.give(self.client, self._size)
+        if self._departure is not None:
+            self._departure.cancel()
+
+
+def _too_large(most: int) -> TooLarge:
+    return TooLarge(f"a body has at most {most} bytes here; `curate serve --max-body-mb` takes more")

@@ -1,0 +1,96 @@
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import sample
+from click.testing import CliRunner
+from source_rows import taco_row, words, write_parquet
+
+from cli import main
+
+
+@pytest.fixture(scope="module")
+def sources(tmp_path_factory):
+    raw = sample.write(tmp_path_factory.mktemp("raw"))
+    return [word for name, location in raw for word in ("--source", f"{name}={location}")]
+
+
+def invoke(*words):
+    return CliRunner().invoke(main, ["build-dataset", *map(str, words)])
+
+
+def test_the_funnel_is_printed_and_the_content_hash_is_the_last_line(sources, tmp_path):
+    result = invoke(*sources, "--out", tmp_path / "out", "--workers", 2)
+    assert result.exit_code == 0, result.output
+    lines = result.stdout.splitlines()
+    assert lines[0].split() == [
+        "source",
+        "read",
+        "parse",
+        "filter",
+        "verify",
+        "dedup",
+        "decontam",
+        "strength",
+        "kept",
+        "verified",
+    ]
+    assert lines[1].split() == ["taco", "11", "-1", "-6", "-1", "3", "3"]
+    assert "  taco verify: reference_fails 1" in lines
+    assert lines[-1].startswith("content hash ")
+    assert "verify" in result.stderr
+
+
+def test_a_dry_run_executes_and_writes_nothing(sources, tmp_path):
+    result = invoke(*sources, "--out", tmp_path / "out", "--dry-run")
+    assert result.exit_code == 0
+    assert "taco filter: few_tests 1" in result.stdout
+    assert not (tmp_path / "out").exists()
+
+
+def test_the_status_is_not_zero_when_nothing_survived(tmp_path):
+    raw = write_parquet(tmp_path / "train.parquet", [taco_row(words(0), solutions=[])])
+    for _ in range(2):  # also when the folder is finished already
+        result = invoke("--source", f"taco={raw}", "--out", tmp_path / "out")
+        assert result.exit_code == 1
+        assert "no problem survived" in result.stderr
+        assert result.stdout.splitlines()[-1].startswith("content hash ")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        pytest.param(["--source", "taco"], "NAME=LOCATION", id="no location"),
+        pytest.param(["--source", "humaneval=."], "Choose one of", id="unknown source"),
+        pytest.param(["--source", "taco=/nowhere"], "/nowhere: no such file or folder", id="missing path"),
+        pytest.param([], "--source", id="no source"),
+        pytest.param(
+            ["--source", "taco=.", "--reference-language", "c++"], "choose one of cpp, python", id="unknown language"
+        ),
+    ],
+)
+def test_mistakes_are_explained_without_a_traceback(words, message, tmp_path):
+    result = invoke(*words, "--out", tmp_path / "out")
+    assert result.exit_code not in (0, None)
+    assert isinstance(result.exception, SystemExit)
+    assert message in result.stderr
+
+
+def test_a_folder_that_cannot_be_made_is_explained(sources):
+    result = invoke(*sources, "--out", "/proc/nowhere/out")
+    assert isinstance(result.exception, SystemExit)
+    assert "/proc/nowhere" in result.stderr
+
+
+def test_a_missing_extra_is_named_with_what_to_type(tmp_path):
+    code = (
+        "import sys\n"
+        "sys.modules['datasketch'] = None\n"
+        f"sys.argv[1:] = ['build-dataset', '--source', 'taco=.', '--out', {str(tmp_path / 'out')!r}]\n"
+        "from cli import main\n"
+        "main()"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=Path(__file__).parents[3], capture_output=True, text=True)
+    assert done.returncode == 1
+    assert "pip install 'curate-code[data]'" in done.stderr

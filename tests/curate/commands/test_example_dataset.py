@@ -1,0 +1,26 @@
+"""The sample that ships with the repository becomes what its authors say it becomes."""
+
+import json
+from pathlib import Path
+
+import pyarrow.parquet as pq
+
+from curate.pipeline import Options, build
+
+EXAMPLES = Path(__file__).parents[3] / "examples"
+
+
+def test_the_sample_dataset_comes_out_as_expected(tmp_path):
+    sources = [(name, str(EXAMPLES / "raw" / name)) for name in ("taco", "synthetic1", "livecodebench")]
+    build(sources, tmp_path / "out", Options())
+    kept = {row["id"] for row in pq.read_table(tmp_path / "out" / "data").to_pylist()}
+    rejected = {row["id"]: row for row in pq.read_table(tmp_path / "out" / "rejected").to_pylist()}
+    lines = (EXAMPLES / "expected.jsonl").read_text().splitlines()
+    expected = {row["id"]: row for row in map(json.loads, lines)}
+    assert {id for id, row in expected.items() if row["expect"] == "keep"} == kept
+    assert {id: row["reason"] for id, row in expected.items() if row["expect"] == "reject"} == {
+        id: row["reason"] for id, row in rejected.items()
+    }
+    for id, row in expected.items():
+        if row.get("duplicate_of"):
+            assert f"kept={row['duplicate_of']} " in rejected[id]["detail"]

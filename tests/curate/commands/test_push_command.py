@@ -1,0 +1,98 @@
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from exported import problems, write
+
+from cli import main
+
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.fixture
+def dataset(tmp_path):
+    folder = write(tmp_path / "built", problems())
+    (folder / "difficulty").mkdir()
+    (folder / "difficulty" / "train-00000-of-00001.parquet").write_bytes(b"PAR1")
+    (folder / "report.html").write_text("<html></html>")
+    for work in (folder / ".work", folder / "difficulty" / ".work"):
+        work.mkdir()
+        (work / "problems.jsonl").write_text("{}")
+    (folder / "notes.txt").write_text("mine")
+    return folder
+
+
+def invoke(*words):
+    return CliRunner().invoke(main, ["push", *map(str, words)])
+
+
+def push(dataset, *words, **variables):
+    """In a process of its own, where nothing listens at the address of the Hub."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("HF_", "HUGGING"))}
+    environment |= {"HF_ENDPOINT": "http://127.0.0.1:9", "HF_HOME": str(dataset / ".work")} | variables
+    command = [sys.executable, "-c", "from cli import main; main()", "push", str(dataset), "someone/problems", *words]
+    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+
+
+def test_a_dry_run_lists_what_would_go_up_and_asks_no_network(dataset):
+    result = push(dataset, "--dry-run", "--public", "--revision", "v2")
+    assert result.returncode == 0, result.stderr
+    *files, total, where = [line.split(maxsplit=1) for line in result.stdout.splitlines()]
+    assert [name for _, name in files] == [
+        "data/train-00000-of-00001.parquet",
+        "rejected/train-00000-of-00001.parquet",
+        "difficulty/train-00000-of-00001.parquet",
+        "README.md",
+        "manifest.json",
+        "report.html",
+    ]
+    sizes = [int(size.replace(",", "")) for size, _ in files]
+    assert sizes == [(dataset / name).stat().st_size for _, name in files]
+    assert total == [f"{sum(sizes):,}", "bytes in 6 files"]
+    assert " ".join(where) == (
+        "nothing was sent; to dataset someone/problems, revision v2, which would be created if it is not there, public"
+    )
+
+
+def test_without_a_token_it_says_how_to_get_one(dataset):
+    result = push(dataset)
+    assert result.returncode == 1
+    assert "Type: hf auth login" in result.stderr
+    assert "committed" not in result.stdout
+
+
+def test_a_hub_that_cannot_be_reached_is_said_to_be_so(dataset):
+    result = push(dataset, HF_TOKEN="hf_made_up")
+    assert result.returncode == 1
+    assert "someone/problems: nothing was committed" in result.stderr
+    assert "Check the network" in result.stderr
+    assert "http://127.0.0.1:9" in result.stderr
+    assert "Traceback" not in result.stderr
+    assert "hf_made_up" not in result.stderr
+    assert "committed:" not in result.stdout
+
+
+@pytest.mark.parametrize("repo", ["problems", "a/b/c", "some one/problems", "owner/name@main", ""])
+def test_a_name_that_is_none_is_refused(dataset, repo):
+    result = invoke(dataset, repo, "--dry-run")
+    assert result.exit_code == 1
+    assert "Give OWNER/NAME" in result.stderr
+
+
+def test_a_folder_that_is_not_finished_is_not_pushed(dataset):
+    (dataset / "manifest.json").unlink()
+    result = invoke(dataset, "someone/problems", "--dry-run")
+    assert result.exit_code == 1
+    assert "is not finished" in result.stderr
+
+
+@pytest.mark.parametrize("manifest", [{"export": {}, "counts": {}}, []])
+def test_what_is_no_dataset_is_not_pushed(tmp_path, manifest):
+    (tmp_path / "manifest.json").write_text(json.dumps(manifest))
+    result = invoke(tmp_path, "someone/problems", "--dry-run")
+    assert result.exit_code == 1
+    assert "is not a dataset of ours" in result.stderr

@@ -1,0 +1,134 @@
+import json
+from pathlib import Path
+
+import pytest
+from source_rows import FILES
+
+from curate.dataset.workspace import finished, opened, publish
+from curate.errors import CurateError
+
+PLAN = {"curate": "1", "inputs": {}, "configuration": {"min_tests": 5}}
+OTHER = {"curate": "1", "inputs": {}, "configuration": {"min_tests": 6}}
+
+
+def complete(out, plan=PLAN):
+    with opened(out, plan, overwrite=False) as work:
+        for name in ("data", "rejected"):
+            (work / "final" / name).mkdir(parents=True)
+            (work / "final" / name / "train.parquet").write_text(json.dumps(plan))
+        for name in ("README.md", "report.json", "report.html"):
+            (work / "final" / name).write_text(name)
+        publish(work, out, {"plan": plan})
+
+
+def test_a_finished_folder_is_recognised_by_its_plan(tmp_path):
+    out = tmp_path / "out"
+    assert finished(out, PLAN, overwrite=False) is None
+    complete(out)
+    assert finished(out, PLAN, overwrite=False) == {"plan": PLAN}
+    assert {path.name for path in out.iterdir()} == FILES
+
+
+def test_another_plan_is_refused_and_the_difference_named(tmp_path):
+    complete(tmp_path)
+    with pytest.raises(CurateError, match=r"min_tests was 5, now 6.*--overwrite"):
+        finished(tmp_path, OTHER, overwrite=False)
+    assert finished(tmp_path, OTHER, overwrite=True) is None
+
+
+def test_overwriting_replaces_every_file(tmp_path):
+    complete(tmp_path)
+    (tmp_path / "data" / "second.parquet").write_text("")
+    complete(tmp_path, OTHER)
+    assert [path.name for path in (tmp_path / "data").iterdir()] == ["train.parquet"]
+    assert finished(tmp_path, OTHER, overwrite=False) == {"plan": OTHER}
+
+
+def test_a_dataset_that_is_to_be_replaced_stays_whole_until_its_successor_is(tmp_path):
+    complete(tmp_path)
+    with opened(tmp_path, OTHER, overwrite=True) as work:
+        (work / "findings.jsonl").write_text("work")
+    assert finished(tmp_path, PLAN, overwrite=False) == {"plan": PLAN}
+    assert json.loads((tmp_path / "data" / "train.parquet").read_text()) == PLAN
+    with opened(tmp_path, OTHER, overwrite=True) as work:
+        assert (work / "findings.jsonl").read_text() == "work"
+
+
+def test_what_other_commands_added_goes_with_the_dataset_it_was_about(tmp_path):
+    complete(tmp_path)
+    for name in ("contamination", "difficulty"):
+        (tmp_path / name).mkdir()
+    complete(tmp_path, OTHER)
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(FILES)
+
+
+def test_the_samples_of_a_model_outlive_the_dataset_they_were_drawn_for(tmp_path):
+    complete(tmp_path)
+    (tmp_path / "difficulty" / ".work").mkdir(parents=True)
+    (tmp_path / "difficulty" / ".work" / "model.jsonl").write_text("samples")
+    (tmp_path / "difficulty" / "train.parquet").write_text("solve rates")
+    complete(tmp_path, OTHER)
+    assert not (tmp_path / "difficulty" / "train.parquet").exists()
+    assert (tmp_path / "difficulty" / ".work" / "model.jsonl").read_text() == "samples"
+
+
+def test_foreign_files_are_never_touched(tmp_path):
+    (tmp_path / "thesis.txt").write_text("years of work")
+    for overwrite in (False, True):
+        with pytest.raises(CurateError, match="--out"):
+            finished(tmp_path, PLAN, overwrite=overwrite)
+    for text in ("{}", '{"plan": {}}', '{"plan": {"configuration": []}}', "[]", "{"):
+        (tmp_path / "manifest.json").write_text(text)
+        with pytest.raises(CurateError, match="--out"):
+            finished(tmp_path, PLAN, overwrite=True)
+
+
+def test_an_unfinished_build_is_continued_by_its_own_plan_only(tmp_path):
+    with opened(tmp_path, PLAN, overwrite=False) as work:
+        (work / "findings.jsonl").write_text("work")
+    assert finished(tmp_path, PLAN, overwrite=False) is None
+    with opened(tmp_path, PLAN, overwrite=False) as work:
+        assert (work / "findings.jsonl").read_text() == "work"
+    with pytest.raises(CurateError, match="min_tests"), opened(tmp_path, OTHER, overwrite=False):
+        pass
+    with opened(tmp_path, OTHER, overwrite=True) as work:
+        assert not (work / "findings.jsonl").exists()
+
+
+def test_of_a_plan_that_executed_nothing_there_is_nothing_to_lose(tmp_path):
+    with opened(tmp_path, PLAN, overwrite=False) as work:
+        (work / "findings.jsonl").write_text("")
+        (work / "problems").write_text("read again each time")
+    with opened(tmp_path, OTHER, overwrite=False):
+        pass
+
+
+@pytest.mark.parametrize("text", ["{", "[3]", "\0"])
+def test_a_work_folder_of_nobodys_plan_is_not_continued(tmp_path, text):
+    with opened(tmp_path, PLAN, overwrite=False) as work:
+        (work / "findings.jsonl").write_text("work")
+        (work / "plan.json").write_text(text)
+    with pytest.raises(CurateError, match="--overwrite"), opened(tmp_path, PLAN, overwrite=False):
+        pass
+
+
+def test_two_builds_do_not_write_to_one_folder(tmp_path):
+    with (
+        opened(tmp_path, PLAN, overwrite=False),
+        pytest.raises(CurateError, match="another build"),
+        opened(tmp_path, PLAN, overwrite=False),
+    ):
+        pass
+
+
+def test_a_folder_that_cannot_be_made_is_named(tmp_path):
+    (tmp_path / "loop").symlink_to("loop")
+    for out in (tmp_path / "loop", tmp_path / "loop" / "out", Path("/proc/nowhere")):
+        with pytest.raises(CurateError, match="cannot be written to .* Choose another --out"):
+            opened(out, PLAN, overwrite=False).__enter__()
+
+
+def test_a_file_is_no_folder(tmp_path):
+    (tmp_path / "out").write_text("")
+    with pytest.raises(CurateError, match="is a file"):
+        finished(tmp_path / "out", PLAN, overwrite=False)

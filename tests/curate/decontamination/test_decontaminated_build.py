@@ -1,0 +1,130 @@
+"""A build that is told of evaluation sets leaves out what holds their items, as `curate decontaminate` would."""
+
+import json
+
+import pyarrow.parquet as pq
+import pytest
+from click.testing import CliRunner
+from source_rows import livecodebench_row, taco_row, words, write_jsonl, write_parquet
+
+from cli import main
+from curate.decontamination.copy_without import clean
+from curate.errors import CurateError
+from curate.pipeline import Options, build, survey
+
+CHEAP = Options(cross_checks=0, mutants=0)
+
+
+@pytest.fixture(scope="module")
+def sources(tmp_path_factory):
+    """TACO rows 0 to 3, and LiveCodeBench rows of which `a` is the problem of TACO's row 0 with its date."""
+    folder = tmp_path_factory.mktemp("raw")
+    write_parquet(folder / "taco" / "train.parquet", [taco_row(words(n)) for n in range(4)])
+    rows = [
+        livecodebench_row("a", words(0) + " now", contest_date="2024-09-01T00:00:00"),
+        livecodebench_row("b", words(10), contest_date="2024-09-01T00:00:00"),
+        livecodebench_row("c", words(11), contest_date="2024-07-01T00:00:00"),
+        livecodebench_row("d", words(12), contest_date="2024-07-01T00:00:00"),
+    ]
+    write_jsonl(folder / "livecodebench" / "test.jsonl", rows)
+    return [(name, str(folder / name)) for name in ("taco", "livecodebench")]
+
+
+@pytest.fixture(scope="module")
+def evaluation_set(tmp_path_factory):
+    """TACO's row 2 and LiveCodeBench's c whole, and less than half of TACO's row 3."""
+    texts = [words(2), words(11), " ".join([*words(3).split()[:26], *words("other").split()[:34]])]
+    items = [{"task_id": f"E/{n}", "prompt": text} for n, text in enumerate(texts)]
+    return write_jsonl(tmp_path_factory.mktemp("eval") / "eval.jsonl", items)
+
+
+@pytest.fixture(scope="module")
+def built(sources, evaluation_set, tmp_path_factory):
+    out = tmp_path_factory.mktemp("built") / "out"
+    return out, build(sources, out, CHEAP, against=[f"humaneval={evaluation_set}"])
+
+
+def table(folder):
+    return pq.read_table(folder).to_pylist()
+
+
+def rejected(out):
+    return {row["id"]: (row["stage"], row["reason"]) for row in table(out / "rejected")}
+
+
+def test_rows_that_hold_an_item_are_rejected_and_every_hit_is_stored(built):
+    out, manifest = built
+    assert [row["id"] for row in table(out / "data")] == [
+        "livecodebench/b",
+        "livecodebench/d",
+        "taco/0",
+        "taco/1",
+        "taco/3",
+    ]
+    assert rejected(out) == {
+        "livecodebench/a": ("dedup", "duplicate_near"),
+        "livecodebench/c": ("decontaminate", "contaminated"),
+        "taco/2": ("decontaminate", "contaminated"),
+    }
+    hits = [(hit["id"], hit["item"], hit["rule"], hit["verdict"]) for hit in table(out / "contamination")]
+    assert hits == [
+        ("livecodebench/c", "E/1", "same_text", "removed"),
+        ("taco/2", "E/0", "same_text", "removed"),
+        ("taco/3", "E/2", "contained", "review"),
+    ]
+    assert manifest["counts"]["taco"]["rejected"] == {"decontaminate": {"contaminated": 1}}
+    count = manifest["decontamination"]["humaneval"]
+    assert (count["items"], count["rows"], count["removed"], count["review"]) == (3, 7, 2, 1)
+    assert "| humaneval | 3 | 7 | 2 | 28.57% | same_text 2 | 1 |" in (out / "README.md").read_text()
+
+
+def test_it_is_the_dataset_that_decontaminate_makes_of_a_build_without(built, sources, evaluation_set, tmp_path):
+    out, manifest = built
+    build(sources, tmp_path / "all", CHEAP)
+    later = clean(str(tmp_path / "all"), [f"humaneval={evaluation_set}"], tmp_path / "clean")
+    for name in ("plan", "content_hash", "counts", "decontamination"):
+        assert later[name] == manifest[name]
+    assert table(tmp_path / "clean" / "contamination") == table(out / "contamination")
+
+
+def test_a_row_kept_instead_of_one_from_the_window_goes_with_it(sources, tmp_path):
+    manifest = build(sources, tmp_path / "out", CHEAP, against=["lcb:2024-08-01..2025-02-01"])
+    hits = [(hit["id"], hit["rule"], hit["span"]) for hit in table(tmp_path / "out" / "contamination")]
+    assert hits == [("livecodebench/b", "in_window", "2024-09-01"), ("taco/0", "in_window", "2024-09-01")]
+    assert rejected(tmp_path / "out") == {
+        "livecodebench/a": ("dedup", "duplicate_near"),
+        "livecodebench/b": ("decontaminate", "contaminated"),
+        "taco/0": ("decontaminate", "contaminated"),
+    }
+    assert manifest["decontamination"]["lcb"]["removed"] == 2
+
+
+def test_other_sets_are_another_plan_and_leave_nothing_of_the_old_one(built, sources, evaluation_set, tmp_path):
+    out = tmp_path / "out"
+    first = build(sources, out, CHEAP, against=[f"humaneval={evaluation_set}"])
+    assert build(sources, out, CHEAP, against=[f"humaneval={evaluation_set}"]) == first
+    assert first["content_hash"] == built[1]["content_hash"]
+    with pytest.raises(CurateError, match="evaluation sets"):
+        build(sources, out, CHEAP)
+    build(sources, out, CHEAP, overwrite=True)
+    assert not (out / "contamination").exists()
+
+
+def test_the_command_shows_each_set_and_warns(sources, evaluation_set, tmp_path):
+    arguments = [word for name, place in sources for word in ("--source", f"{name}={place}")]
+    arguments += ["--out", str(tmp_path / "out"), "--mutants", "0", "--cross-checks", "0"]
+    result = CliRunner().invoke(main, ["build-dataset", *arguments, "--against", f"humaneval={evaluation_set}"])
+    assert result.exit_code == 0, result.output
+    assert ["humaneval", "3", "7", "2", "28.57%", "1"] in [line.split() for line in result.stdout.splitlines()]
+    assert "Warning: humaneval: 28.6% of the rows are in this set" in result.stderr
+    assert json.loads((tmp_path / "out" / "manifest.json").read_text())["plan"]["against"][0]["name"] == "humaneval"
+
+
+def test_a_set_that_cannot_be_read_is_an_error_before_anything_is_executed(sources, tmp_path):
+    (tmp_path / "eval.jsonl").write_bytes(b"\x89PNG\r\n")
+    against = [f"humaneval={tmp_path / 'eval.jsonl'}"]
+    with pytest.raises(CurateError, match="eval.jsonl: line 1 is not a JSON object"):
+        build(sources, tmp_path / "out", CHEAP, against=against)
+    assert not (tmp_path / "out").exists()
+    with pytest.raises(CurateError, match="eval.jsonl"):
+        survey(sources, CHEAP, against=against, report=lambda *progress: None)

@@ -1,0 +1,49 @@
+import hashlib
+import unicodedata
+
+import numpy as np
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+from source_rows import words
+
+from curate.dedup.minhash import TEXTS_AT_ONCE, signatures
+from curate.dedup.shingles import shingles
+from curate.dedup.sketches import Sketches
+from curate.problem import Problem
+from sandbox import Suite
+
+QUIETLY = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+
+
+def problem(number, statement, entry_point=None):
+    suite = Suite((), entry_point=entry_point)
+    return Problem(f"taco/{number}", "taco", statement, suite, solutions=None, licence="")
+
+
+@QUIETLY
+@given(st.text(st.characters(max_codepoint=0x24F, exclude_categories=["Cs"]), max_size=30))
+@example("\t A\x0b\x1c b\0 C  \n\r")
+def test_a_digest_is_that_of_the_text_without_case_and_spacing(text):
+    plain = " ".join(unicodedata.normalize("NFKC", text).casefold().split())
+    with Sketches([problem(0, text), problem(1, text, "solve")], []) as sketches:
+        assert sketches.digests[0] == hashlib.sha256(f"\n{plain}".encode()).digest()
+        assert sketches.digests[1] == hashlib.sha256(f"solve\n{plain}".encode()).digest()
+
+
+def test_many_problems_are_sketched_as_each_alone():
+    texts = [words(seed, 1 + seed % 40) for seed in range(2 * TEXTS_AT_ONCE + 3)]
+    with Sketches((problem(n, text) for n, text in enumerate(texts)), []) as sketches:
+        assert len(sketches) == len(texts)
+        for row, text in enumerate(texts):
+            alone = shingles([text])
+            assert np.array_equal(sketches.shingles(row), alone.values)
+            assert np.array_equal(sketches.signatures[row], signatures(alone.values, alone.offsets)[0])
+
+
+def test_files_lie_where_they_are_told_to_and_leave_nothing_behind(tmp_path):
+    with Sketches([problem(0, words(0))], [], folder=tmp_path) as sketches:
+        assert len(sketches.shingles(0)) == 56
+        assert list(tmp_path.iterdir()) == []
+    with Sketches([], [], folder=tmp_path) as sketches:
+        assert len(sketches) == 0
+        assert sketches.signatures.shape == (0, 128)

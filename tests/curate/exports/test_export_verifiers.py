@@ -1,0 +1,82 @@
+"""What is exported to verifiers is a package that it loads, whose rewards come from the sandbox."""
+
+import asyncio
+import subprocess
+import sys
+import zipfile
+
+import pyarrow.parquet as pq
+import pytest
+from exported import problems, write
+from foreign import needed
+
+needed("verifiers")
+
+from curate.exports._export import export  # noqa: E402
+from curate.exports._options import ExportOptions  # noqa: E402
+from rewards import shared  # noqa: E402
+from sandbox import Sandbox  # noqa: E402
+
+
+@pytest.fixture(scope="module")
+def package(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("verifiers")
+    dataset = write(folder / "built", problems())
+    export(dataset, "verifiers", folder / "My Set", ExportOptions())
+    return folder / "My Set"
+
+
+@pytest.fixture(scope="module")
+def tasks(package):
+    import verifiers.v1 as vf
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(package)
+        environment = vf.load_environment(vf.resolve_env_config({"taskset": {"id": "curate-my-set"}}))
+    return {task.data.id.removeprefix("taco/"): task for task in environment.taskset}
+
+
+def scored(task, reply):
+    """The trace of a rollout in which the model replied so, after scoring."""
+    import verifiers.v1 as vf
+    from verifiers.v1.trace import AgentInfo, Trace, TraceTask
+
+    recorded = TraceTask(type=type(task).__name__, data=task.data, key=task.key)
+    trace = Trace(task=recorded, agent=AgentInfo(config=vf.AgentConfig()), root_reply=reply)
+    asyncio.run(task.score(trace))
+    return trace
+
+
+def test_its_loader_finds_every_verified_problem(tasks):
+    assert list(tasks) == "call dict none other referee slow sum".split()
+    assert "Statement of sum." in tasks["sum"].data.prompt_text
+    assert len({task.key for task in tasks.values()}) == 7
+
+
+def test_right_programs_get_one_and_wrong_ones_nothing(tasks):
+    references = {row.id.removeprefix("taco/"): row.reference for row in problems()}
+    for name, task in tasks.items():
+        assert (name, scored(task, f"So:\n```python\n{references[name].source}\n```").reward) == (name, 1.0)
+        assert scored(task, "```python\n1 / 0\n```").reward == 0.0
+        assert scored(task, "I do not know.").reward == 0.0
+
+
+def test_a_sandbox_that_failed_is_an_error_and_no_zero(tasks, monkeypatch):
+    import os
+
+    import verifiers.v1 as vf
+
+    box = Sandbox(workers=1)
+    box.close()
+    monkeypatch.setattr(shared, "_made", {(os.getpid(), "sandbox"): box})
+    with pytest.raises(vf.TaskError, match="SandboxError"):
+        scored(tasks["sum"], "```python\nprint(1)\n```")
+
+
+def test_the_folder_builds_into_a_wheel_with_its_problems(package, tmp_path):
+    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
+    subprocess.run(build, cwd=package, check=True, capture_output=True)
+    (wheel,) = tmp_path.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extract("curate_my_set/problems.parquet", tmp_path)
+    assert pq.read_metadata(tmp_path / "curate_my_set" / "problems.parquet").num_rows == 7

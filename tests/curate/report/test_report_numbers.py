@@ -1,0 +1,179 @@
+import json
+import shutil
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from source_rows import FILES, words, write_jsonl
+
+from curate.dataset.folder import DatasetFolder
+from curate.decontamination.copy_without import clean
+from curate.difficulty.band import Band
+from curate.difficulty.keep_band import refilter
+from curate.errors import CurateError
+from curate.report.files import refresh_report, stored_pairs
+from curate.report.funnel import funnel
+from curate.report.histogram import SHARES, WHOLE, histogram
+from curate.report.numbers import numbers
+
+
+@pytest.fixture(scope="module")
+def report(reported):
+    return json.loads((reported / "report.json").read_text())
+
+
+def table(folder, name):
+    return pq.read_table(folder / name).to_pylist()
+
+
+def test_every_row_is_in_the_funnel_once(report, reported):
+    kept, rejected = table(reported, "data"), table(reported, "rejected")
+    for source, count in report["funnel"]["sources"].items():
+        assert count["kept"] == count["after"][-1] == sum(row["source"] == source for row in kept)
+        assert count["read"] - count["kept"] == sum(row["source"] == source for row in rejected)
+    assert report["funnel"]["stages"] == ["filter", "verify", "dedup", "decontaminate"]
+
+
+def test_rejections_are_counted_by_cause_and_source(report, reported):
+    found = {(e["stage"], e["reason"], e["cause"]): e["sources"] for e in report["rejections"]}
+    assert found["verify", "reference_fails", "wrong_answer"] == {"taco": 1}
+    assert found["filter", "image", ""] == {"taco": 1}
+    assert found["dedup", "duplicate_near", ""] == {"synthetic1": 13}
+    assert found["decontaminate", "contaminated", ""] == {"taco": 2}
+    assert sum(entry["n"] for entry in report["rejections"]) == len(table(reported, "rejected"))
+
+
+def test_histograms_count_what_the_columns_hold(report, reported):
+    rows = table(reported, "data")
+    assert report["tests"]["n"] == len(rows) == sum(report["tests"]["counts"])
+    measured = [row["test_strength"] for row in rows if row["test_strength"] is not None]
+    strength = report["test_strength"]
+    assert (strength["n"], strength["unknown"]) == (len(measured), len(rows) - len(measured))
+    assert strength["n_whole"] == measured.count(1.0)
+    assert strength["median"] == pytest.approx(np.median(measured))
+    timed = {row["id"]: row for row in rows if row["slowest_cpu_seconds"] is not None}
+    assert report["reference_time"]["slowest"]["n"] == len(timed)
+    first = report["reference_time"]["tightest"][0]
+    shares = {id: row["slowest_cpu_seconds"] / row["time_limit_seconds"] for id, row in timed.items()}
+    assert (first["id"], first["share"]) == min(shares.items(), key=lambda pair: (-pair[1], pair[0]))
+
+
+def test_duplicates_are_counted_between_sources(report):
+    found = report["duplicates"]
+    assert (found["n_exact"], found["n_near"]) == (2, 13)
+    matrix = {
+        (removed, kept): n
+        for removed, row in zip(found["sources"], found["removed_by_kept"], strict=True)
+        for kept, n in zip(found["sources"], row, strict=True)
+        if n
+    }
+    assert matrix == {("synthetic1", "taco"): 13, ("livecodebench", "taco"): 1, ("taco", "taco"): 1}
+    assert sum(found["similarity"]["counts"]) == 13
+    assert found["similarity"]["edges"][0] == found["threshold"] == 0.7
+
+
+def test_the_ten_least_similar_pairs_come_with_both_statements(report, reported):
+    pairs = report["duplicates"]["least_similar"]
+    assert len(pairs) == 10
+    similarities = [pair["jaccard"] for pair in pairs]
+    assert similarities == sorted(similarities)
+    removed = [row["detail"] for row in table(reported, "rejected") if row["reason"] == "duplicate_near"]
+    assert similarities == sorted(float(detail.rpartition("=")[2]) for detail in removed)[:10]
+    assert pairs[0]["removed"]["id"] == "synthetic1/hostile"
+    assert "other8" in pairs[0]["removed"]["statement"]
+    assert "other8" not in pairs[0]["kept"]["statement"]
+
+
+def test_solve_rates_are_counted_by_model_with_both_ends_of_the_band(report, reported):
+    rows = table(reported, "difficulty")
+    assert [rates["model"] for rates in report["solve_rates"]] == ["b", "someone/some-model-of-7B"]
+    for rates in report["solve_rates"]:
+        right = [row["n_correct"] for row in rows if row["model"] == rates["model"]]
+        assert rates["counts"] == [right.count(n) for n in range(9)]
+        assert (rates["never"], rates["always"]) == (right.count(0), right.count(8))
+        assert rates["in_band"] == sum(1 <= n <= 4 for n in right)
+
+
+def test_a_filter_by_solve_rate_is_a_stage_and_its_band_is_that_of_the_models_it_asked(reported, tmp_path):
+    refilter(reported, tmp_path / "out", Band(0.5, 0.75), ["b"])
+    report = json.loads((tmp_path / "out" / "report.json").read_text())
+    assert [rates["band"] for rates in report["solve_rates"]] == [[0.5, 0.75], None]
+    kept = {row["id"] for row in table(tmp_path / "out", "data")}
+    rates = {row["id"]: row["n_correct"] for row in table(reported, "difficulty") if row["model"] == "b"}
+    assert report["solve_rates"][0]["in_band"] == len(kept) == sum(4 <= right <= 6 for right in rates.values())
+    assert report["funnel"]["stages"][-1] == "difficulty"
+    assert len(report["duplicates"]["least_similar"]) == 10
+
+
+def test_contamination_comes_with_the_hits_nearest_to_the_border(report):
+    found = report["contamination"]["mine"]
+    assert (found["items"], found["removed"], found["review"]) == (3, 2, 1)
+    assert [hit["id"] for hit in found["removed_least"]] == ["taco/4"]
+    assert [hit["id"] for hit in found["kept_most"]] == ["taco/5"]
+    assert found["warning"]
+
+
+def test_a_share_of_one_is_in_the_last_bar_and_unknown_ones_in_none():
+    found = histogram(np.array([0.0, 0.95, 1.0, np.nan]), SHARES, trim=False)
+    assert (found["counts"][0], found["counts"][-1], sum(found["counts"])) == (1, 2, 3)
+    assert (found["n"], found["unknown"]) == (3, 1)
+
+
+def test_numbers_beyond_the_last_edge_are_counted_too():
+    found = histogram(np.array([5.0, 1_000_000.0]), WHOLE)
+    assert sum(found["counts"]) == 2
+    assert found["edges"][0] == 5
+    assert found["edges"][-1] is None
+
+
+def test_no_numbers_are_no_error():
+    found = histogram(np.empty(0), WHOLE)
+    assert (sum(found["counts"]), found["n"], found["median"]) == (0, 0, None)
+
+
+def test_a_stage_that_nobody_has_heard_of_is_shown_all_the_same():
+    found = funnel({"a": {"read": 5, "rejected": {"parse": {"x": 1}, "new": {"y": 2}}, "kept": 2}})
+    assert found == {
+        "stages": ["parse", "new"],
+        "sources": {"a": {"read": 5, "after": [4, 2], "kept": 2, "verified": None}},
+    }
+
+
+def test_rows_of_another_make_have_a_report_without_what_they_do_not_hold(tmp_path):
+    raw = write_jsonl(tmp_path / "rows.jsonl", [{"text": words(n)} for n in range(4)])
+    against = write_jsonl(tmp_path / "eval.jsonl", [{"prompt": words(1)}])
+    clean(str(raw), [f"mine={against}"], tmp_path / "out")
+    report = json.loads((tmp_path / "out" / "report.json").read_text())
+    assert report["funnel"]["sources"]["dataset"] == {"read": 4, "after": [3], "kept": 3, "verified": None}
+    assert report["tests"] is report["reference_time"] is report["test_strength"] is None
+    assert report["solve_rates"] == []
+
+
+def test_a_report_is_written_again_with_the_pairs_it_had(showcase_build, tmp_path):
+    copy = shutil.copytree(showcase_build, tmp_path / "copy")
+    before = json.loads((copy / "report.json").read_text())
+    refresh_report(copy)
+    assert json.loads((copy / "report.json").read_text()) == before
+    assert len(stored_pairs(copy)) == 10
+    for damage in ("", "[]", '{"duplicates": {"least_similar": [{"jaccard": 1}]}}'):
+        (copy / "report.json").write_text(damage)
+        assert stored_pairs(copy) == []
+        refresh_report(copy)
+
+
+def test_reports_written_by_several_at_once_are_whole(showcase_build, tmp_path):
+    copy = shutil.copytree(showcase_build, tmp_path / "copy")
+    before = (copy / "report.html").read_text()
+    with ThreadPoolExecutor(4) as threads:
+        list(threads.map(refresh_report, [copy] * 8))
+    assert (copy / "report.html").read_text() == before
+    assert {path.name for path in copy.iterdir()} == FILES
+
+
+def test_damaged_parquet_is_named(showcase_build, tmp_path):
+    copy = shutil.copytree(showcase_build, tmp_path / "copy")
+    (path,) = (copy / "rejected").glob("*.parquet")
+    path.write_bytes(path.read_bytes()[:-20])
+    with pytest.raises(CurateError, match=r"rejected/train-00000-of-00001.parquet: .*damaged"):
+        numbers(DatasetFolder.opened(copy))

@@ -1,0 +1,184 @@
+import json
+
+import pytest
+from source_rows import DATA, SUM, SUM_TESTS, words, write_jsonl, write_parquet
+
+from curate.errors import CurateError
+from curate.pipeline import Options, build
+from curate.problem import Problem, Rejection, Wrapping
+from curate.reading.tables import locate
+from curate.sources.generic import read, select
+from sandbox import Case, Program
+
+CASES = tuple(Case(i, o) for i, o in SUM_TESTS)
+ROW = {"q": words(0), "in": [i for i, _ in SUM_TESTS], "out": [o for _, o in SUM_TESTS], "code": SUM}
+FIELDS = {"statement": "q", "inputs": "in", "outputs": "out"}
+
+
+def write_mapping(folder, fields, location="rows.jsonl", **options):
+    lines = [f"{name} = {json.dumps(value)}" for name, value in {"location": location, **options}.items()]
+    lines += ["[fields]", *(f"{name} = {json.dumps(path)}" for name, path in fields.items())]
+    path = folder / "mapping.toml"
+    path.write_text("\n".join(lines))
+    return str(path)
+
+
+def read_rows(folder, rows, fields, **options):
+    write_jsonl(folder / "rows.jsonl", rows)
+    return list(read(select(locate(write_mapping(folder, fields, **options)))))
+
+
+def test_columns_become_a_problem(tmp_path):
+    row = ROW | {"task": "a/7", "seconds": 2, "topics": ["dp"], "when": "2024-08-01", "where": "somewhere"}
+    fields = FIELDS | {"id": "task", "solutions": "code", "time_limit": "seconds", "tags": "topics"}
+    fields |= {"date": "when", "platform": "where"}
+    (problem,) = read_rows(tmp_path, [row], fields, licence="cc0-1.0")
+    assert (problem.id, problem.statement, problem.licence) == ("generic/a/7", words(0), "cc0-1.0")
+    assert problem.tests.cases == CASES
+    assert problem.solutions == (Program(SUM),)
+    assert problem.tests.limits.wall_seconds == 10.0
+    assert (problem.tags, problem.date, problem.platform) == (("dp",), "2024-08-01", "somewhere")
+
+
+def test_without_an_id_a_problem_is_called_after_its_position(tmp_path):
+    assert [p.id for p in read_rows(tmp_path, [ROW, ROW], FIELDS)] == ["generic/0", "generic/1"]
+
+
+def test_a_source_without_solutions_publishes_none_and_a_row_without_is_empty(tmp_path):
+    assert read_rows(tmp_path, [ROW], FIELDS)[0].solutions is None
+    rows = read_rows(tmp_path, [ROW | {"code": None}, ROW], FIELDS | {"solutions": "code"})
+    assert [len(problem.solutions) for problem in rows] == [0, 1]
+
+
+def test_paths_step_into_objects_lists_and_json_text(tmp_path):
+    tests = json.dumps({"tests": json.dumps([{"input": i, "output": o} for i, o in SUM_TESTS])})
+    row = {"prompt": [{"content": words(0)}], "reward_model": {"ground_truth": tests}}
+    fields = {"statement": "prompt.0.content", "tests": "reward_model.ground_truth.tests"}
+    (problem,) = read_rows(tmp_path, [row], fields)
+    assert (problem.statement, problem.tests.cases) == (words(0), CASES)
+
+
+def test_parquet_with_structs_of_lists_is_read(tmp_path):
+    row = {"q": words(0), "tests": {"i": ROW["in"], "o": ROW["out"]}, "s": {"lang": ["C++", "py"], "text": ["x", SUM]}}
+    write_parquet(tmp_path / "rows.parquet", [row])
+    fields = {"statement": "q", "inputs": "tests.i", "outputs": "tests.o", "solutions": "s.text", "language": "s.lang"}
+    (problem,) = read(select(locate(write_mapping(tmp_path, fields, "rows.parquet"))))
+    assert problem.tests.cases == CASES
+    assert problem.solutions == (Program("x", "cpp"), Program(SUM))
+
+
+def test_one_language_may_hold_for_all_solutions(tmp_path):
+    row = ROW | {"code": ["int main() {}", "int main() { }"]}
+    (problem,) = read_rows(tmp_path, [row], FIELDS | {"solutions": "code"}, language="cpp")
+    assert [solution.language for solution in problem.solutions] == ["cpp", "cpp"]
+
+
+def test_calls_in_columns_of_text_are_json(tmp_path):
+    row = {"q": "s", "f": "Solution().add", "in": ["[1, 2]", "[3, 4]"], "out": ["[3]", "[7]"]}
+    (problem,) = read_rows(tmp_path, [row], FIELDS | {"fn_name": "f"})
+    assert problem.tests.entry_point == "add"
+    assert problem.tests.cases == (Case("[1, 2]", "[3]"), Case("[3, 4]", "[7]"))
+    assert problem.wrapping is Wrapping.NONE  # nothing could ever decide it
+    (problem,) = read_rows(tmp_path, [row | {"code": SUM}], FIELDS | {"fn_name": "f", "solutions": "code"})
+    assert problem.wrapping is Wrapping.UNDECIDED
+
+
+def test_units_and_the_checker_are_what_the_mapping_says(tmp_path):
+    row = ROW | {"ms": 1500, "bytes": 600 * 2**20}
+    fields = FIELDS | {"time_limit": "ms", "memory_limit": "bytes"}
+    (problem,) = read_rows(tmp_path, [row], fields, time_unit="ms", memory_unit="bytes", checker="floats")
+    assert (problem.tests.limits.wall_seconds, problem.tests.limits.memory_mb) == (7.5, 600)
+    assert problem.tests.checker == "floats"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param({"in": ["1"]}, id="different lengths"),
+        pytest.param({"out": None}, id="null"),
+        pytest.param({"code": [1]}, id="a number for a program"),
+        pytest.param({"code": '["torn'}, id="torn"),
+    ],
+)
+def test_a_row_that_cannot_be_read_is_a_rejection_and_the_rest_is_read(tmp_path, change):
+    broken, whole = read_rows(tmp_path, [ROW | change, ROW], FIELDS | {"solutions": "code"})
+    assert isinstance(broken, Rejection)
+    assert (broken.id, broken.stage, broken.reason) == ("generic/0", "parse", "unparsable")
+    assert whole.tests.cases == CASES
+
+
+@pytest.mark.parametrize(
+    ("fields", "options", "message"),
+    [
+        pytest.param({"statement": "q", "tests": "t", "input": "in"}, {}, "no field input. Fields are id,", id="field"),
+        pytest.param({"tests": "t"}, {}, "needs statement", id="no statement"),
+        pytest.param({"statement": "q"}, {}, "either tests or both", id="no tests"),
+        pytest.param({"statement": "q", "inputs": "in"}, {}, "either tests or both", id="no outputs"),
+        pytest.param(FIELDS | {"tests": "t"}, {}, "either tests or both", id="tests twice"),
+        pytest.param(FIELDS, {"license": "mit"}, "no option license. Options are fields, licence", id="option"),
+        pytest.param(FIELDS, {"checker": "fuzzy"}, "Choose one of any_of, exact", id="checker"),
+        pytest.param(FIELDS, {"time_unit": "hours"}, "Choose one of s, ms", id="unit"),
+        pytest.param(FIELDS, {"language": 3}, "language must be text", id="language"),
+    ],
+)
+def test_a_wrong_mapping_is_an_error_that_says_what_to_write(tmp_path, fields, options, message):
+    write_jsonl(tmp_path / "rows.jsonl", [ROW])
+    with pytest.raises(CurateError, match=message):
+        select(locate(write_mapping(tmp_path, fields, **options)))
+
+
+def test_data_without_a_mapping_are_an_error_that_says_what_to_give(tmp_path):
+    with pytest.raises(CurateError, match="Give a TOML file"):
+        select(locate(str(write_jsonl(tmp_path / "rows.jsonl", [ROW]))))
+
+
+def test_a_column_that_is_not_there_is_named(tmp_path):
+    with pytest.raises(CurateError, match="no column question .it has"):
+        read_rows(tmp_path, [ROW], FIELDS | {"statement": "question"})
+
+
+def test_a_field_that_no_row_has_is_an_error_rather_than_an_empty_column(tmp_path):
+    with pytest.raises(CurateError, match='no row has a value for difficulty = "level"'):
+        read_rows(tmp_path, [ROW, ROW], FIELDS | {"difficulty": "level"})
+
+
+def test_the_mapping_is_part_of_the_plan(tmp_path):
+    write_jsonl(tmp_path / "rows.jsonl", [ROW])
+    location = write_mapping(tmp_path, FIELDS | {"solutions": "code"}, licence="mit")
+    manifest = build([("generic", location)], tmp_path / "out", Options())
+    assert manifest["counts"]["generic"]["verified"] == 1
+    options = manifest["plan"]["configuration"]["source_options"]
+    assert options == {"generic": {"licence": "mit", "fields": FIELDS | {"solutions": "code"}}}
+    assert [file["name"] for file in manifest["plan"]["inputs"]["generic"]] == ["rows.jsonl"]
+    assert build([("generic", location)], tmp_path / "out", Options()) == manifest
+    with pytest.raises(CurateError, match="source_options was"):
+        build([("generic", write_mapping(tmp_path, FIELDS))], tmp_path / "out", Options())
+
+
+@pytest.mark.skipif(not DATA.is_dir(), reason="the real data are not beside this checkout")
+def test_a_real_training_file_of_verl_is_read(tmp_path):
+    fields = {"statement": "prompt.0.content", "tests": "reward_model.ground_truth.tests", "id": "extra_info.index"}
+    fields["starter_code"] = "prompt.0.content"  # functions are named nowhere else
+    location = write_mapping(tmp_path, fields, str(DATA / "golden" / "verl_livecodebench_50.parquet"))
+    items = list(read(select(locate(location))))
+    assert [item.id for item in items] == [f"generic/{n}" for n in range(50)]
+    assert {type(item) for item in items} == {Problem}
+    assert items[0].tests.entry_point is None
+    assert items[30].tests.entry_point == "minimumCost"
+    assert items[30].tests.cases[0] == Case('["0011"]', "2")
+
+
+@pytest.mark.skipif(not DATA.is_dir(), reason="the real data are not beside this checkout")
+def test_no_reference_passes_in_a_corrupt_file_whose_rows_all_share_one_test(tmp_path):
+    fields = {"statement": "problem", "tests": "tests", "solutions": "completion"}
+    location = write_mapping(tmp_path, fields, str(DATA / "golden" / "leetcodedataset_corrupt_20.json"))
+    manifest = build([("generic", location)], tmp_path / "out", Options(min_tests=2))
+    assert manifest["counts"]["generic"]["kept"] == 0
+    assert manifest["counts"]["generic"]["rejected"] == {"verify": {"reference_fails": 20}}
+
+
+@pytest.mark.skipif(not DATA.is_dir(), reason="the real data are not beside this checkout")
+def test_foreign_tests_in_a_corrupt_file_are_noticed_in_every_row(tmp_path):
+    fields = {"statement": "problem", "tests": "tests", "starter_code": "starter_code"}
+    location = write_mapping(tmp_path, fields, str(DATA / "golden" / "livecodebench_corrupt_20.json"))
+    assert {item.reason for item in read(select(locate(location)))} == {"unparsable"}

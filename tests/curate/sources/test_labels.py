@@ -1,0 +1,127 @@
+"""On the real data beside the repository the outcome agrees with the labels, row by row."""
+
+import ast
+import json
+
+import pyarrow.parquet as pq
+import pytest
+from source_rows import DATA, taco_row, write_parquet
+
+from curate.pipeline import Options, build
+
+SOURCES = ("taco", "synthetic1", "livecodebench")
+
+# Where we differ on purpose: (label, ours) and why.
+EXPLAINED = {
+    "taco/164": (
+        "wrong_language",
+        "image",
+        "Python 2 stands only in comments of a Python 3 program; the row has three pictures",
+    ),
+}
+
+
+def only_too_slow(label):
+    """Within the time limit on a machine that is faster than that of the labels."""
+    return label["reason"] == "reference_fails" and set(label["reference_verdicts"]) == {"time_limit"}
+
+
+pytestmark = pytest.mark.skipif(not DATA.is_dir(), reason="the real data are not beside this checkout")
+
+
+@pytest.fixture(scope="module")
+def labels():
+    """Labels under our ids."""
+    found = {}
+    for source in SOURCES:
+        for line in (DATA / "labels" / f"{source}.jsonl").read_text().splitlines():
+            label = json.loads(line)
+            label["key"] = f"{source}:{label['id']}"
+            found[f"taco/{label['row']}" if source == "taco" else f"{source}/{label['id']}"] = label
+    return found
+
+
+@pytest.fixture(scope="module")
+def rows(tmp_path_factory):
+    out = tmp_path_factory.mktemp("real") / "out"
+    # Without mutants, of which no label speaks, and which take as long as all the rest.
+    build([(source, str(DATA / source)) for source in SOURCES], out, Options(mutants=0))
+    kept = {row["id"]: row for row in pq.read_table(out / "data").to_pylist()}
+    rejected = {row["id"]: row for row in pq.read_table(out / "rejected").to_pylist()}
+    return kept, rejected
+
+
+def test_every_row_is_accounted_for_once(rows, labels):
+    kept, rejected = rows
+    assert kept.keys() | rejected.keys() == labels.keys()
+    assert not kept.keys() & rejected.keys()
+
+
+def test_the_reason_is_that_of_the_label(rows, labels):
+    kept, rejected = rows
+    differing = {}
+    for id, label in labels.items():
+        reason = rejected[id]["reason"] if id in rejected else "ok"
+        known = {label["reason"], "duplicate_exact", "duplicate_near"}
+        if reason not in known | ({"ok", "flaky_reference"} if only_too_slow(label) else set()):
+            differing[id] = (label["reason"], reason)
+        if only_too_slow(label) and id in kept:  # and so near the limit that it is the machine that decides
+            assert kept[id]["slowest_cpu_seconds"] > kept[id]["time_limit_seconds"] / 2, id
+    assert differing == {id: (label, ours) for id, (label, ours, _) in EXPLAINED.items()}
+
+
+def test_distinct_tests_are_counted_as_in_the_labels(rows, labels):
+    kept, _ = rows
+    for id, row in kept.items():
+        assert row["n_tests"] == labels[id]["n_distinct_tests"], id
+
+
+def test_of_the_rows_that_hold_one_problem_exactly_one_survives(rows, labels):
+    kept, rejected = rows
+    ours = {label["key"]: id for id, label in labels.items()}
+    for id, label in labels.items():
+        others = [ours[key] for key in label["duplicate_of"]]
+        twins = [other for other in others if labels[other]["expect"] == "keep" or only_too_slow(labels[other])]
+        if id in kept:
+            assert not [twin for twin in twins if twin in kept], id
+        elif rejected[id]["reason"].startswith("duplicate"):
+            assert label["expect"] == "keep" or only_too_slow(label), id
+            assert twins, f"{id} was removed though no other row holds its problem"
+
+
+def test_parts_of_a_series_are_all_kept(rows, labels):
+    kept, _ = rows
+    ours = {label["key"]: id for id, label in labels.items()}
+    for id, label in labels.items():
+        alike = {ours[other["id"]] for other in label["similar"]} - {ours[key] for key in label["duplicate_of"]}
+        if label["expect"] == "keep" and not label["duplicate_of"] and alike:
+            assert id in kept, id
+
+
+def test_verified_rows_are_those_with_a_reference(rows):
+    kept, _ = rows
+    assert {row["source"] for row in kept.values() if row["verified"]} == {"taco", "synthetic1"}
+    assert {row["source"] for row in kept.values() if not row["verified"]} == {"livecodebench"}
+
+
+def test_the_reading_of_wrapped_values_was_decided_by_the_reference(rows, labels):
+    kept, _ = rows
+    removed = {id for id, row in kept.items() if row["wrapping"] == "removed"}
+    assert removed == {id for id, label in labels.items() if label.get("wrapped_outputs") and id in kept}
+
+
+def test_a_corrupt_file_whose_rows_all_share_one_test_yields_nothing(tmp_path):
+    rows = []
+    for row in json.loads((DATA / "golden" / "leetcodedataset_corrupt_20.json").read_text()):
+        check = ast.parse(row["tests"]["functional"]).body[0]
+        tests = []
+        for assertion in check.body:
+            call, expected = assertion.test.left, assertion.test.comparators[0]
+            arguments = [ast.literal_eval(keyword.value) for keyword in call.keywords]
+            tests.append((arguments, ast.literal_eval(expected)))
+        entry_point = row["tests"]["functional"].rpartition("Solution().")[2].rstrip(") \n")
+        rows.append(taco_row(row["problem"], tests, [row["completion"]], fn_name=entry_point))
+    location = write_parquet(tmp_path / "train.parquet", rows)
+    manifest = build([("taco", str(location))], tmp_path / "out", Options(min_tests=2))
+    assert manifest["counts"]["taco"]["kept"] == 0
+    assert manifest["counts"]["taco"]["rejected"] == {"verify": {"reference_fails": len(rows)}}

@@ -1,0 +1,93 @@
+"""What a problem's other solutions say of its tests."""
+
+import json
+from dataclasses import replace
+
+import pytest
+from source_rows import SUM, SUM_TESTS
+
+from curate.problem import Problem, Wrapping
+from curate.reading.solutions import program
+from curate.verification.cross_check import Opinion, cross_check
+from curate.verification.references import find_references
+from sandbox import Case, Limits, Sandbox, Suite
+
+PYTHON = ("python",)
+# Any two numbers of this sum are right, but the tests know of one pair only.
+PAIRS = [(f"{total}\n", f"0 {total}\n") for total in range(8)]
+LEAST_FIRST = "n = int(input())\nprint(0, n)"
+ANOTHER = "n = int(input())\nprint(0, n) if n < 5 else print(1, n - 1)"
+
+
+@pytest.fixture(scope="module")
+def box():
+    with Sandbox(workers=2, seed=0) as box:
+        yield box
+
+
+def problem(*solutions, tests=SUM_TESTS, wrapping=Wrapping.NONE, **suite):
+    suite = Suite([Case(i, o) for i, o in tests], limits=Limits(wall_seconds=1.0), **suite)
+    return Problem("taco/0", "taco", "", suite, solutions=tuple(map(program, solutions)), licence="", wrapping=wrapping)
+
+
+def opinion(box, problem, others=3):
+    findings = {p.id: found for p, found in find_references([problem], box, tries=8, languages=PYTHON)}
+    asked = cross_check([problem], findings, box, others=others, tries=8, languages=PYTHON)
+    ((_, found),) = asked
+    return replace(found, spent_seconds=0)
+
+
+def test_solutions_that_pass_too_are_counted(box):
+    found = opinion(box, problem(SUM, SUM + "  # again", SUM + "  # once more"))
+    assert found == Opinion(n_passing=2, n_asked=2)
+
+
+def test_no_more_are_asked_than_wanted(box):
+    assert opinion(box, problem(*(SUM + "#" * n for n in range(5))), others=1) == Opinion(n_passing=1, n_asked=1)
+
+
+def test_solutions_that_answer_some_tests_otherwise_dissent(box):
+    assert opinion(box, problem(LEAST_FIRST, ANOTHER, tests=PAIRS)) == Opinion(n_dissenting=1, n_asked=1)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        pytest.param("n = int(input())\nprint(0, n if n < 2 else 0)", id="most tests failed"),
+        pytest.param("n = int(input())\nprint(0, n // (n - 7) * 0 + n)", id="a crash"),
+    ],
+)
+def test_solutions_that_are_merely_wrong_do_not(box, other):
+    assert opinion(box, problem(LEAST_FIRST, other, tests=PAIRS)) == Opinion(n_asked=1)
+
+
+def test_tests_are_wrong_where_most_solutions_agree_on_another_answer(box):
+    tests = [*SUM_TESTS[:-1], (SUM_TESTS[-1][0], "-1\n")]
+    found = opinion(box, problem(SUM, SUM + "  # again", "print(0)", tests=tests))
+    assert found == Opinion(n_wrong_tests=1, n_asked=3)
+
+
+def test_tests_of_calls_can_be_wrong_too(box):
+    tests = [("[1]", "2"), ("[2]", "3"), ("[3]", "5")]
+    solutions = ["def f(n):\n    return n + 1", "def f(n):\n    return 1 + n"]
+    assert opinion(box, problem(*solutions, tests=tests, entry_point="f", checker="exact")).n_wrong_tests == 1
+
+
+def test_wrapped_values_are_read_without_their_wrapping(box):
+    tests = [("[1]", "[2]"), ("[2]", "[4]")]
+    solutions = ["def f(n):\n    return n + 1", "def f(n):\n    return 1 + n"]
+    whole = problem(*solutions, tests=tests, entry_point="f", checker="exact", wrapping=Wrapping.UNDECIDED)
+    assert opinion(box, whole).n_wrong_tests == 1
+
+
+def test_solutions_are_wrong_where_they_disagree_with_each_other(box):
+    assert opinion(box, problem("print(0)", "print(-1)", "print(-2)")) == Opinion(n_asked=3)
+
+
+def test_one_solution_alone_accuses_nobody(box):
+    assert opinion(box, problem("print(0)")) == Opinion()
+
+
+def test_an_opinion_survives_its_record():
+    found = Opinion(1, 2, 3, 4, 0.5)
+    assert Opinion.from_record(json.loads(json.dumps(found.to_record()))) == found

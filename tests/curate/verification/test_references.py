@@ -1,0 +1,167 @@
+import pytest
+from source_rows import SUM, SUM_TESTS
+
+from curate.errors import CurateError
+from curate.problem import Problem, Wrapping
+from curate.reading.solutions import program
+from curate.verification.references import Finding, find_references, fingerprint, run_again, settle
+from sandbox import Case, Limits, Program, Sandbox, SandboxError, Suite, Verdict
+
+WRONG = "print(0)"
+CRASH = "1 / 0"
+HANG = "while True: pass"
+CPP = "#include <iostream>\nint main() { int a, b; std::cin >> a >> b; std::cout << a + b; }"
+PYTHON = ("python",)
+
+
+@pytest.fixture(scope="module")
+def box():
+    with Sandbox(workers=2, seed=0) as box:
+        yield box
+
+
+def problem(*solutions, id="taco/0", tests=SUM_TESTS, wrapping=Wrapping.NONE, **suite):
+    suite = Suite([Case(i, o) for i, o in tests], limits=Limits(wall_seconds=1.0), **suite)
+    return Problem(id, "taco", "", suite, solutions=tuple(map(program, solutions)), licence="", wrapping=wrapping)
+
+
+def finding(box, problem, tries=8, languages=PYTHON):
+    ((_, finding),) = find_references([problem], box, tries=tries, languages=languages)
+    return finding
+
+
+def test_the_first_solution_that_passes_is_recorded_with_its_tries(box):
+    whole = problem(WRONG, SUM, CRASH)
+    found = finding(box, whole)
+    settled = settle(whole, found, languages=PYTHON)
+    assert settled.verified
+    assert settled.reference == Program(SUM)
+    assert (found.passed, found.causes) == (2, ("runtime_error", "wrong_answer"))
+    assert settled.n_tries == 3
+    assert settled.cpu_seconds > 0
+
+
+def test_a_solution_must_pass_every_test(box):
+    almost = "n = sum(map(int, input().split())); print(n if n < 11 else 0)"
+    found = finding(box, problem(almost))
+    assert (found.passed, found.causes) == (None, ("wrong_answer",))
+    assert settle(problem(almost), found, languages=PYTHON) == problem(almost)
+
+
+def test_no_more_solutions_are_tried_than_allowed(box):
+    wrong = [f"print(0)  # {n}" for n in range(5)]
+    assert len(finding(box, problem(*wrong), tries=3).causes) == 3
+    assert finding(box, problem(*wrong, SUM + " # the longest one"), tries=3).passed is None
+
+
+def test_solutions_in_another_language_are_not_executed(box):
+    assert finding(box, problem(CPP, "print 'a'", SUM)).n_tries == 1
+
+
+def test_a_solution_in_another_language_that_was_chosen_becomes_the_reference(box):
+    languages = ("python", "cpp")
+    whole = problem(CPP, WRONG)
+    found = finding(box, whole, languages=languages)
+    assert (found.passed, found.causes) == (1, ("wrong_answer",))
+    assert settle(whole, found, languages=languages).reference == Program(CPP, "cpp")
+
+
+def test_a_hanging_solution_costs_one_try(box):
+    found = finding(box, problem(HANG, SUM))
+    assert (found.passed, found.causes) == (1, ("time_limit",))
+
+
+@pytest.mark.parametrize(
+    ("solution", "wrapping", "first_expected"),
+    [
+        pytest.param("def f(n):\n    return n + 1", Wrapping.REMOVED, "2", id="wrapped"),
+        pytest.param("def f(n):\n    return [n + 1]", Wrapping.KEPT, "[2]", id="not wrapped"),
+    ],
+)
+def test_running_a_reference_decides_whether_lists_of_one_are_a_wrapping(box, solution, wrapping, first_expected):
+    whole = problem(
+        solution,
+        tests=[("[1]", "[2]"), ("[2]", "[3]")],
+        wrapping=Wrapping.UNDECIDED,
+        entry_point="f",
+        checker="exact",
+    )
+    found = finding(box, whole)
+    settled = settle(whole, found, languages=PYTHON)
+    assert (settled.wrapping, settled.tests.cases[0].expected) == (wrapping, first_expected)
+    assert found.n_tries == 1
+
+
+def test_one_reading_holds_for_all_tests_of_a_problem(box):
+    sometimes = "def f(n):\n    return [n + 1] if n % 2 else n + 1"
+    whole = problem(
+        sometimes,
+        tests=[("[1]", "[2]"), ("[2]", "[3]")],
+        wrapping=Wrapping.UNDECIDED,
+        entry_point="f",
+        checker="exact",
+    )
+    assert finding(box, whole).passed is None
+
+
+def test_many_problems_are_judged_side_by_side_and_each_is_found_once(box):
+    problems = [problem(WRONG, SUM if n % 3 else CRASH, id=f"taco/{n}") for n in range(20)]
+    found = {p.id: f for p, f in find_references(iter(problems), box, tries=8, languages=PYTHON)}
+    assert {id for id, f in found.items() if f.passed is None} == {f"taco/{n}" for n in range(0, 20, 3)}
+    assert len(found) == 20
+
+
+def test_a_solution_that_passes_by_luck_fails_with_another_seed(box):
+    lucky = "import random; print(random.random())"
+    whole = problem(lucky, tests=[("", box.run(Program(lucky)).text)])
+    settled = settle(whole, finding(box, whole), languages=PYTHON)
+    assert settled.verified
+    with Sandbox(workers=1, seed=1) as other:
+        assert [again.verdict for _, again in run_again([settled], other)] == [Verdict.WRONG_ANSWER]
+    assert [again.verdict for _, again in run_again([settled], box)] == [Verdict.ACCEPTED]
+
+
+def test_a_lost_run_is_repeated_and_decides_nothing(box):
+    class Losing:
+        losses = 2
+
+        def judge_many(self, pairs):
+            yield from box.judge_many([next(iter(pairs))])
+            if self.losses:
+                self.losses -= 1
+                raise SandboxError("a worker died")
+            yield from ((index + 1, judgement) for index, judgement in box.judge_many(pairs))
+
+    problems = [problem(WRONG, SUM, id=f"taco/{n}") for n in range(6)]
+    found = {p.id: f for p, f in find_references(problems, Losing(), tries=8, languages=PYTHON)}
+    assert {(f.passed, f.causes) for f in found.values()} == {(1, ("wrong_answer",))}
+    assert len(found) == 6
+
+
+def test_a_sandbox_that_stays_broken_stops_the_build_and_drops_nothing():
+    class Broken:
+        def judge_many(self, pairs):
+            next(iter(pairs))
+            raise SandboxError("no namespaces")
+            yield
+
+    with pytest.raises(CurateError, match=r"no namespaces.*curate doctor"):
+        list(find_references([problem(SUM)], Broken(), tries=8, languages=PYTHON))
+
+
+def test_a_finding_survives_its_record():
+    found = Finding(1, Wrapping.REMOVED, ("time_limit",), 0.25, 0.125, 1.5)
+    assert Finding.from_record(found.to_record()) == found
+
+
+def test_a_fingerprint_names_all_that_a_finding_depends_on():
+    plain = fingerprint(problem(SUM), tries=8, languages=PYTHON, seed=0)
+    assert fingerprint(problem(SUM, id="taco/1"), tries=8, languages=PYTHON, seed=0) == plain
+    assert fingerprint(problem(SUM), tries=8, languages=PYTHON, seed=1) != plain
+    assert fingerprint(problem(WRONG), tries=8, languages=PYTHON, seed=0) != plain
+    assert fingerprint(problem(SUM, tests=SUM_TESTS[1:]), tries=8, languages=PYTHON, seed=0) != plain
+    assert fingerprint(problem(SUM, checker="exact"), tries=8, languages=PYTHON, seed=0) != plain
+    assert fingerprint(problem(SUM, CPP), tries=8, languages=("python", "cpp"), seed=0) != plain
+    assert fingerprint(problem(SUM, WRONG), tries=1, languages=PYTHON, seed=0) != fingerprint(
+        problem(SUM, WRONG), tries=2, languages=PYTHON, seed=0
+    )

@@ -1,0 +1,460 @@
+"""A cluster judges as this machine does, and whatever becomes of its nodes, no verdict is lost or doubled.
+
+The cluster is real: a head and several nodes, each with all its processes, on this machine.
+"""
+
+import contextlib
+import itertools
+import os
+import pickle
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+from test_survival import ECHO, LONG, SLEEP, alive, becomes, below, echo, processes, traces
+
+from sandbox import BackendUnavailable, Case, ExecutionLost, Limits, Program, Sandbox, SandboxError, Suite, Verdict
+from sandbox.backends import _cluster
+from sandbox.backends._cluster import Dispatcher, Place
+from sandbox.backends._supervisor import Supervisor, fingerprint, pack, unpack
+from sandbox.conformance import run
+
+ROOT = Path(__file__).parents[3]
+SLOW_ECHO = Program("import time\ntime.sleep(0.05)\nprint(input())")
+MIXED = [
+    (ECHO, echo(7)),
+    (Program("print(8)"), echo(7)),
+    (Program("1 / 0"), echo(7)),
+    (Program("print("), echo(7)),
+    (Program("while True: pass"), Suite([Case("", "")], limits=Limits(wall_seconds=0.5))),
+    (Program("def f(a):\n    return a + 1"), Suite([Case("[1]", "2"), Case("[2]", "3")], entry_point="f")),
+    (ECHO, Suite([Case(f"{n}\n", f"{n if n < 3 else 0}\n") for n in range(5)])),
+]
+
+
+@pytest.fixture(scope="module")
+def cluster(ray_cluster: Any) -> Any:
+    for _ in range(2):
+        ray_cluster.add_node()
+    return ray_cluster
+
+
+@pytest.fixture(scope="module")
+def box(cluster: Any) -> Iterator[Sandbox]:
+    with Sandbox(backend="ray", address=cluster.address) as box:
+        yield box
+
+
+def supervisors() -> set[int]:
+    """The processes of all supervisors on our nodes."""
+    found = set()
+    for pid, _ in below(os.getpid()):
+        with contextlib.suppress(OSError):
+            if Path(f"/proc/{pid}/cmdline").read_bytes().startswith(b"ray::Supervisor"):
+                found.add(pid)
+    return found
+
+
+def with_all_below(pids: set[int]) -> set[tuple[int, str]]:
+    return {(pid, processes()[pid][1]) for pid in pids}.union(*map(below, pids))
+
+
+def kill_node_of(supervisor: int) -> None:
+    for pid in (processes()[supervisor][0], supervisor):
+        os.kill(pid, signal.SIGKILL)
+
+
+def python(code: str, *arguments: str, cwd: Path = ROOT, **environment: str) -> "subprocess.Popen[str]":
+    return subprocess.Popen(
+        [sys.executable, "-c", code, *arguments],
+        cwd=cwd,
+        env={**os.environ, **environment},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def test_verdicts_are_those_of_this_machine(box: Sandbox) -> None:
+    pairs = MIXED * 4
+    with Sandbox(workers=1) as local:
+        here = [local.judge(*pair) for pair in MIXED] * 4
+    there = dict(box.judge_many(pairs))
+    assert sorted(there) == list(range(len(pairs)))
+    for index, judgement in enumerate(here):
+        assert there[index].verdict is judgement.verdict
+        assert [case.verdict for case in there[index].cases] == [case.verdict for case in judgement.cases]
+        assert [case.detail for case in there[index].cases] == [case.detail for case in judgement.cases]
+
+
+def test_the_self_check_holds(box: Sandbox) -> None:
+    assert [finding for finding in run(box) if finding.holds is False] == []
+
+
+def test_it_says_how_large_the_cluster_is_and_what_isolates_on_all_nodes(box: Sandbox) -> None:
+    assert box.workers == 2
+    assert box.layers["cluster"] == "nodes: 2, workers: 2"
+    with Sandbox(workers=1) as local:
+        assert {**box.layers, "cluster": ""} == {**local.layers, "cluster": ""}
+
+
+def test_many_threads_share_it(box: Sandbox) -> None:
+    with ThreadPoolExecutor(16) as threads:
+        verdicts = list(threads.map(lambda n: box.judge(ECHO, echo(n)).verdict, range(100)))
+    assert set(verdicts) == {Verdict.ACCEPTED}
+
+
+def test_pairs_are_read_only_a_little_ahead(box: Sandbox) -> None:
+    read = 0
+
+    def endless() -> Iterator[tuple[Program, Suite]]:
+        nonlocal read
+        while True:
+            read += 1
+            yield ECHO, echo(read)
+
+    stream = box.judge_many(endless())
+    for _ in range(5):
+        assert next(stream)[1].accepted
+    stream.close()  # type: ignore[attr-defined]
+    assert read <= 5 + 4 * box.workers
+    assert box.judge(ECHO, echo(1)).accepted
+
+
+def test_an_exception_in_the_pairs_reaches_the_caller(box: Sandbox) -> None:
+    def pairs() -> Iterator[tuple[Program, Suite]]:
+        yield ECHO, echo(1)
+        raise LookupError("no more")
+
+    with pytest.raises(LookupError, match="no more"):
+        list(box.judge_many(pairs()))
+
+
+def test_what_is_wrong_with_one_request_is_told_of_that_one(box: Sandbox) -> None:
+    unsendable = Program(lambda: 0)  # type: ignore[arg-type]
+    pairs = [(ECHO, echo(1)), (ECHO, Suite([])), (unsendable, echo(1)), (ECHO, echo(2))]
+    answers = dict(box.judge_each(pairs))
+    assert isinstance(answers[1], ValueError)
+    assert isinstance(answers[2], AttributeError | pickle.PicklingError)
+    assert answers[0].accepted  # type: ignore[union-attr]
+    assert answers[3].accepted  # type: ignore[union-attr]
+    with pytest.raises(ValueError, match="suite"):
+        box.judge(ECHO, Suite([]))
+
+
+def test_large_inputs_and_outputs_get_through(box: Sandbox) -> None:
+    text = "x" * (6 << 20)
+    assert box.run(Program("print(input(), end='')"), text).text == text
+    suites = [Suite([Case(f"{n}{text}", f"{n}{text}")]) for n in range(3)]
+    assert all(judgement.accepted for _, judgement in box.judge_many((ECHO, suite) for suite in suites))
+
+
+def test_a_killed_supervisor_costs_no_verdict_and_leaves_nothing(cluster: Any) -> None:
+    before = supervisors()
+    seen: dict[int, Verdict] = {}
+    with Sandbox(backend="ray", address=cluster.address) as own:
+        victim = min(supervisors() - before)
+        everything = with_all_below({victim})
+        for index, judgement in own.judge_many((SLOW_ECHO, echo(n)) for n in range(60)):
+            assert index not in seen
+            seen[index] = judgement.verdict
+            if len(seen) == 10:
+                os.kill(victim, signal.SIGKILL)
+        assert becomes(lambda: own.workers == 2)  # another one was started in its place
+    assert len(seen) == 60
+    assert set(seen.values()) == {Verdict.ACCEPTED}
+    assert becomes(lambda: not alive(everything))
+    assert becomes(lambda: not traces({pid for pid, _ in everything}))
+
+
+def test_nodes_may_be_killed_and_others_join(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = supervisors()
+    programs = [ECHO, SLOW_ECHO, Program("print(-1)")]
+    seen: dict[int, Verdict] = {}
+    monkeypatch.setattr(_cluster, "_NO_NODE_SECONDS", 3)
+    with Sandbox(backend="ray", address=cluster.address) as own:
+        first, second = supervisors() - before
+        for index, judgement in own.judge_many((programs[n % 3], echo(n)) for n in range(150)):
+            assert index not in seen
+            seen[index] = judgement.verdict
+            if len(seen) == 40:
+                kill_node_of(first)
+        assert len(seen) == 150
+        assert {verdict for index, verdict in seen.items() if index % 3 == 2} == {Verdict.WRONG_ANSWER}
+        assert {verdict for index, verdict in seen.items() if index % 3 != 2} == {Verdict.ACCEPTED}
+        kill_node_of(second)
+        with pytest.raises(SandboxError, match="no node is left"):
+            list(own.judge_many((ECHO, echo(n)) for n in itertools.count()))
+        for _ in range(2):
+            cluster.add_node()
+        assert becomes(lambda: own.workers == 2)
+        assert own.judge(ECHO, echo(1)).accepted
+
+
+def test_a_head_that_is_silent_is_an_error_soon(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_cluster, "_SILENCE_SECONDS", 4)
+    head = cluster.head.all_processes["gcs_server"][0].process.pid
+    with Sandbox(backend="ray", address=cluster.address) as own, ThreadPoolExecutor(1) as thread:
+        judging = thread.submit(own.judge, SLEEP, LONG)
+        os.kill(head, signal.SIGSTOP)
+        try:
+            with pytest.raises(SandboxError, match="has not answered"):
+                judging.result()
+            with pytest.raises(SandboxError, match="has not answered"):
+                own.judge(ECHO, echo(1))
+        finally:
+            os.kill(head, signal.SIGCONT)
+
+
+def test_a_closed_sandbox_leaves_nothing_and_says_that_it_is_closed(cluster: Any) -> None:
+    before = supervisors()
+    own = Sandbox(backend="ray", address=cluster.address)
+    with ThreadPoolExecutor(1) as thread:
+        judging = thread.submit(own.judge, SLEEP, LONG)
+        assert len(list(own.judge_many((ECHO, echo(n)) for n in range(8)))) == 8
+        everything = with_all_below(supervisors() - before)
+        own.close()
+        own.close()
+        with pytest.raises(SandboxError, match="closed"):
+            judging.result()
+    with pytest.raises(SandboxError, match="closed"):
+        own.judge(ECHO, echo(1))
+    assert [str(error) for _, error in own.judge_each([(ECHO, echo(1))])] == ["this Sandbox is closed"]
+    assert becomes(lambda: not alive(everything))
+    assert not traces({pid for pid, _ in everything})
+
+
+DRIVER = """
+import sys
+from sandbox import Case, Limits, Program, Sandbox, Suite
+busy = Program("import os, time\\nfor _ in range(5):\\n    os.setsid() if os.fork() == 0 else 0\\n"
+               "open('file', 'w').write('x')\\nprint(1)\\ntime.sleep(60)")
+box = Sandbox(backend="ray", address=sys.argv[1])
+pairs = [(Program("print(1)"), Suite([Case("", "1")]))] * 4
+pairs += [(busy, Suite([Case("", "")], limits=Limits(wall_seconds=60)))] * 4
+for number, _ in enumerate(box.judge_many(pairs)):
+    if number == 3:
+        print("ready", flush=True)
+"""
+
+
+def test_killing_who_asked_leaves_nothing(cluster: Any) -> None:
+    before = supervisors()
+    driver = python(DRIVER, cluster.address)
+    assert driver.stdout is not None
+    assert driver.stdout.readline() == "ready\n"
+    everything = with_all_below(supervisors() - before)
+    assert len(everything) > 4
+    driver.kill()
+    driver.communicate()
+    assert becomes(lambda: not alive(everything))
+    assert becomes(lambda: not traces({pid for pid, _ in everything}))
+
+
+GUEST = """
+import sys, ray
+ray.init(sys.argv[1], log_to_driver=False, logging_level="ERROR")
+@ray.remote(num_cpus=1)
+class Trainer:
+    pass
+trainers = [Trainer.remote() for _ in range(2)]
+ray.get([trainer.__ray_ready__.remote() for trainer in trainers])
+from sandbox import Case, Program, Sandbox, SandboxError, Suite
+try:
+    with Sandbox(backend="ray", workers=1) as box:
+        print(box.workers, box.judge(Program("print(7)"), Suite([Case("", "7")])).verdict.value)
+except SandboxError as error:
+    print(error)
+print(ray.is_initialized())
+"""
+
+
+def test_a_trainer_that_holds_all_processors_keeps_its_connection(cluster: Any) -> None:
+    said, errors = python(GUEST, cluster.address).communicate()
+    assert said.splitlines() == ["2 accepted", "True"], errors
+
+
+def test_nodes_with_another_version_are_refused_in_words(cluster: Any, tmp_path: Path) -> None:
+    shutil.copytree(ROOT / "sandbox", tmp_path / "sandbox")
+    (tmp_path / "sandbox" / "another.py").write_text("")
+    (tmp_path / "elsewhere").mkdir()
+    guest = python(GUEST, cluster.address, cwd=tmp_path / "elsewhere", PYTHONPATH=str(tmp_path))
+    said, errors = guest.communicate()
+    assert "another version of curate-code" in said.splitlines()[0], errors
+    assert said.splitlines()[1:] == ["True"]
+
+
+NOWHERE = """
+import sys
+from sandbox import BackendUnavailable, Sandbox
+from sandbox.backends import ray
+ray._CONNECT_SECONDS = 3
+for address in sys.argv[1:]:
+    try:
+        Sandbox(backend="ray", address=address)
+    except BackendUnavailable as error:
+        print(error)
+"""
+
+
+def test_where_there_is_no_cluster_it_says_what_to_type() -> None:
+    with socket.socket() as free, socket.socket() as silent:
+        free.bind(("127.0.0.1", 0))
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()
+        addresses = [f"127.0.0.1:{free.getsockname()[1]}", "nonsense", f"127.0.0.1:{silent.getsockname()[1]}"]
+        said, errors = python(NOWHERE, *addresses).communicate()
+    refused, nonsense, no_answer = said.splitlines()
+    assert "refused" in refused, errors
+    assert "nonsense" in nonsense
+    assert "no answer in 3 s" in no_answer
+    for line in (refused, nonsense, no_answer):
+        assert 'Start one with "ray start --head", or give the address' in line
+
+
+def test_without_the_package_it_says_what_to_type() -> None:
+    code = (
+        "import sys; sys.modules['ray'] = None\n"
+        "from sandbox import BackendUnavailable, Sandbox\n"
+        "try: Sandbox(backend='ray')\n"
+        "except BackendUnavailable as error: print(error)"
+    )
+    said, errors = python(code).communicate()
+    assert "pip install 'curate-code[ray]'" in said, errors
+
+
+def test_a_message_holds_what_fits_and_once_what_is_shared() -> None:
+    suite = Suite([Case("x" * 100_000, "y")])
+    items = [(number, (Program(f"print({number})"), suite)) for number in range(10)]
+    message, sizes = pack(items, 1 << 20)
+    assert unpack(message) == items
+    assert sum(sizes) == len(message) < 110_000
+    others = [(number, str(number) * 1000) for number in range(10)]
+    message, sizes = pack(others, 3500)
+    assert unpack(message) == others[:3]
+    assert len(sizes) == 3
+    message, _ = pack(others, 10)
+    assert unpack(message) == others[:1]  # but one always
+    assert unpack(b"") == []
+
+
+class Here:
+    """A cluster whose nodes are supervisors in this process, made by `make`."""
+
+    name = "a cluster in this process"
+
+    def __init__(self, names: str, make: Callable[[str], Supervisor]) -> None:
+        self._places = {name: Place(name, 1) for name in names}
+        self._make = make
+
+    def nodes(self) -> dict[str, Place]:
+        return self._places
+
+    def begin(self, id: str, place: Place) -> "Near":
+        return Near(self._make(id))
+
+    def leave(self) -> None:
+        pass
+
+
+class Near:
+    def __init__(self, supervisor: Supervisor) -> None:
+        self._supervisor = supervisor
+        self.ready = self._call(supervisor.start, fingerprint(), 1, "full", None, 1)
+
+    def exchange(self, message: bytes, give_back: int) -> "Future[bytes]":
+        return self._call(self._supervisor.exchange, message, give_back)
+
+    def close(self) -> "Future[None]":
+        return self._call(self._supervisor.close)
+
+    def kill(self) -> None:
+        self._supervisor.close()
+
+    def _call(self, method: Callable[..., Any], *arguments: Any) -> "Future[Any]":
+        future: Future[Any] = Future()
+
+        def work() -> None:
+            try:
+                future.set_result(method(*arguments))
+            except Exception as error:
+                future.set_exception(error)
+
+        threading.Thread(target=work, daemon=True).start()
+        return future
+
+
+class Doomed(Supervisor):
+    def exchange(self, message: bytes, give_back: int = 0) -> bytes:
+        raise ConnectionError("it went up in smoke")
+
+
+class Sick(Supervisor):
+    def _work(self, box: Any) -> None:
+        while True:
+            number, _ = self._requests.get()
+            with self._changed:
+                self._answers.append((number, ExecutionLost("no memory is left")))
+                self._changed.notify_all()
+
+
+def test_nothing_waits_behind_a_long_one_while_a_node_is_idle() -> None:
+    dispatcher = Dispatcher(Here("ab", lambda name: Supervisor()))
+    dispatcher.wait_until_ready()
+    long = dispatcher.submit(("judge", SLEEP, LONG, False))
+    short = [dispatcher.submit(("judge", ECHO, echo(number), False)) for number in range(40)]
+    assert {answer.result().verdict for answer in short} == {Verdict.ACCEPTED}
+    assert not long.done()
+    dispatcher.close()
+
+
+def test_a_request_that_kills_every_node_is_given_up() -> None:
+    dispatcher = Dispatcher(Here("abcd", lambda name: Doomed()))
+    dispatcher.wait_until_ready()
+    answer = dispatcher.submit(("judge", ECHO, echo(1), False))
+    with pytest.raises(ExecutionLost, match="3 nodes were lost with the same request.*smoke"):
+        answer.result()
+    dispatcher.close()
+
+
+def test_a_node_that_fails_at_everything_costs_no_verdict() -> None:
+    dispatcher = Dispatcher(Here("ab", lambda name: Sick() if name == "a" else Supervisor()))
+    dispatcher.wait_until_ready()
+    answers = [dispatcher.submit(("judge", ECHO, echo(number), False)) for number in range(60)]
+    assert {answer.result().verdict for answer in answers} == {Verdict.ACCEPTED}
+    dispatcher.close()
+
+
+def test_where_nodes_differ_the_layers_say_so() -> None:
+    class Another(Supervisor):
+        def start(self, *arguments: Any) -> Any:
+            workers, layers = super().start(*arguments)
+            return workers, layers | {"memory": "none: it has none"}
+
+    dispatcher = Dispatcher(Here("abc", lambda name: Another() if name == "b" else Supervisor()))
+    dispatcher.wait_until_ready()
+    layers = dispatcher.layers()
+    dispatcher.close()
+    with Sandbox(workers=1) as local:
+        memory = local.layers.pop("memory")
+        assert layers["memory"] == f"none: it has none (on 1 nodes, such as b); {memory} (on 2 nodes, such as a)"
+        assert layers["network"] == local.layers["network"]
+
+
+def test_what_no_node_can_do_is_told() -> None:
+    class Refusing(Supervisor):
+        def start(self, *arguments: Any) -> Any:
+            raise BackendUnavailable("it is out of order")
+
+    dispatcher = Dispatcher(Here("ab", lambda name: Refusing()))
+    with pytest.raises(BackendUnavailable, match="node a: it is out of order; node b: it is out of order"):
+        dispatcher.wait_until_ready()
+    dispatcher.close()

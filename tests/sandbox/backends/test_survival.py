@@ -1,0 +1,357 @@
+"""Whatever dies, at whatever moment: no verdict is lost or doubled, and nothing stays behind."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from sandbox import Case, Limits, Program, Sandbox, SandboxError, Suite, Verdict
+from sandbox.jail.spawn import Kind
+from sandbox.jail.warden import Warden
+
+ECHO = Program("print(input())")
+SLEEP = Program("import time\ntime.sleep(60)")
+LONG = Suite([Case("", "")], limits=Limits(wall_seconds=60))
+
+
+def echo(number: int) -> Suite:
+    return Suite([Case(f"{number}\n", f"{number}\n")])
+
+
+def processes() -> dict[int, tuple[int, str]]:
+    """All that are alive: pid -> (parent, start time)."""
+    found = {}
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            fields = Path(f"/proc/{name}/stat").read_text().rsplit(")", 1)[1].split()
+        except OSError:
+            continue
+        if fields[0] != "Z":
+            found[int(name)] = (int(fields[1]), fields[19])
+    return found
+
+
+def below(pid: int) -> set[tuple[int, str]]:
+    """The descendants of `pid`, each with its start time."""
+    everybody, found, wanted = processes(), set(), [pid]
+    while wanted:
+        parent = wanted.pop()
+        for child, (its_parent, started) in everybody.items():
+            if its_parent == parent:
+                found.add((child, started))
+                wanted.append(child)
+    return found
+
+
+def alive(some: set[tuple[int, str]]) -> set[tuple[int, str]]:
+    return some & {(pid, started) for pid, (_, started) in processes().items()}
+
+
+def becomes(condition: Callable[[], bool], seconds: float = 20) -> bool:
+    end = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.02)
+    return True
+
+
+def traces(pids: set[int]) -> list[str]:
+    """Directories and cgroups that bear the name of one of these workers, and mounts of a sandbox."""
+    names = tuple(f"curate-sandbox-{pid}-" for pid in pids)
+    folders = (Path(folder, name) for folder, below, _ in os.walk("/sys/fs/cgroup") for name in below)
+    named = [str(path) for path in (*Path("/tmp").iterdir(), *folders) if path.name.startswith(names)]
+    mounts = [line for line in Path("/proc/self/mountinfo").read_text().splitlines() if "curate-sandbox" in line]
+    return named + mounts
+
+
+def workers() -> list[int]:
+    return sorted(pid for pid, (parent, _) in processes().items() if parent == os.getpid())
+
+
+@pytest.fixture
+def own() -> Iterator[Sandbox]:
+    """A Sandbox to be hurt, and nobody left when it is closed."""
+    before = {pid for pid, _ in below(os.getpid())}
+    with Sandbox(workers=1) as own:
+        yield own
+    assert becomes(lambda: {pid for pid, _ in below(os.getpid())} <= before)
+
+
+def killed_in_the_middle(own: Sandbox, victim: Callable[[], int]) -> None:
+    """Judge a slow but right program while `victim` is killed in its first attempt."""
+    program = Program("import time\ntime.sleep(0.5)\nprint(input())")
+    with ThreadPoolExecutor(1) as thread:
+        judging = thread.submit(own.judge, program, Suite([Case("7\n", "7\n")], limits=Limits(wall_seconds=30)))
+        time.sleep(0.2)
+        os.kill(victim(), signal.SIGKILL)
+        assert judging.result().accepted
+    assert own.judge(ECHO, echo(1)).accepted
+
+
+def test_a_killed_worker_costs_no_verdict() -> None:
+    before = below(os.getpid())
+    with Sandbox(workers=1) as own:
+        [worker] = [pid for pid, _ in below(os.getpid()) - before if processes()[pid][0] == os.getpid()]
+        killed_in_the_middle(own, lambda: worker)
+
+
+def test_a_killed_zygote_costs_no_verdict() -> None:
+    before = below(os.getpid())
+    with Sandbox(workers=1) as own:
+        [zygote] = [pid for pid, _ in below(os.getpid()) - before if is_elsewhere(pid)]
+        killed_in_the_middle(own, lambda: zygote)
+
+
+def test_a_killed_judge_costs_no_verdict() -> None:
+    before = below(os.getpid())
+    with Sandbox(workers=1) as own:
+        ours = {pid for pid, _ in below(os.getpid()) - before}
+        [judge] = [pid for pid in ours if processes()[pid][0] in ours and not is_elsewhere(pid)]
+        killed_in_the_middle(own, lambda: judge)
+
+
+def test_a_judge_without_its_warden_ends_and_does_not_answer_that_the_run_was_lost() -> None:
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with ours:
+        theirs.close()
+        with pytest.raises(EOFError):  # upon which a judge ends, as upon the end of its caller
+            Warden(ours).start(Kind(), 0)
+
+
+def is_elsewhere(pid: int) -> bool:
+    """Whether it has a pid namespace of its own, as zygotes do."""
+    return os.stat(f"/proc/{pid}/ns/pid").st_ino != os.stat("/proc/self/ns/pid").st_ino
+
+
+def test_random_deaths_neither_lose_nor_double_verdicts() -> None:
+    before = below(os.getpid())
+    seen: dict[int, Verdict] = {}
+    programs = [ECHO, Program("import time\ntime.sleep(0.03)\nprint(input())"), Program("print(-1)")]
+    with Sandbox(workers=2) as own:
+        stop = threading.Event()
+
+        def kill_now_and_then() -> None:
+            turn = 0
+            while not stop.wait(0.7):
+                # Workers and zygotes: who kills a program is no business of ours.
+                first = [pid for pid in workers() if (pid, processes()[pid][1]) not in before]
+                ours = sorted(pid for pid, (parent, _) in processes().items() if pid in first or parent in first)
+                turn += 1
+                if ours:
+                    os.kill(ours[turn % len(ours)], signal.SIGKILL)
+
+        killer = threading.Thread(target=kill_now_and_then)
+        killer.start()
+        try:
+            for index, judgement in own.judge_many((programs[n % 3], echo(n)) for n in range(300)):
+                assert index not in seen
+                seen[index] = judgement.verdict
+        finally:
+            stop.set()
+            killer.join()
+    assert len(seen) == 300
+    assert {verdict for index, verdict in seen.items() if index % 3 == 2} == {Verdict.WRONG_ANSWER}
+    assert {verdict for index, verdict in seen.items() if index % 3 != 2} == {Verdict.ACCEPTED}
+
+
+PARENT = """
+import sys
+from sandbox import Case, Limits, Program, Sandbox, Suite
+busy = Program("import os, time\\nfor _ in range(5):\\n    os.setsid() if os.fork() == 0 else 0\\n"
+               "open('file', 'w').write('x')\\nprint(1)\\ntime.sleep(60)")
+box = Sandbox(workers=2)
+print("ready", flush=True)
+for _ in box.judge_many([(busy, Suite([Case("", "")], limits=Limits(wall_seconds=60)))] * 4): pass
+"""
+
+
+@pytest.mark.parametrize("delay", [0, 0.02, 0.1, 0.5])
+@pytest.mark.parametrize("ready", [True, False], ids=["judging", "starting"])
+def test_killing_the_parent_leaves_nothing(delay: float, ready: bool) -> None:
+    parent = subprocess.Popen(
+        [sys.executable, "-c", PARENT], stdout=subprocess.PIPE, cwd=Path(__file__).parents[3], text=True
+    )
+    assert parent.stdout is not None
+    if ready:
+        parent.stdout.readline()
+    time.sleep(delay)
+    descendants = below(parent.pid)
+    parent.kill()
+    parent.wait()
+    parent.stdout.close()
+    assert becomes(lambda: not alive(descendants))
+    # Killed before it has a worker, it leaves an empty folder to the next Sandbox on this machine.
+    owners = {pid for pid, _ in descendants} | ({parent.pid} if ready else set())
+    assert becomes(lambda: not traces(owners))
+
+
+def test_a_closed_sandbox_leaves_nothing_and_says_that_it_is_closed() -> None:
+    before = below(os.getpid())
+    box = Sandbox(workers=2)
+    assert len(list(box.judge_many((ECHO, echo(n)) for n in range(8)))) == 8
+    ours = below(os.getpid()) - before
+    box.close()
+    box.close()
+    assert not alive(ours)
+    assert not traces({pid for pid, _ in ours})
+    with pytest.raises(SandboxError, match="closed"):
+        box.judge(ECHO, echo(1))
+
+
+def test_closing_ends_what_runs() -> None:
+    before = below(os.getpid())
+    box = Sandbox(workers=1)
+    with ThreadPoolExecutor(1) as thread:
+        judging = thread.submit(box.judge, SLEEP, LONG)
+        time.sleep(0.3)
+        box.close()
+        with pytest.raises(SandboxError):
+            judging.result()
+    assert becomes(lambda: not below(os.getpid()) - before)
+
+
+def test_a_forgotten_sandbox_closes_itself() -> None:
+    before = below(os.getpid())
+    box = Sandbox(workers=1)
+    assert below(os.getpid()) - before
+    del box
+    assert becomes(lambda: not below(os.getpid()) - before)
+
+
+def test_a_run_leaves_no_process(box: Sandbox) -> None:
+    idle = len(below(os.getpid()))
+    source = "import os, time\nfor _ in range(20):\n    if os.fork() == 0: os.setsid(), time.sleep(60)\nprint(1)"
+    assert box.judge(Program(source), Suite([Case("", "1")])).accepted
+    assert becomes(lambda: len(below(os.getpid())) <= idle + 2)  # a worker more may have been started
+
+
+def test_a_sandbox_is_not_shared_with_a_forked_process(box: Sandbox) -> None:
+    reader, writer = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            box.judge(ECHO, echo(1))
+        except SandboxError:
+            os.write(writer, b"refused")
+        finally:
+            os._exit(0)
+    os.waitpid(pid, 0)
+    os.close(writer)
+    assert os.read(reader, 99) == b"refused"
+    os.close(reader)
+    assert box.judge(ECHO, echo(1)).accepted
+
+
+def test_a_forked_process_may_end_without_ending_the_sandbox() -> None:
+    with Sandbox(workers=1) as own:
+        pid = os.fork()
+        if pid == 0:
+            os._exit(0)
+        os.waitpid(pid, 0)
+        assert own.judge(ECHO, echo(1)).accepted
+
+
+def test_many_threads_share_one_sandbox(box: Sandbox) -> None:
+    with ThreadPoolExecutor(16) as threads:
+        verdicts = list(threads.map(lambda n: box.judge(ECHO, echo(n)).verdict, range(200)))
+    assert set(verdicts) == {Verdict.ACCEPTED}
+
+
+def test_128_submissions_at_once_are_all_in_time(box: Sandbox) -> None:
+    program = Program(
+        "import time\ne = time.process_time() + 0.05\nwhile time.process_time() < e: pass\nprint(input())"
+    )
+    suite = Suite([Case("7\n", "7\n")], limits=Limits(wall_seconds=2))
+    with ThreadPoolExecutor(128) as threads:
+        verdicts = list(threads.map(lambda _: box.judge(program, suite).verdict, range(128)))
+    assert set(verdicts) == {Verdict.ACCEPTED}
+
+
+def test_pairs_are_read_only_a_little_ahead(box: Sandbox) -> None:
+    read = 0
+
+    def endless() -> Iterator[tuple[Program, Suite]]:
+        nonlocal read
+        while True:
+            read += 1
+            yield ECHO, echo(read)
+
+    stream = box.judge_many(endless())
+    for _ in range(5):
+        assert next(stream)[1].accepted
+    stream.close()  # type: ignore[attr-defined]
+    assert read < 5 + 8 * box.workers
+    assert box.judge(ECHO, echo(1)).accepted
+
+
+def test_an_exception_in_the_pairs_reaches_the_caller(box: Sandbox) -> None:
+    def pairs() -> Iterator[tuple[Program, Suite]]:
+        yield ECHO, echo(1)
+        raise LookupError("no more")
+
+    with pytest.raises(LookupError, match="no more"):
+        list(box.judge_many(pairs()))
+    assert box.judge(ECHO, echo(1)).accepted
+
+
+def test_an_impossible_suite_is_an_error_and_the_sandbox_lives_on(box: Sandbox) -> None:
+    for suite in (Suite([]), Suite([Case("", "")], checker="none of ours")):
+        with pytest.raises(ValueError, match="suite|checker|none of ours"):
+            list(box.judge_many([(ECHO, suite)]))
+    assert box.judge(ECHO, echo(1)).accepted
+
+
+INTERRUPTED = """
+import os, signal, threading
+from sandbox import Case, Limits, Program, Sandbox, Suite
+sleep = Program("import time\\ntime.sleep(60)")
+with Sandbox(workers=2) as box:
+    threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
+    try:
+        {call}
+    except KeyboardInterrupt:
+        print("interrupted", flush=True)
+    print(box.judge(Program("print(7)"), Suite([Case("", "7")])).verdict.value)
+"""
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "box.judge(sleep, Suite([Case('', '')], limits=Limits(wall_seconds=60)))",
+        "list(box.judge_many([(sleep, Suite([Case('', '')], limits=Limits(wall_seconds=3)))] * 2))",
+    ],
+    ids=["judge", "judge_many"],
+)
+def test_an_interrupt_gets_through_and_the_sandbox_lives_on(call: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED.replace("{call}", call)],
+        capture_output=True,
+        text=True,
+        cwd=Path(__file__).parents[3],
+        check=False,
+        timeout=50,
+    )
+    assert done.stdout.split() == ["interrupted", "accepted"], done.stderr
+
+
+def test_nothing_of_many_runs_adds_up(own: Sandbox) -> None:
+    def descriptors() -> int:
+        return sum(len(os.listdir(f"/proc/{pid}/fd")) for pid in workers())
+
+    programs = [ECHO, Program("1 / 0"), Program("print("), Program("import os\nos.fork()\nprint(1)")]
+    seen = []
+    for hundred in range(3):
+        many = (Program(f"#{hundred} {n}\n" + programs[n % 4].source) for n in range(100))
+        list(own.judge_many((program, echo(1)) for program in many))
+        seen.append(descriptors())
+    assert max(seen[1:]) <= seen[0] + 4  # compiled programs are kept, but not all

@@ -1,0 +1,48 @@
+"""What is made once."""
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from sandbox.concurrency.once import Once
+
+
+def test_results_are_made_once_and_the_last_ones_remembered():
+    once, made = Once(2), []
+
+    def get(key):
+        return once.get(key, lambda: made.append(key) or key, lambda result: True)
+
+    assert [get(key) for key in "abababcba"] == list("abababcba")
+    assert made == ["a", "b", "c", "a"]
+
+
+def test_what_is_not_to_be_kept_goes_to_those_who_wait_and_is_made_anew():
+    once, begun, go_on, made = Once(9), threading.Event(), threading.Event(), []
+
+    def make():
+        made.append(1)
+        begun.set()
+        go_on.wait(60)
+        return None
+
+    def get(_):
+        return once.get("key", make, lambda result: result is not None)
+
+    with ThreadPoolExecutor(4) as threads:
+        first = threads.submit(get, 0)
+        begun.wait(60)
+        others = [threads.submit(get, n) for n in range(3)]
+        go_on.set()
+        assert [future.result(60) for future in [first, *others]] == [None] * 4
+    before = len(made)
+    get(0)
+    assert len(made) == before + 1
+
+
+def test_an_exception_is_not_remembered():
+    once = Once(9)
+    with pytest.raises(ZeroDivisionError):
+        once.get("key", lambda: 1 / 0, lambda result: True)
+    assert once.get("key", lambda: 3, lambda result: True) == 3

@@ -1,0 +1,170 @@
+"""A Sandbox isolates as strictly as it says, for root and for ordinary users, or refuses to start."""
+
+import os
+import pwd
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from sandbox import Case, Program, Sandbox, Suite
+
+ROOT = Path(__file__).parents[3]
+ORDINARY_USER = "nobody"
+
+# What runs as somebody else: a plain script with nothing but the standard library and the package.
+JUDGE = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from sandbox import BackendUnavailable, Case, Limits, Program, Sandbox, Suite
+try:
+    box = Sandbox(workers=1, isolation=sys.argv[2])
+except BackendUnavailable as error:
+    print("refused:", error)
+    raise SystemExit
+suite = Suite([Case("3 4", "7")], limits=Limits(wall_seconds=1, memory_mb=256))
+print("missing:", *sorted(name for name, how in box.layers.items() if how.startswith("none")))
+for source in sys.stdin.read().split("\\0"):
+    print(box.judge(Program(source), suite).verdict.value)
+box.close()
+"""
+
+# Refuse user namespaces, as container runtimes do, then become the rest of the command line.
+WITHOUT_NAMESPACES = """
+import ctypes, errno, os, struct, sys
+CLONE, UNSHARE, NEWUSER = 56, 272, 0x10000000
+code = [(0x20, 0, 0, 0), (0x15, 2, 0, UNSHARE), (0x15, 1, 0, CLONE), (0x06, 0, 0, 0x7FFF0000), (0x20, 0, 0, 16),
+        (0x45, 0, 1, NEWUSER), (0x06, 0, 0, 0x50000 | errno.EPERM), (0x06, 0, 0, 0x7FFF0000)]
+filter = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *line) for line in code))
+head = ctypes.create_string_buffer(struct.pack("HxxxxxxP", len(code), ctypes.addressof(filter)))
+libc = ctypes.CDLL(None)
+assert libc.prctl(38, 1, 0, 0, 0) == 0
+assert libc.prctl(22, 2, ctypes.c_ulong(ctypes.addressof(head)), 0, 0) == 0
+os.execv(sys.argv[1], sys.argv[1:])
+"""
+
+PROGRAMS = {
+    "print(sum(map(int, input().split())))": "accepted",
+    "open('note', 'w').write('x')\nprint(sum(map(int, input().split())))": "accepted",
+    "print(8)": "wrong_answer",
+    "while True: pass": "time_limit",
+    "x = []\nwhile True: x.append(bytearray(b'x' * 10**6))": "memory_limit",
+    "import mmap\nx = mmap.mmap(-1, 600 << 20)\nfor page in range(0, 600 << 20, 4096): x[page] = 1": "memory_limit",
+    "import os, time\nprint(7, flush=True)\nfor _ in range(30): os.fork() or time.sleep(1) or os._exit(0)": "accepted",
+    "while True: print('x' * 1000)": "output_limit",
+    "print(": "compile_error",
+    "1 / 0": "runtime_error",
+    "import socket\nsocket.create_connection(('127.0.0.1', 80), 1)": "runtime_error",
+    "import ctypes\nctypes.CDLL(None).ptrace(0, 0, 0, 0)": "sandbox_violation",
+}
+
+
+@pytest.fixture
+def install(tmp_path: Path) -> Path:
+    """The package where every user can read it, in a directory that vanishes."""
+    for folder in (tmp_path, *tmp_path.parents[:2]):
+        folder.chmod(folder.stat().st_mode | 0o055)
+    shutil.copytree(ROOT / "sandbox", tmp_path / "sandbox", ignore=shutil.ignore_patterns("__pycache__"))
+    return tmp_path
+
+
+def interpreter(user: str | None) -> str:
+    """One that `user` may run: ours, or the system's."""
+    for candidate in (os.path.realpath(sys._base_executable), "/usr/bin/python3"):
+        if subprocess.run([candidate, "-c", ""], user=user, capture_output=True, check=False).returncode == 0:
+            asked = [candidate, "-c", "import sys; sys.exit(sys.version_info < (3, 11))"]
+            if subprocess.run(asked, check=False).returncode == 0:
+                return candidate
+    pytest.skip("no Python that an ordinary user may run")
+
+
+def judged(install: Path, isolation: str, *, namespaces: bool) -> list[str]:
+    """Lines that JUDGE prints when an ordinary user runs it."""
+    user = None
+    if os.getuid() == 0:
+        try:
+            user = pwd.getpwnam(ORDINARY_USER).pw_name
+        except KeyError:
+            pytest.skip(f"there is no user {ORDINARY_USER}")
+    try:
+        python = interpreter(user)
+    except PermissionError:
+        python = "/usr/bin/python3"
+    command = [python, "-c", JUDGE, str(install), isolation]
+    if not namespaces:
+        command = [python, "-c", WITHOUT_NAMESPACES, *command]
+    done = subprocess.run(
+        command, user=user, input="\0".join(PROGRAMS), capture_output=True, text=True, cwd="/", check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
+def test_all_layers_are_there(box: Sandbox) -> None:
+    assert {name for name, how in box.layers.items() if how.startswith("none")} <= {"numpy"}
+
+
+def test_an_ordinary_user_gets_full_isolation_or_a_refusal_that_says_why(install: Path) -> None:
+    lines = judged(install, "full", namespaces=True)
+    if lines[0].startswith("refused:"):
+        assert "user namespaces" in lines[0].lower()
+        alone = ["unshare", "--user", "true"]
+        user = ORDINARY_USER if os.geteuid() == 0 else None
+        assert subprocess.run(alone, user=user, capture_output=True, check=False).returncode != 0, lines[0]
+        pytest.skip("this machine forbids user namespaces to ordinary users")
+    assert lines[0].split()[1:] in ([], ["numpy"])
+    assert lines[1:] == list(PROGRAMS.values())
+
+
+@pytest.mark.skipif(os.uname().machine != "x86_64", reason="the filter that takes namespaces away is for x86-64")
+def test_without_namespaces_full_isolation_is_refused_with_the_way_out(install: Path) -> None:
+    [line] = judged(install, "full", namespaces=False)
+    assert line.startswith("refused: cannot isolate")
+    assert "max_user_namespaces" in line
+    assert "best-effort" in line
+
+
+@pytest.mark.skipif(os.uname().machine != "x86_64", reason="the filter that takes namespaces away is for x86-64")
+def test_best_effort_judges_without_namespaces_and_says_what_is_missing(install: Path) -> None:
+    missing, *verdicts = judged(install, "best-effort", namespaces=False)
+    assert {"files", "network", "processes", "user"} <= set(missing.split())
+    assert verdicts == list(PROGRAMS.values())
+
+
+def test_best_effort_is_full_where_it_can_be(box: Sandbox) -> None:
+    with Sandbox(workers=1, isolation="best-effort") as other:
+        assert other.layers == box.layers
+
+
+@pytest.mark.parametrize("wrong", [{"isolation": "none"}, {"workers": 0}, {"backend": "moon"}])
+def test_wrong_arguments_are_refused(wrong: dict[str, object]) -> None:
+    with pytest.raises(ValueError, match="must be|choose one of"):
+        Sandbox(**wrong)  # type: ignore[arg-type]
+
+
+def test_the_environment_of_a_program_is_not_ours(box: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SECRET_TOKEN", "hidden")
+    with Sandbox(workers=1) as other:
+        everything = other.run(Program("import os\nprint(os.environ)")).text
+    assert "hidden" not in everything
+    assert "SECRET" not in everything
+
+
+def test_files_that_we_have_open_are_not_the_programs(tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("hidden")
+    with secret.open() as file:
+        os.set_inheritable(file.fileno(), True)
+        with Sandbox(workers=1) as other:
+            source = (
+                "import os\nfor fd in range(256):\n    try: print(fd, os.pread(fd, 99, 0))\n    except OSError: pass"
+            )
+            assert "hidden" not in other.run(Program(source)).text
+
+
+def test_the_suite_stays_outside(box: Sandbox) -> None:
+    source = "import sys\nprint(open('/proc/self/cmdline').read(), vars(sys.modules['__main__']), sys.argv)"
+    judgement = box.judge(Program(source), Suite([Case("", "the expected output")]))
+    assert "the expected output" not in judgement.cases[0].detail

@@ -1,0 +1,78 @@
+"""Without a cgroup the sandbox still bounds what it can see, and calls nothing full that is not.
+
+In a mount namespace of its own, where something else hides the cgroups.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from sandbox import Sandbox
+
+ROOT = Path(__file__).parents[3]
+WITHOUT_CGROUPS = ["unshare", "--mount", *(["--map-root-user"] if os.geteuid() else []), "sh", "-ec"]
+WITHOUT_CGROUPS += ['mount -t tmpfs none /sys/fs/cgroup; exec "$@"', "sh"]
+RUN = """
+import json, sys
+from sandbox import Limits, Program, Sandbox
+with Sandbox(workers=1) as box:
+    results = [box.run(Program(source), limits=Limits(memory_mb=64)) for source in json.load(sys.stdin)]
+    print(json.dumps([box.layers, [result.outcome.value for result in results]]))
+"""
+GROWING = {
+    "bit by bit": "x = []\nwhile True: x.append(bytearray(b'x' * 10**6))",
+    "small objects": "x = {}\nwhile True: x[len(x)] = [len(x)]",
+    "doubled": "x = [0] * 1000\nwhile True: x += x",
+    "in children": "import os\nfor _ in range(4): os.fork()\nx = []\nwhile True: x.append(bytearray(b'x' * 10**6))",
+}
+SPEAKING = ["raise MemoryError", "import os, sys\nsys.stderr.write('std::bad_alloc')\nsys.stderr.flush()\nos.abort()"]
+
+
+def without_cgroups(arguments: list[str], text: str = "") -> str:
+    """What Python says with these arguments where the cgroups are hidden; it must succeed."""
+    hidden = subprocess.run([*WITHOUT_CGROUPS, "true"], capture_output=True, text=True, check=False)
+    if hidden.returncode != 0:
+        pytest.skip(f"hiding the cgroups takes a mount namespace of our own: {hidden.stderr.strip()}")
+    command = [*WITHOUT_CGROUPS, sys.executable, *arguments]
+    done = subprocess.run(command, input=text, capture_output=True, text=True, cwd=ROOT, check=False)
+    assert not done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def seen() -> tuple[dict[str, str], list[str]]:
+    layers, outcomes = json.loads(without_cgroups(["-c", RUN], json.dumps([*GROWING.values(), *SPEAKING])))
+    return layers, outcomes
+
+
+def test_layers_that_are_only_best_effort_say_so_and_what_to_do(seen: tuple[dict[str, str], list[str]]) -> None:
+    layers, _ = seen
+    weak = {name for name, how in layers.items() if how.startswith("best-effort")}
+    assert weak == {"memory", "number of processes", "processors"}
+    assert "What to do" in layers["memory"]
+
+
+def test_where_there_is_a_cgroup_nothing_is_only_best_effort(box: Sandbox) -> None:
+    if "cgroup" not in box.layers["memory"] or "No cgroup" in box.layers["memory"]:
+        pytest.skip("this machine gives us no cgroup, which is what the test is about")
+    assert not [name for name in ("memory", "number of processes") if box.layers[name].startswith("best-effort")]
+
+
+def test_growing_programs_are_out_of_memory_and_words_about_memory_are_not(
+    seen: tuple[dict[str, str], list[str]],
+) -> None:
+    _, outcomes = seen
+    assert dict(zip(GROWING, outcomes, strict=False)) == dict.fromkeys(GROWING, "out_of_memory")
+    assert outcomes[len(GROWING) :] == ["exited", "signalled"]
+
+
+def test_the_doctor_marks_what_is_weak() -> None:
+    said = without_cgroups(["-m", "cli", "doctor"])
+    marked = [line.split("  ")[0] for line in said.splitlines() if line.startswith("! ")]
+    assert marked[:3] == ["! memory", "! number of processes", "! processors"]
+    assert "weaker" in marked[-1]
+    assert "What to do" in said

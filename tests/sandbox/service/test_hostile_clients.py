@@ -1,0 +1,424 @@
+"""One client of `curate serve` does its worst, and the others are served as if it were not there."""
+
+import base64
+import http.client
+import json
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import Any
+
+import psutil
+import pytest
+from serving import Service, becomes, prepared, serving
+
+from sandbox.program import Limits
+from sandbox.service import translation
+from sandbox.service.admission import client_of
+from sandbox.service.bounds import Bounds
+from sandbox.service.held import Held
+from sandbox.service.helpers import Helpers
+from sandbox.service.hosts import Hosts
+from sandbox.service.refusals import Failed, Malformed, TooMany
+
+ECHO = {"code": "print(input())", "language": "python", "stdin": "x\n"}
+SLEEP = {"code": "import time\ntime.sleep(60)", "language": "python", "run_timeout": 60}
+BUSY = {"code": "while True: pass", "language": "python", "run_timeout": 60}
+RECORD = {"id": 7, "code": "print(input())", "kind": "stdin", "tests": [{"input": "a\n", "output": "a\n"}]}
+
+
+@pytest.fixture(scope="module")
+def service() -> Iterator[Service]:
+    with serving("--workers", "1", "--most-memory-mb", "700", "--most-wall-seconds", "90") as service:
+        yield service
+        assert "Traceback" not in service.stderr, service.stderr
+
+
+def post(path: str, content: Any, host: str = "localhost") -> bytes:
+    body = content if isinstance(content, bytes) else json.dumps(content).encode()
+    head = f"POST {path} HTTP/1.1\r\nhost: {host}\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n"
+    return head.encode() + b"\r\n" + body
+
+
+def sent(service: Service, content: bytes, source: str = "127.0.0.1") -> socket.socket:
+    client = socket.create_connection(("127.0.0.1", service.port), timeout=60, source_address=(source, 0))
+    client.sendall(content)
+    return client
+
+
+# Going away.
+
+
+@pytest.mark.parametrize("program", [SLEEP, BUSY], ids=["sleeps", "computes"])
+def test_who_goes_away_takes_its_program_along(service: Service, program: dict[str, Any]) -> None:
+    clients = [sent(service, post("/run_code", program)) for _ in range(3)]
+    assert becomes(lambda: service.measured("curate_in_flight") + service.measured("curate_queue_depth") == 3)
+    for client in clients:
+        client.close()
+    began = time.monotonic()
+    assert service.ask("/run_code", ECHO)[1]["run_result"]["stdout"] == "x\n"
+    assert time.monotonic() - began < 30  # not the sixty seconds of each
+    assert becomes(lambda: service.measured("curate_in_flight") == 0)
+    assert service.measured("curate_sandbox_failures_total") == 0
+    assert service.measured("curate_cancelled_total") >= 1
+
+
+def test_who_goes_away_takes_all_its_records_along(service: Service) -> None:
+    runs = service.measured("curate_verdicts_total")
+    long = {**RECORD, "code": SLEEP["code"], "time_limit_s": 60}
+    client = sent(service, post("/judge", [long] * 20))
+    assert becomes(lambda: service.measured("curate_in_flight") > 0)
+    client.close()
+    assert becomes(lambda: service.measured("curate_in_flight") + service.measured("curate_queue_depth") == 0)
+    assert service.measured("curate_verdicts_total") == runs
+
+
+@pytest.mark.parametrize(
+    ("later", "at_once"),
+    [({}, True), ({}, False), ({"code": "#" * 200_000}, False)],
+    ids=["at once", "one after the other", "a large one later"],
+)
+def test_who_has_asked_for_more_on_the_same_connection_takes_its_program_along(
+    service: Service, later: dict[str, Any], at_once: bool
+) -> None:
+    assert becomes(lambda: service.measured("curate_in_flight") == 0)
+    following = post("/run_code", {**ECHO, **later})
+    client = sent(service, post("/run_code", SLEEP) + (following if at_once else b""))
+    assert becomes(lambda: service.measured("curate_in_flight") == 1)
+    if not at_once:
+        client.sendall(following)
+    client.close()
+    began = time.monotonic()
+    assert service.ask("/run_code", ECHO)[1]["run_result"]["stdout"] == "x\n"
+    assert time.monotonic() - began < 30
+    assert becomes(lambda: service.measured("curate_in_flight") == 0)
+
+
+# Bodies.
+
+
+HUGE = {
+    "zeros": b"[" + b"0," * 3_000_000 + b"0]",
+    "objects": b"[" + b"{}," * 2_000_000 + b"0]",
+    "texts": b"[" + b'"",' * 2_000_000 + b"0]",
+    "names": b"{" + b'"":0,' * 2_000_000 + b'"":0}',
+}
+
+
+@pytest.mark.parametrize("body", HUGE.values(), ids=HUGE)
+def test_bodies_of_millions_of_values_are_refused_unread(service: Service, body: bytes) -> None:
+    for path in ("/judge", "/run"):
+        status, answer, _ = service.ask(path, body)
+        assert status == 422
+        assert "500,000 JSON values" in answer["detail"]
+
+
+def test_more_records_than_one_request_may_hold_are_refused(service: Service) -> None:
+    status, answer, _ = service.ask("/judge", b"[" + b"0," * 300_000 + b"0]")
+    assert (status, "2,000 records" in answer["detail"]) == (422, True)
+
+
+@pytest.mark.parametrize("text", ["[" * 100 + "]" * 100, '{"a":' * 65 + "1" + "}" * 65])
+def test_deep_bodies_are_refused(service: Service, text: str) -> None:
+    status, answer, _ = service.ask("/run", text.encode())
+    assert (status, "nested too deeply" in answer["detail"]) == (422, True)
+
+
+def test_what_only_looks_large_or_deep_is_read() -> None:
+    few = Bounds(Limits(wall_seconds=100), records=10, values=40, depth=4)
+    code = 'x = "[[[[[{{{{{,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,\\\\" # \\"'
+    asked = translation.read("/run_code", json.dumps({"code": code, "language": "python"}).encode(), few)
+    assert isinstance(asked, tuple)
+    assert asked[1].source == code
+    with pytest.raises(Malformed, match="40 JSON values"):
+        translation.read("/judge", json.dumps([[0] * 41]).encode(), few)
+    with pytest.raises(Malformed, match="nested"):
+        translation.read("/judge", b"[[[[[0]]]]]", few)
+
+
+def test_large_requests_are_read_and_large_answers_written_as_small_ones_are(service: Service) -> None:
+    text = 'é\\"\n' * 200_000
+    status, answer, _ = service.ask("/run_code", {**ECHO, "code": "import sys\nprint(sys.stdin.read())", "stdin": text})
+    assert (status, answer["run_result"]["stdout"]) == (200, text + "\n")
+    records = [{**RECORD, "id": n, "tests": RECORD["tests"] * 20} for n in range(20)]
+    status, answers, _ = service.ask("/judge", [*records, {"id": "bad"}, {**RECORD, "pad": "x" * 100_000}])
+    assert status == 200
+    assert [answer.get("verdict") for answer in answers] == ["accepted"] * 20 + [None, "accepted"]
+    assert [answer["id"] for answer in answers[:20]] == list(range(20))
+    many = {**RECORD, "tests": RECORD["tests"] * 300}
+    assert len(service.ask("/judge", many)[1]["tests"]) == 300
+    status, answer, _ = service.ask("/run", {"program": {"source": "print('x' * 10**6)"}})
+    assert base64.b64decode(answer["stdout"]) == b"x" * 10**6 + b"\n"
+
+
+def test_nobody_waits_while_a_hostile_body_is_read() -> None:
+    body = post("/judge", HUGE["zeros"])
+
+    def answer(_: int) -> bytes:
+        with sent(service, body) as client:
+            return client.recv(65536)
+
+    with prepared(body_seconds=120) as service, ThreadPoolExecutor(4) as clients:
+        hostile = [clients.submit(answer, number) for number in range(4)]
+        waits = []
+        while not all(each.done() for each in hostile):
+            began = time.monotonic()
+            assert service.ask("/v1/ping")[0] == 200
+            waits.append(time.monotonic() - began)
+        assert all(each.result().startswith(b"HTTP/1.1 422 ") for each in hostile)
+        assert max(waits) < 5  # it was half a minute
+
+
+def test_a_helper_that_dies_is_replaced_and_nothing_is_known_of_what_it_did() -> None:
+    few = Bounds(Limits(wall_seconds=100))
+    body = json.dumps(ECHO).encode()
+    helpers = Helpers()
+    read = translation.opened(helpers.ask("read", "/run_code", body, few))
+    assert read == translation.read("/run_code", body, few)
+    for child in psutil.Process().children(recursive=True):
+        if "sandbox.service.helpers" in " ".join(child.cmdline()):
+            child.kill()
+    with pytest.raises(Failed):
+        helpers.ask("read", "/run_code", body, few)
+    assert translation.opened(helpers.ask("read", "/run_code", body, few)) == read
+    helpers.close()
+
+
+# Answers.
+
+
+def memory_mb(service: Service) -> float:
+    processes = [psutil.Process(service.process.pid)]
+    return sum(process.memory_info().rss for process in processes) / 2**20
+
+
+FLOOD = {"program": {"source": "print('x' * (8 << 20))"}}
+
+
+def test_who_does_not_read_its_answer_is_disconnected() -> None:
+    with prepared(answer_seconds=1) as service:
+        before = memory_mb(service)
+        silent = [slow_reader(service, post("/run", FLOOD)) for _ in range(6)]
+        assert becomes(lambda: service.measured("curate_http_responses_total", path="/run") == 6, 60)
+        assert service.ask("/run_code", ECHO)[0] == 200
+        for client in silent:
+            assert becomes(lambda client=client: is_reset(client), 60)  # type: ignore[misc]
+            client.close()
+        assert becomes(lambda: memory_mb(service) < before + 60)
+
+
+def slow_reader(service: Service, content: bytes) -> socket.socket:
+    client = socket.socket()
+    client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    client.connect(("127.0.0.1", service.port))
+    client.sendall(content)
+    return client
+
+
+def is_reset(client: socket.socket) -> bool:
+    return client.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR) != 0 or not _is_connected(client)
+
+
+def _is_connected(client: socket.socket) -> bool:
+    state = client.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)[0]
+    return state == 1  # TCP_ESTABLISHED
+
+
+def test_what_was_held_for_those_who_did_not_read_goes_back_when_they_go() -> None:
+    large = {"program": {"source": "print('x' * 30_000_000)"}, "limits": {"output_kb": 64 * 1024}}
+    with serving("--workers", "1") as service:
+        process = psutil.Process(service.process.pid)
+        service.ask("/run_code", ECHO)
+        before = process.memory_info().rss
+        clients = [sent(service, post("/run", large)) for _ in range(4)]
+        assert becomes(lambda: process.memory_info().rss > before + (100 << 20), 60)
+        assert becomes(lambda: service.measured("curate_queue_depth") + service.measured("curate_in_flight") == 0, 60)
+        for client in clients:
+            client.close()
+        assert becomes(lambda: process.memory_info().rss < before + (40 << 20), 10)
+
+
+def test_who_reads_slowly_but_reads_gets_the_whole_answer() -> None:
+    with prepared(answer_seconds=3) as service, slow_reader(service, post("/run", FLOOD)) as client:
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
+        received = 0
+        while received < 8 << 20:
+            data = client.recv(1 << 18)
+            assert data
+            received += len(data)
+            time.sleep(0.01)
+
+
+def test_what_is_held_is_bounded_and_half_of_it_is_for_others() -> None:
+    held = Held(1_000_000, "answers")
+    held.take("a", 400_000, size=400_000)
+    with pytest.raises(TooMany):
+        held.take("a", 200_000, size=200_000)
+    held.take("b", 400_000, size=400_000)
+    with pytest.raises(TooMany):
+        held.take("c", 300_000, size=300_000)
+    held.take("c", 1000, size=1000)
+    held.give("a", 400_000)
+    held.take("c", 300_000, size=300_000)
+
+
+# Strange pages.
+
+
+@pytest.mark.parametrize("host", ["localhost", "LocalHost:99", "127.0.0.1", "127.0.0.1:8080", "[::1]", "[::1]:80"])
+def test_it_is_called_by_the_names_of_this_machine(service: Service, host: str) -> None:
+    assert service.ask("/health", headers={"host": host})[0] == 200
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "evil.example",
+        "evil.example:8080",
+        "localhost.evil.example",
+        "localhost:80.evil.example",
+        "localhost/evil.example",
+        "localhost#evil.example",
+        "evil.example:80@127.0.0.1",
+        "10.0.0.1",
+        "",
+        "[::",
+    ],
+)
+def test_pages_that_have_their_name_point_to_this_machine_run_nothing(service: Service, host: str) -> None:
+    for path, content in (("/run_code", ECHO), ("/health", None), ("/v1/ping", None)):
+        status, answer, _ = service.ask(path, content, headers={"host": host})
+        assert (status, answer["error"]) == (421, "Misdirected")
+        assert "localhost" in answer["detail"]
+    assert service.measured("curate_http_responses_total", path="/run_code", code="421") >= 1
+
+
+def test_a_request_without_a_host_is_refused(service: Service) -> None:
+    with sent(service, b"GET /health HTTP/1.0\r\n\r\n") as client:
+        assert client.recv(65536).startswith(b"HTTP/1.1 421 ")
+
+
+def test_a_host_in_the_first_line_counts_instead_of_the_header(service: Service) -> None:
+    for named, header, status in (("evil.example", "localhost", b"421"), ("localhost:80", "evil.example", b"200")):
+        head = f"GET http://{named}/health HTTP/1.1\r\nhost: {header}\r\n\r\n"
+        with sent(service, head.encode()) as client:
+            assert client.recv(65536).startswith(b"HTTP/1.1 " + status)
+
+
+@pytest.mark.parametrize(
+    "origin", ["http://evil.example", "null", "https://localhost.evil.example", "http://127.0.0.1:1"]
+)
+def test_pages_of_other_sites_are_refused(service: Service, origin: str) -> None:
+    status, answer, _ = service.ask("/run_code", ECHO, headers={"origin": origin})
+    assert (status, answer["error"]) == (403, "ForeignPage")
+    own = {"origin": f"http://127.0.0.1:{service.port}"}
+    assert service.ask("/run_code", ECHO, headers=own)[0] == 200
+
+
+def test_with_a_token_any_name_will_do_but_no_strange_page() -> None:
+    with serving("--workers", "1", environment={"CURATE_TOKEN": "s3cret"}) as service:
+        token = {"authorization": "Bearer s3cret", "host": "judge.example"}
+        assert service.ask("/run_code", ECHO, headers=token)[0] == 200
+        assert service.ask("/run_code", ECHO, headers={**token, "origin": "http://judge.example"})[0] == 200
+        assert service.ask("/run_code", ECHO, headers={**token, "origin": "http://evil.example"})[0] == 403
+
+
+def test_the_name_that_it_is_bound_to_is_one_of_its_names() -> None:
+    Hosts("judge.internal", token=False).check([(b"host", b"judge.internal:80")])
+
+
+# Limits.
+
+
+@pytest.mark.parametrize(
+    ("path", "content", "name", "bound"),
+    [
+        ("/judge", {**RECORD, "memory_limit_mb": 701}, "memory_mb", "700"),
+        ("/judge", {**RECORD, "memory_limit_mb": 16_000_000}, "memory_mb", "--most-memory-mb"),
+        ("/judge", {**RECORD, "time_limit_s": 91}, "wall_seconds", "90"),
+        ("/run_code", {**ECHO, "memory_limit_MB": 1024}, "memory_mb", "700"),
+        ("/run_code", {**ECHO, "run_timeout": 100}, "wall_seconds", "--most-wall-seconds"),
+        ("/run", {"program": {"source": ""}, "limits": {"processes": 10**6}}, "processes", "4,096"),
+        ("/run", {"program": {"source": ""}, "limits": {"output_kb": 10**6}}, "output_kb", "--most-output-kb"),
+        ("/run", {"program": {"source": ""}, "limits": {"disk_mb": 701}}, "disk_mb", "--most-disk-mb"),
+        ("/run", {"program": {"source": ""}, "limits": {"cpu_seconds": 91}}, "cpu_seconds", "90"),
+    ],
+)
+def test_more_than_the_operator_allows_is_refused(
+    service: Service, path: str, content: dict[str, Any], name: str, bound: str
+) -> None:
+    status, answer, _ = service.ask(path, content)
+    assert status == 422
+    assert name in answer["detail"]
+    assert bound in answer["detail"]
+
+
+def test_who_asks_for_no_limit_gets_one_that_is_allowed(service: Service) -> None:
+    for _ in range(2):
+        assert service.ask("/run_code", ECHO)[1]["status"] == "Success"  # where 1024 MB are usual
+    assert service.ask("/health")[1]["most"]["memory_mb"] == 700
+    document = service.ask("/openapi.json")[1]["components"]["schemas"]
+    assert document["Limits"]["properties"]["memory_mb"]["maximum"] == 700
+    assert document["Record"]["properties"]["time_limit_s"]["maximum"] == 90
+
+
+def test_without_options_the_machine_is_the_bound() -> None:
+    with serving("--workers", "1") as service:
+        assert service.ask("/judge", {**RECORD, "memory_limit_mb": 10_000_000})[0] == 422
+
+
+# Turns.
+
+
+@contextmanager
+def asking_all_the_time(service: Service, source: str, content: dict[str, Any], connections: int) -> Iterator[None]:
+    over = threading.Event()
+
+    def ask() -> None:
+        connection = http.client.HTTPConnection("127.0.0.1", service.port, timeout=60, source_address=(source, 0))
+        while not over.is_set():
+            connection.request("POST", "/run_code", json.dumps(content), {"content-type": "application/json"})
+            connection.getresponse().read()
+        connection.close()
+
+    threads = [threading.Thread(target=ask) for _ in range(connections)]
+    for thread in threads:
+        thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        for thread in threads:
+            thread.join()
+
+
+def test_clients_have_equal_time_however_many_requests_they_have() -> None:
+    busy = {**BUSY, "run_timeout": 0.3}
+    with prepared(patience_seconds=100) as service, asking_all_the_time(service, "127.0.0.2", busy, 12):
+        assert becomes(lambda: service.measured("curate_queue_depth") >= 8)
+        waits = []
+        for _ in range(5):
+            began = time.monotonic()
+            assert service.ask("/run_code", ECHO)[0] == 200
+            waits.append(time.monotonic() - began)
+        assert sorted(waits)[2] < 3  # those before it are one or two, not ten
+
+
+def test_who_has_filled_the_line_is_turned_away_for_others() -> None:
+    with serving("--workers", "1", "--queue", "6") as service:
+        greedy = [sent(service, post("/run_code", {**SLEEP, "run_timeout": 2}), "127.0.0.2") for _ in range(8)]
+        assert becomes(lambda: service.measured("curate_queue_depth") == 6)
+        status, _, _ = service.ask("/run_code", ECHO)
+        assert status in (200, 504)  # it was let in; it may have waited too long
+        answers = [client.recv(65536)[9:12] for client in greedy]
+        assert answers.count(b"429") >= 1
+        for client in greedy:
+            client.close()
+
+
+def test_an_address_is_a_client_and_half_of_one_where_a_half_is_given_to_each() -> None:
+    assert client_of("10.0.0.1") != client_of("10.0.0.2")
+    assert client_of("2001:db8::1") == client_of("2001:db8::2:3") != client_of("2001:db9::1")

@@ -1,0 +1,125 @@
+"""Six problems, and a tiny model that was taught what to answer to them: real parts for tests of sampling.
+
+The model solves `sum` and `double` always, `product` every other time and `difference` never; it does not come to an
+end on `larger` and writes no program for `smaller`.
+"""
+
+import os
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from tiny_model import teach
+
+PAIRS = [(n, 7 - 2 * n) for n in range(6)]
+STARTER = "class Solution:\n    def double(self, n: int) -> int:\n        "
+MOST_TOKENS = 36  # enough for every answer but the endless one
+ENVIRONMENT = {
+    "HF_HUB_OFFLINE": "1",
+    "OMP_NUM_THREADS": "1",
+    "VLLM_CPU_KVCACHE_SPACE": "1",  # GiB
+    "VLLM_CPU_OMP_THREADS_BIND": "nobind",
+    "VLLM_NO_USAGE_STATS": "1",
+}
+
+
+def fenced(code: str) -> str:
+    return f"Here it is.\n```python\n{code}\n```"
+
+
+def stdin_tests(operation):
+    return [(f"{a} {b}\n", f"{operation(a, b)}\n") for a, b in PAIRS]
+
+
+READ = "a, b = map(int, input().split())\n"
+PROBLEMS = {
+    "sum": (stdin_tests(lambda a, b: a + b), [fenced("print(sum(map(int, input().split())))")]),
+    "product": (
+        stdin_tests(lambda a, b: a * b),
+        [fenced(READ + "print(a * b)"), fenced(READ + "print(a + b)")],
+    ),
+    "difference": (stdin_tests(lambda a, b: a - b), [fenced("print(0)")]),
+    "larger": (stdin_tests(max), ["Let me think. " + "Hmm. " * 24]),
+    "smaller": (stdin_tests(min), ["I do not know."]),
+    "double": (
+        [(str(a), str(2 * a)) for a, _ in PAIRS],
+        [fenced("class Solution:\n    def double(self, n):\n        return 2 * n")],
+    ),
+}
+
+
+def statement(name: str) -> str:
+    if name == "double":
+        return "Given one integer, return twice its value."
+    return f"Read two integers on one line and print their {name}."
+
+
+def rows() -> list[dict[str, object]]:
+    """The problems as LiveCodeBench has them."""
+    from source_rows import livecodebench_row
+
+    return [
+        livecodebench_row(
+            name,
+            statement(name),
+            tests,
+            question_title=name,
+            **({"func_name": name, "starter_code": STARTER} if name == "double" else {}),
+        )
+        for name, (tests, _) in PROBLEMS.items()
+    ]
+
+
+def model(folder: Path) -> Path:
+    from curate.difficulty.prompt import chat
+
+    lessons = {}
+    for name, (_, answers) in PROBLEMS.items():
+        call = name == "double"
+        (message,) = chat(statement(name), STARTER if call else "", name if call else None)
+        lessons[message["content"]] = answers
+    return teach(folder, lessons)
+
+
+@contextmanager
+def served(folder: Path, log: Path) -> Iterator[str]:
+    """The model behind vLLM's own OpenAI-compatible server, as a process on loopback; yields its base URL."""
+    port = _free_port()
+    # `vllm serve` does the same, but asks for the version of a package named vllm, which vllm-cpu is not.
+    command = [sys.executable, "-m", "vllm.entrypoints.openai.api_server", "--model", str(folder)]
+    command += ["--host", "127.0.0.1", "--port", str(port), "--enforce-eager", "--dtype", "float32"]
+    command += ["--no-enable-chunked-prefill"]  # see train/sampling/vllm.py
+    with log.open("wb") as words:
+        process = subprocess.Popen(command, stdout=words, stderr=words, env={**os.environ, **ENVIRONMENT})
+    try:
+        _wait(process, port, log)
+        yield f"http://127.0.0.1:{port}/v1"
+    finally:
+        process.terminate()
+        try:
+            process.wait(60)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def _wait(process: "subprocess.Popen[bytes]", port: int, log: Path, seconds: float = 300) -> None:
+    end = time.monotonic() + seconds
+    while True:
+        try:
+            urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=5).close()
+            return
+        except OSError:
+            if process.poll() is not None or time.monotonic() > end:
+                raise AssertionError(log.read_text()[-3000:]) from None
+            time.sleep(0.2)
+
+
+def _free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return int(server.getsockname()[1])

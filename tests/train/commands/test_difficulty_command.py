@@ -1,0 +1,203 @@
+"""`curate difficulty` with real models: vLLM in the command's own process, and a server's."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+from pathlib import Path
+
+import pytest
+import tiny_world
+from click.testing import CliRunner
+from source_rows import write_jsonl
+
+from cli import main
+from curate.difficulty import table
+from curate.pipeline import Options, build
+
+ROOT = Path(__file__).parents[3]
+COMMAND = [sys.executable, "-c", "from cli import main; main()", "difficulty"]
+SAMPLING = ["--max-tokens", str(tiny_world.MOST_TOKENS), "--workers", "2"]
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("built")
+    raw = write_jsonl(folder / "raw" / "test.jsonl", tiny_world.rows())
+    build([("livecodebench", str(raw))], folder / "out", Options(), workers=2)
+    return folder / "out"
+
+
+@pytest.fixture
+def dataset(built, tmp_path):
+    return shutil.copytree(built, tmp_path / "dataset")
+
+
+def invoke(*words):
+    return CliRunner().invoke(main, ["difficulty", *map(str, words)])
+
+
+def finish(*words, environment=()):
+    done = subprocess.run(
+        [*COMMAND, *map(str, words)],
+        cwd=ROOT,
+        env={**os.environ, **tiny_world.ENVIRONMENT, **dict(environment)},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    return done
+
+
+def rows(dataset):
+    return {row["id"].partition("/")[2]: row for row in table.read(dataset)}
+
+
+def test_a_model_in_this_process_is_measured_and_its_band_is_kept(dataset, tiny_model, tmp_path):
+    out = tmp_path / "out"
+    band = ["--solve-rate", "0.05:0.85", "--out", out]
+    done = finish(
+        dataset, "--model", tiny_model, "--k", 4, "--n", 16, *SAMPLING, *band,
+        environment={"VLLM_ENABLE_V1_MULTIPROCESSING": "0"},
+    )  # fmt: skip
+    found = rows(dataset)
+    assert found["sum"]["n_correct"] >= 14
+    assert found["double"]["n_correct"] >= 14
+    assert 1 <= found["product"]["n_correct"] <= 13
+    assert found["product"]["pass_at_1"] < found["product"]["pass_at_k"]
+    assert found["difference"]["n_correct"] == found["larger"]["n_correct"] == found["smaller"]["n_correct"] == 0
+    assert found["larger"]["n_truncated"] >= 14
+    assert found["smaller"]["n_no_code"] >= 14
+    assert {row["id"] for row in table.read(out)} == {row["id"] for row in table.read(dataset)}
+    lines = done.stdout.splitlines()
+    assert lines[0].split() == ["model", "problems", "samples", "pass@1", "pass@k", "cut", "off", "no", "code"]
+    assert lines[1].split()[:3] == [str(tiny_model), "6", "96"]
+    assert "1 problems in" in done.stdout
+    assert "Warning: only 1 of 6 problems are left" in done.stderr
+    # The model may be gone by now, and so may vLLM: nothing is sampled for another band.
+    again = invoke(dataset, "--model", tiny_model, "--solve-rate", "0.86:", "--out", tmp_path / "easy")
+    assert again.exit_code == 0, again.output
+    assert "2 problems in" in again.stdout
+
+
+def test_killed_again_and_again_it_ends_as_an_undisturbed_run(dataset, built, tiny_model, model_server, tmp_path):
+    options = ["--model", tiny_model, "--base-url", model_server, "--k", 8, "--n", 48, *SAMPLING]
+    undisturbed = shutil.copytree(built, tmp_path / "undisturbed")
+    finish(undisturbed, *options)
+    paid_before = answered(model_server)
+    known = 0
+    for _ in range(3):
+        process = subprocess.Popen(
+            [*COMMAND, str(dataset), *map(str, options)], cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+        while process.poll() is None and saved(dataset) < known + 30:
+            time.sleep(0.001)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        assert saved(dataset) >= known  # nothing that was saved is drawn anew
+        known = saved(dataset)
+    finish(dataset, *options)
+    assert rows(dataset) == rows(undisturbed)
+    # What was not saved was under way when the kill came: at most what is asked at once, each time.
+    assert answered(model_server) - paid_before <= 6 * 48 + 3 * 64
+    assert known > 0
+
+
+def saved(dataset):
+    """Answers that are on disk, torn ones not counted."""
+    return sum(path.read_bytes().count(b"\n") for path in (dataset / "difficulty" / ".work").glob("*.answers.jsonl"))
+
+
+def answered(base_url):
+    with urllib.request.urlopen(base_url.removesuffix("/v1") + "/metrics") as answer:
+        lines = answer.read().decode().splitlines()
+    return sum(float(line.rsplit(" ", 1)[1]) for line in lines if line.startswith("vllm:request_success_total{"))
+
+
+def test_a_server_gives_what_the_model_in_this_process_gives(dataset, built, tiny_model, model_server, tmp_path):
+    options = ["--model", tiny_model, "--k", 4, *SAMPLING]
+    finish(dataset, *options, "--base-url", model_server)
+    here = shutil.copytree(built, tmp_path / "here")
+    finish(here, *options, environment={"VLLM_ENABLE_V1_MULTIPROCESSING": "0"})
+    assert rows(dataset) == rows(here)
+
+
+def test_interrupted_it_says_that_the_same_command_continues(dataset, tiny_model, model_server):
+    options = ["--model", tiny_model, "--base-url", model_server, "--n", 400, *SAMPLING]
+    process = subprocess.Popen(
+        [*COMMAND, str(dataset), *map(str, options)],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    while process.poll() is None and not saved(dataset):
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    _, words = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert f"interrupted; the samples are in {dataset}, the same command continues" in words
+    assert "Traceback" not in words
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        pytest.param([], "give a --model to sample, a --solve-rate to filter by, or both", id="nothing to do"),
+        pytest.param(["--model", "m", "--out", "x"], "--solve-rate and --out belong together", id="no band"),
+        pytest.param(["--solve-rate", "0:1"], "--solve-rate and --out belong together", id="no folder"),
+        pytest.param(["--solve-rate", "1:0", "--out", "x"], "give LEAST:MOST", id="an empty band"),
+        pytest.param(["--solve-rate", "0:1", "--out", "x"], "no model was sampled on it", id="nothing sampled"),
+        pytest.param(["--model", "m", "--k", "8", "--n", "4"], "give a larger --n", id="n below k"),
+        pytest.param(["--model", "/no/model"], "/no/model: no folder of a model", id="no model"),
+        pytest.param(["--model", "m", "--base-url", "http://127.0.0.1:9/v1"], "vllm serve m", id="no server"),
+        pytest.param(["--model", "m", "--base-url", "localhost"], "http://localhost:8000/v1", id="no address"),
+        pytest.param(["--model", "m", "--temperature", "3"], "0<=x<=2", id="too hot"),
+    ],
+)
+def test_mistakes_are_explained_without_a_traceback(dataset, arguments, message):
+    result = invoke(dataset, *arguments)
+    assert isinstance(result.exception, SystemExit)
+    assert result.exit_code != 0
+    assert message in result.stderr
+
+
+def test_without_vllm_it_says_what_to_install(dataset, tmp_path):
+    (tmp_path / "vllm.py").write_text("raise ImportError(\"No module named 'vllm'\")")
+    done = subprocess.run(
+        [*COMMAND, str(dataset), "--model", "someone/model"],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": f"{tmp_path}:{ROOT}"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 1
+    assert "pip install 'curate-code[train]'" in done.stderr
+    assert "--base-url" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_folder_without_problems_is_refused(tmp_path):
+    result = invoke(tmp_path, "--model", "m")
+    assert result.exit_code == 1
+    assert "Give the folder of a dataset that curate built" in result.stderr
+
+
+def test_a_damaged_table_is_named(dataset):
+    (dataset / "difficulty").mkdir()
+    (dataset / "difficulty" / "train-00000-of-00001.parquet").write_bytes(b"PAR1 no more")
+    result = invoke(dataset, "--solve-rate", "0:1", "--out", dataset.parent / "out")
+    assert result.exit_code == 1
+    assert "train-00000-of-00001.parquet: not a table of curate difficulty" in result.stderr
+
+
+def test_the_manifest_of_the_copy_says_by_what_it_was_chosen(dataset, tiny_model, model_server, tmp_path):
+    options = ["--model", tiny_model, "--base-url", model_server, "--k", 2, *SAMPLING]
+    finish(dataset, *options, "--solve-rate", "0.5:", "--out", tmp_path / "out")
+    (rule,) = json.loads((tmp_path / "out" / "manifest.json").read_text())["plan"]["solve_rate"]
+    assert rule["band"] == "0.5:1"
+    assert rule["models"][str(tiny_model)]["temperature"] == 0.6

@@ -1,0 +1,295 @@
+"""Real problems, sandbox and files; the model is a few lines whose answer depends on prompt and seed alone."""
+
+import json
+import shutil
+import time
+from collections import Counter
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import datasets
+import pyarrow.parquet as pq
+import pytest
+import tiny_world
+from source_rows import write_jsonl
+
+from curate.difficulty import table as solve_rates
+from curate.errors import CurateError
+from curate.pipeline import Options, build
+from sandbox import ExecutionLost, Sandbox
+from train.evaluation.difficulty import measure
+
+NAMES = sorted(tiny_world.PROBLEMS)
+
+
+@dataclass(frozen=True)
+class Answer:
+    text: str
+    finish_reason: str = "stop"
+    n_tokens: int = 10
+
+
+class Model:
+    """Answers each problem by one of the texts for it, as the seed says, and remembers what it was asked."""
+
+    def __init__(self, stop_after=None, before=lambda number: None):
+        self.asked = []
+        self.right = Counter()
+        self._stop_after = stop_after
+        self._before = before
+
+    @contextmanager
+    def __call__(self, settings):
+        yield self.sample
+
+    def sample(self, prompts):
+        for index, (chat, seed) in enumerate(prompts):
+            if len(self.asked) == self._stop_after:
+                raise ConnectionError("the server has gone")
+            self._before(index)
+            statement = chat[0]["content"].split("\n")[0]
+            name = next(name for name in NAMES if tiny_world.statement(name) == statement)
+            self.asked.append((name, seed))
+            texts = tiny_world.PROBLEMS[name][1]
+            text = texts[seed % len(texts)]
+            self.right[name] += text is texts[0] and name in ("sum", "double", "product")
+            yield index, Answer(text, "length" if name == "larger" else "stop")
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("built")
+    rows = tiny_world.rows()
+    raw = write_jsonl(folder / "raw" / "test.jsonl", [*rows, rows[0] | {"question_id": "zz"}])
+    build([("livecodebench", str(raw))], folder / "out", Options(), workers=2)
+    return folder / "out"
+
+
+@pytest.fixture
+def dataset(built, tmp_path):
+    return shutil.copytree(built, tmp_path / "dataset")
+
+
+def machine():
+    return Sandbox(workers=2)
+
+
+def never(*_):
+    raise AssertionError("there is nothing to do for it")
+
+
+def run(dataset, model, name="m", machine=machine, **options):
+    asked = {"k": 4, **options.pop("asked", {})}
+    return measure(dataset, name, asked, model, machine, **options)
+
+
+def table(dataset, model="m"):
+    return {row["id"].partition("/")[2]: row for row in solve_rates.read(dataset) if row["model"] == model}
+
+
+def test_what_the_model_answered_is_counted(dataset):
+    model = Model()
+    measured = run(dataset, model, asked={"k": 2, "n": 8, "seed": 3, "max_tokens": 99})
+    assert (measured.n_sampled, measured.n_scored, measured.n_unscored) == (48, 48, 0)
+    rows = table(dataset)
+    assert sorted(rows) == NAMES
+    assert {name: row["n_correct"] for name, row in rows.items()} == {name: model.right[name] for name in NAMES}
+    assert rows["sum"]["n_correct"] == rows["double"]["n_correct"] == 8
+    assert 0 < rows["product"]["n_correct"] < 8
+    assert rows["product"]["pass_at_1"] == rows["product"]["n_correct"] / 8
+    assert rows["product"]["pass_at_1"] < rows["product"]["pass_at_k"] < 1
+    assert {row["n"] for row in rows.values()} == {row["n_sampled"] for row in rows.values()} == {8}
+    assert (rows["larger"]["n_truncated"], rows["larger"]["n_correct"]) == (8, 0)
+    assert (rows["smaller"]["n_no_code"], rows["smaller"]["n_correct"]) == (8, 0)
+    settings = {name: rows["sum"][name] for name in ("k", "temperature", "top_p", "max_tokens", "seed", "mean_tokens")}
+    assert settings == {"k": 2, "temperature": 0.6, "top_p": 0.95, "max_tokens": 99, "seed": 3, "mean_tokens": 10.0}
+    assert len(set(model.asked)) == 48  # every sample has a seed of its own
+
+
+def test_datasets_opens_the_table_beside_the_problems(dataset, tmp_path):
+    run(dataset, Model())
+    for config, n_rows in (("default", 6), ("difficulty", 6), ("rejected", 1)):
+        read = datasets.load_dataset(str(dataset), config, split="train", cache_dir=str(tmp_path / "cache"))
+        assert len(read) == n_rows
+    card = (dataset / "README.md").read_text()
+    assert card.count("- config_name: difficulty") == 1
+    assert "| m | 6 | 4 | " in card
+
+
+def test_what_is_known_is_not_sampled_again(dataset):
+    run(dataset, Model())
+    before = {path: path.stat().st_mtime_ns for path in (dataset / "difficulty").glob("train-*")}
+    card = (dataset / "README.md").read_text()
+    assert run(dataset, never, machine=never).n_sampled == 0
+    assert {path: path.stat().st_mtime_ns for path in before} == before
+    assert (dataset / "README.md").read_text() == card
+
+
+def test_more_samples_are_added_to_those_that_are_there(dataset, built, tmp_path):
+    run(dataset, Model())
+    added = Model()
+    run(dataset, added, asked={"n": 10})
+    assert len(added.asked) == 6 * 6
+    at_once = shutil.copytree(built, tmp_path / "at once")
+    run(at_once, Model(), asked={"n": 10})
+    assert table(dataset) == table(at_once)
+
+
+def test_a_run_that_was_cut_short_goes_on_where_it_was(dataset, built, tmp_path):
+    broken = Model(stop_after=11)
+    with pytest.raises(ConnectionError):
+        run(dataset, broken)
+    assert table(dataset) == {}
+    rest = Model()
+    measured = run(dataset, rest)
+    assert len(rest.asked) == measured.n_sampled == 24 - 11
+    assert not set(rest.asked) & set(broken.asked)
+    undisturbed = shutil.copytree(built, tmp_path / "undisturbed")
+    run(undisturbed, Model())
+    assert table(dataset) == table(undisturbed)
+    assert not list((dataset / "difficulty" / ".work").glob("*.answers.jsonl"))
+
+
+def test_answers_are_judged_while_others_are_still_to_come(dataset):
+    """The model holds back its last answer until an earlier one is judged; that would never be after all of them."""
+
+    def wait(number):
+        if number == 23:
+            journals = [path for path in (dataset / "difficulty" / ".work").iterdir() if path.suffix == ".jsonl"]
+            (journal,) = [path for path in journals if not path.name.endswith(".answers.jsonl")]
+            end = time.monotonic() + 60
+            while b"accepted" not in journal.read_bytes():
+                assert time.monotonic() < end, "no answer was judged"
+                time.sleep(0.01)
+
+    run(dataset, Model(before=wait))
+    assert table(dataset)["sum"]["n_correct"] == 4
+
+
+class Flaky(Sandbox):
+    """Loses every third program."""
+
+    def judge_each(self, pairs, *, run_all=False):
+        for index, judgement in super().judge_each(pairs, run_all=run_all):
+            yield index, ExecutionLost("the worker died") if index % 3 == 2 else judgement
+
+
+def test_a_lost_run_is_neither_right_nor_wrong_and_is_judged_later_without_sampling(dataset, built, tmp_path):
+    measured = run(dataset, Model(), machine=lambda: Flaky(workers=2))
+    assert measured.n_unscored == 5  # of sixteen programs
+    rows = table(dataset)
+    assert sum(row["n_sampled"] - row["n"] for row in rows.values()) == 5
+    assert all(row["n_correct"] == row["n"] for row in (rows["sum"], rows["double"]))
+    assert any(row["pass_at_k"] is None for row in rows.values())
+    assert run(dataset, never).n_scored == 5
+    undisturbed = shutil.copytree(built, tmp_path / "undisturbed")
+    run(undisturbed, Model())
+    assert table(dataset) == table(undisturbed)
+
+
+class Broken(Sandbox):
+    def judge_each(self, pairs, *, run_all=False):
+        for number, _ in enumerate(pairs):
+            yield number, ExecutionLost("the worker died")
+
+
+def test_a_sandbox_that_is_broken_for_good_ends_the_run(dataset):
+    with pytest.raises(CurateError, match="the sandbox fails: the worker died.*curate doctor"):
+        run(dataset, Model(), machine=lambda: Broken(workers=1))
+
+
+def test_other_settings_are_not_mixed_with_what_is_there(dataset):
+    run(dataset, Model(), asked={"temperature": 1.0})
+    with pytest.raises(CurateError, match=r"have temperature 1.0, not 0.6.*--resample"):
+        run(dataset, never, asked={"temperature": 0.6})
+    assert run(dataset, never, machine=never).settings.temperature == 1.0
+    again = Model()
+    run(dataset, again, asked={"temperature": 0.6}, resample=True)
+    assert len(again.asked) == 24
+    assert {row["temperature"] for row in table(dataset).values()} == {0.6}
+
+
+def test_settings_hold_from_the_first_sample_on(dataset):
+    with pytest.raises(ConnectionError):
+        run(dataset, Model(stop_after=3), asked={"temperature": 1.0})
+    with pytest.raises(CurateError, match="have temperature 1.0"):
+        run(dataset, never, asked={"temperature": 0.6})
+    assert run(dataset, Model()).settings.temperature == 1.0
+
+
+def test_models_stand_side_by_side(dataset):
+    run(dataset, Model(), name="a")
+    run(dataset, Model(), name="b/b", asked={"seed": 7})
+    assert table(dataset, "a").keys() == table(dataset, "b/b").keys()
+    rows = solve_rates.read(dataset)
+    assert [(row["id"], row["model"]) for row in rows] == sorted((row["id"], row["model"]) for row in rows)
+    card = (dataset / "README.md").read_text()
+    assert "| a | 6 |" in card
+    assert "| b/b | 6 |" in card
+
+
+def test_prompts_that_the_model_refuses_leave_the_problem_unmeasured(dataset):
+    class Choosy(Model):
+        def sample(self, prompts):
+            for index, answer in super().sample(prompts):
+                yield index, ValueError("too long") if self.asked[-1][0] == "sum" else answer
+
+    measured = run(dataset, Choosy())
+    assert measured.n_refused == 4
+    row = table(dataset)["sum"]
+    assert (row["n"], row["n_sampled"], row["pass_at_1"], row["pass_at_k"]) == (0, 0, None, None)
+    later = Model()
+    run(dataset, later)
+    assert {name for name, _ in later.asked} == {"sum"}
+
+
+def test_a_model_that_refuses_every_prompt_is_not_asked_for_long(dataset):
+    class Refusing(Model):
+        def sample(self, prompts):
+            for index, _ in super().sample(prompts):
+                yield index, ValueError("max_tokens is too large")
+
+    refusing = Refusing()
+    with pytest.raises(CurateError, match="refuses every prompt: max_tokens is too large"):
+        run(dataset, refusing)
+    assert len(refusing.asked) < 24
+
+
+def test_only_problems_that_changed_are_sampled_again(dataset):
+    run(dataset, Model())
+    (path,) = (dataset / "data").iterdir()
+    read = pq.read_table(path)
+    rows = read.to_pylist()
+    changed = next(row for row in rows if row["id"].endswith("/sum"))
+    suite = json.loads(changed["tests"])
+    suite["cases"].pop()
+    changed["tests"] = json.dumps(suite)
+    pq.write_table(type(read).from_pylist(rows, schema=read.schema), path)
+    model = Model()
+    run(dataset, model)
+    assert Counter(name for name, _ in model.asked) == {"sum": 4}
+
+
+def test_k_may_change_without_sampling(dataset):
+    run(dataset, Model())
+    assert run(dataset, never, machine=never, asked={"k": 2}).settings.k == 2
+    assert {row["k"] for row in table(dataset).values()} == {2}
+
+
+def test_too_few_samples_for_k_are_refused(dataset):
+    with pytest.raises(CurateError, match=r"pass@4 needs at least 4 samples, not 2.*--n"):
+        run(dataset, never, asked={"n": 2})
+
+
+def test_two_processes_do_not_sample_the_same_model(dataset):
+    with (
+        solve_rates.work(dataset, "m"),
+        pytest.raises(CurateError, match="being sampled .* by another process"),
+    ):
+        run(dataset, never)
+
+
+def test_a_folder_that_is_no_dataset_is_left_alone(tmp_path):
+    with pytest.raises(CurateError, match="Give the folder of a dataset"):
+        run(tmp_path, never)
+    assert not list(tmp_path.iterdir())

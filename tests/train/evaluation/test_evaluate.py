@@ -1,0 +1,191 @@
+"""A model that was taught, evaluated by the real vLLM and the real sandbox."""
+
+import json
+import threading
+from functools import partial
+from itertools import islice
+from math import isnan
+
+import pytest
+import tiny_world
+from click.testing import CliRunner
+from source_rows import write_jsonl
+
+from cli import main
+from curate.dataset.journal import Journal
+from curate.errors import CurateError
+from sandbox import Sandbox, SandboxError
+from train.evaluation.evaluate import evaluate
+from train.evaluation.exercises import exercises
+from train.sampling.open_sampler import open_sampler
+from train.sampling.protocol import Completion, SamplerError, Sampling
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # of vLLM, torch and transformers about each other
+
+K = 8
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory):
+    return write_jsonl(tmp_path_factory.mktemp("set") / "test.jsonl", tiny_world.rows())
+
+
+@pytest.fixture(scope="module")
+def asked(path):
+    return exercises(str(path))
+
+
+@pytest.fixture(scope="module")
+def box():
+    with Sandbox(workers=2) as box:
+        yield box
+
+
+@pytest.fixture(scope="module")
+def sample(tiny_model):
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in {**tiny_world.ENVIRONMENT, "VLLM_ENABLE_V1_MULTIPROCESSING": "0"}.items():
+            patch.setenv(name, value)
+        sampler = open_sampler(str(tiny_model))
+        yield partial(sampler.sample, sampling=Sampling(max_tokens=tiny_world.MOST_TOKENS))
+        sampler.close()
+
+
+@pytest.fixture(scope="module")
+def found(asked, sample, box):
+    return evaluate(asked, sample, box, k=K)
+
+
+def test_the_model_solves_what_it_was_taught(found):
+    assert (found.n_problems, found.n_samples, found.n_unscored) == (6, 6 * K, 0)
+    solved = {id.partition("/")[2]: correct for id, (n, correct) in found.problems.items()}
+    assert min(solved["sum"], solved["double"]) >= K - 1
+    assert 1 <= solved["product"] <= K - 1
+    assert solved["difference"] == solved["larger"] == solved["smaller"] == 0
+    assert found.pass_at_1 == pytest.approx(sum(solved.values()) / (6 * K))
+    assert found.pass_at_k == pytest.approx(3 / 6)
+    assert 0 <= found.low < found.pass_at_1 < found.high <= 1
+    assert found.high - found.low > 0.3  # it has seen six problems
+    assert found.n_truncated >= K - 1  # larger
+    assert found.n_no_code >= K - 1  # smaller
+    assert 5 < found.mean_tokens <= tiny_world.MOST_TOKENS
+
+
+def test_its_figures_are_shares(found):
+    figures = found.figures()
+    assert figures["eval/pass@1"] == found.pass_at_1
+    assert figures[f"eval/pass@{K}"] == found.pass_at_k
+    assert figures["eval/clipped_ratio"] == found.n_truncated / 48
+    assert figures["eval/no_signal"] == 0
+
+
+def test_a_seed_decides_all_of_it(asked, sample, box, found):
+    assert evaluate(asked, sample, box, k=K) == found
+
+
+def test_an_interrupted_evaluation_samples_nothing_twice(asked, sample, box, found, tmp_path):
+    class Interrupted(Exception):
+        pass
+
+    def some(prompts):
+        yield from islice(sample(prompts), 20)
+        raise Interrupted
+
+    sampled = []
+
+    def counted(prompts):
+        for answer in sample(prompts):
+            sampled.append(answer)
+            yield answer
+
+    told = []
+    with Journal(tmp_path / "samples.jsonl") as journal, pytest.raises(Interrupted):
+        evaluate(asked, some, box, k=K, journal=journal, report=lambda stage, done, total: told.append(done))
+    with Journal(tmp_path / "samples.jsonl") as journal:
+        assert evaluate(asked, counted, box, k=K, journal=journal) == found
+    assert 0 < len(sampled) <= 6 * K - told[-1]
+    with Journal(tmp_path / "samples.jsonl") as journal:  # further samples of each join those that are there
+        sampled.clear()
+        evaluate(asked, counted, box, k=K + 1, journal=journal)
+        assert len(sampled) == 6
+        evaluate(asked, counted, box, k=1, journal=journal, settings="another model")
+        assert len(sampled) == 12
+
+
+def answering(text, finish_reason="stop"):
+    return lambda prompts: ((index, Completion(text, finish_reason, 5)) for index, _ in enumerate(prompts))
+
+
+def test_a_cut_off_answer_is_judged_by_the_program_in_it(asked, box):
+    (sum_,) = (one for one in asked if one.id.endswith("/sum"))
+    found = evaluate([sum_], answering(tiny_world.PROBLEMS["sum"][1][0] + "\nAnd so", "length"), box, k=2)
+    assert (found.pass_at_1, found.n_truncated) == (1, 2)
+
+
+class Lost(Sandbox):
+    def judge_each(self, pairs, *, run_all=False):
+        for index, _ in enumerate(pairs):
+            yield index, SandboxError("gone") if index % 2 else RuntimeError("the referee failed")
+
+
+def test_a_lost_sandbox_is_not_a_zero(asked):
+    with Lost(workers=1) as box:
+        found = evaluate(asked[:1], answering("```python\nprint(1)\n```"), box, k=4)
+        assert (found.n_samples, found.n_unscored, found.n_problems, found.pass_at_k) == (0, 4, 0, None)
+        assert isnan(found.pass_at_1)
+        assert isnan(found.low)
+        with pytest.raises(CurateError, match="the sandbox failed 3 times in a row"):
+            evaluate(asked, answering("```python\nprint(1)\n```"), box, k=4)
+
+
+def test_a_model_that_refuses_everything_ends_it(asked, box):
+    def refusing(prompts):
+        return ((index, ValueError("too long")) for index, _ in enumerate(prompts))
+
+    with pytest.raises(SamplerError, match="refuses every prompt: too long"):
+        evaluate(asked, refusing, box, k=K)
+    assert evaluate(asked, refusing, box, k=1).n_unscored == 6
+
+
+def test_a_sampler_that_hangs_is_not_waited_for(asked, box, monkeypatch):
+    woken = threading.Event()
+
+    def hanging(prompts):
+        yield from islice(answering("I do not know.")(prompts), 2)
+        woken.wait(60)
+
+    monkeypatch.setattr("train.evaluation.evaluate._SECONDS", 0.2)
+    with pytest.raises(SamplerError, match=r"has not answered for 0\.2 seconds: its sampler hangs"):
+        evaluate(asked, hanging, box, k=1)
+    woken.set()
+
+
+def test_the_command_writes_what_it_prints(path, tiny_model, model_server, tmp_path):
+    out = tmp_path / "results" / "tiny.json"
+    words = ["evaluate", "--model", tiny_model, "--base-url", model_server, "--data", path, "--k", 4]
+    words += ["--max-tokens", tiny_world.MOST_TOKENS, "--workers", 2, "--out", out]
+    done = CliRunner().invoke(main, list(map(str, words)))
+    assert done.exit_code == 0, done.output
+    head, numbers = done.stdout.splitlines()
+    assert head.split()[:3] == ["problems", "samples", "pass@1"]
+    written = json.loads(out.read_text())
+    assert numbers.split()[:3] == ["6", "24", f"{written['pass_at_1']:.3f}"]
+    assert {row["n"] for row in written["problems"]} == {4}
+    samples = [json.loads(line)[1] for line in (tmp_path / "results" / "tiny.json.samples.jsonl").open()]
+    assert sum(row["verdict"] == "accepted" for row in samples) == sum(row["n_correct"] for row in written["problems"])
+    again = CliRunner().invoke(main, list(map(str, words)))
+    assert again.stdout == done.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--data", "/nowhere"], "no such file or folder"),
+        (["--window", "soon"], "'soon' is not FROM..TO"),
+        (["--base-url", "no"], "is no address"),
+    ],
+)
+def test_a_mistake_is_explained(path, words, said):
+    done = CliRunner().invoke(main, ["evaluate", "--model", "/nowhere", "--data", str(path), *words])
+    assert done.exit_code == 1
+    assert said in done.output

@@ -1,0 +1,155 @@
+"""What a model can be evaluated on, and that HumanEval's tests decide as in its own harness."""
+
+import gzip
+import json
+
+import pytest
+import tiny_world
+from source_rows import DATA, SUM_TESTS, livecodebench_row, words, write_jsonl
+
+from curate.errors import CurateError
+from curate.pipeline import Options, build
+from sandbox import Sandbox, Verdict
+from train.evaluation.exercises import exercises
+
+HUMANEVAL = DATA / "eval" / "HumanEval.jsonl.gz"
+LIVECODEBENCH = DATA / "livecodebench"
+ROW = {
+    "task_id": "HumanEval/0",
+    "prompt": "from typing import List\n\ndef half(n: int) -> int:\n    return n // 2\n\n\n"
+    'def halves(ns: List[int]) -> List[int]:\n    """Half of each, rounded down."""\n',
+    "entry_point": "halves",
+    "canonical_solution": "    return [half(n) for n in ns]\n",
+    "test": "METADATA = {}\n\ndef check(candidate):\n    assert candidate([1, 2, 5]) == [0, 1, 2]\n"
+    "    assert candidate([]) == []\n",
+}
+
+
+@pytest.fixture(scope="module")
+def box():
+    with Sandbox(workers=2) as box:
+        yield box
+
+
+@pytest.fixture
+def humaneval(tmp_path):
+    path = tmp_path / "HumanEval.jsonl.gz"
+    with gzip.open(path, "wt") as file:
+        file.write(json.dumps(ROW) + "\n")
+    (exercise,) = exercises(str(path))
+    return exercise
+
+
+RIGHT = "def halves(ns: List[int]) -> List[int]:\n    return [half(n) for n in ns]\n"
+
+
+@pytest.mark.parametrize(
+    ("answer", "verdict"),
+    [
+        pytest.param(RIGHT, Verdict.ACCEPTED, id="helpers and imports of the prompt are there"),
+        pytest.param(
+            "def halves(ns):\n    return [n // 2 for n in ns]\nprint(halves([4]))", Verdict.ACCEPTED, id="prints"
+        ),
+        pytest.param("from __future__ import annotations\n" + RIGHT, Verdict.ACCEPTED, id="future"),
+        pytest.param("def halves(ns):\n    return ns", Verdict.RUNTIME_ERROR, id="wrong"),
+        pytest.param("def other(ns):\n    return ns", Verdict.RUNTIME_ERROR, id="another function"),
+        pytest.param("import sys\nsys.exit(0)", Verdict.RUNTIME_ERROR, id="leaves before the tests"),
+        pytest.param("def halves(ns):\n    while True: pass", Verdict.TIME_LIMIT, id="hangs"),
+        pytest.param("def halves(ns)\n    return", Verdict.COMPILE_ERROR, id="no Python"),
+    ],
+)
+def test_answers_to_humaneval_are_judged_by_its_assertions(humaneval, box, answer, verdict):
+    assert box.judge(humaneval.program(answer), humaneval.suite).verdict is verdict
+
+
+def test_humaneval_is_asked_for_as_code_to_complete(humaneval):
+    (message,) = humaneval.chat
+    assert ROW["prompt"].strip() in message["content"]
+    assert "`halves` is called" in message["content"]
+    assert "assert" not in message["content"]
+
+
+@pytest.mark.skipif(not HUMANEVAL.is_file(), reason="the real data are not beside this checkout")
+def test_of_humaneval_itself_every_solution_passes_and_no_empty_body(box):
+    found = exercises(str(HUMANEVAL))
+    assert len(found) == 164
+    with gzip.open(HUMANEVAL, "rt") as file:
+        rows = {row["task_id"]: row for row in map(json.loads, file)}
+    solved = [(rows[one.id]["prompt"] + rows[one.id]["canonical_solution"], one) for one in found]
+    empty = [(rows[one.id]["prompt"] + "    pass\n", one) for one in found]
+    pairs = [(one.program(source), one.suite) for source, one in [*solved, *empty]]
+    accepted = {index for index, judgement in box.judge_each(pairs) if judgement.accepted}
+    assert accepted == set(range(164))
+
+
+@pytest.fixture
+def livecodebench(tmp_path):
+    days = {"a": "2024-07-31", "b": "2024-08-01", "c": "2025-02-01", "d": "2025-02-02"}
+    rows = [livecodebench_row(id, words(id), SUM_TESTS, contest_date=f"{day}T00:00:00") for id, day in days.items()]
+    return write_jsonl(tmp_path / "lcb" / "test.jsonl", rows)
+
+
+def test_a_window_holds_its_first_and_its_last_day(livecodebench):
+    found = exercises(str(livecodebench), "2024-08-01..2025-02-01")
+    assert [one.id for one in found] == ["livecodebench/b", "livecodebench/c"]
+    assert len(exercises(str(livecodebench.parent))) == 4
+
+
+def test_a_dataset_has_the_same_exercises_as_what_it_was_built_from(livecodebench, tmp_path):
+    out = tmp_path / "out"
+    build([("livecodebench", str(livecodebench))], out, Options(), workers=2)
+    window = "2024-08-01..2025-02-01"
+    assert {one.name for one in exercises(str(out), window)} == {
+        one.name for one in exercises(str(livecodebench), window)
+    }
+
+
+def test_a_damaged_dataset_is_named(tmp_path):
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    (tmp_path / "data").mkdir()
+    pq.write_table(pa.table({"id": ["a"], "statement": ["Add."]}), tmp_path / "data" / "train-0.parquet")
+    with pytest.raises(CurateError, match="not a dataset of this version of curate, or damaged"):
+        exercises(str(tmp_path))
+
+
+def test_a_part_of_a_set_is_always_the_same_and_in_order(livecodebench):
+    every = [one.id for one in exercises(str(livecodebench))]
+    two = [one.id for one in exercises(str(livecodebench), most=2)]
+    three = [one.id for one in exercises(str(livecodebench), most=3)]
+    assert len(two) == 2
+    assert set(two) < set(three) < set(every)
+    assert three == [id for id in every if id in three]
+
+
+def test_what_cannot_be_read_is_named_and_left_out(tmp_path, caplog):
+    bad = livecodebench_row(
+        "bad", "Add.", [("1 2", "Error: out of range")] * 2, func_name="add", starter_code="class S"
+    )
+    path = write_jsonl(tmp_path / "test.jsonl", [*tiny_world.rows(), bad])
+    assert len(exercises(str(path))) == 6
+    assert "left out, livecodebench/bad cannot be read" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("rows", "window", "said"),
+    [
+        ([ROW], "2024-08-01..2025-02-01", "HumanEval has no dates"),
+        ([{**ROW, "test": "def check("}], "", "HumanEval/0 is no Python"),
+        ([{"text": "hello"}], "", "neither a dataset of ours nor rows of LiveCodeBench or HumanEval"),
+        (tiny_world.rows(), "2024-13-01..2025-02-01", "is not FROM..TO, such as"),
+        (tiny_world.rows(), "2025-02-01..2024-08-01", "no contest lies between them"),
+        (tiny_world.rows(), "1999-01-01..1999-02-01", "no problem in it from 1999"),
+    ],
+)
+def test_what_cannot_be_evaluated_on_says_why(tmp_path, rows, window, said):
+    with pytest.raises(CurateError, match=said):
+        exercises(str(write_jsonl(tmp_path / "set.jsonl", rows)), window)
+
+
+@pytest.mark.skipif(not LIVECODEBENCH.is_dir(), reason="the real data are not beside this checkout")
+def test_the_window_of_deepcoder_in_real_files_of_livecodebench():
+    found = exercises(str(LIVECODEBENCH), "2024-08-01..2025-02-01")
+    assert 0 < len(found) < 121
+    assert all(one.suite.cases for one in found)

@@ -1,0 +1,286 @@
+"""The learner's updates: the same however the work is split, and the same after a restart."""
+
+import dataclasses
+import math
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="torch is not installed")
+pytest.importorskip("transformers", reason="transformers is not installed")
+
+import random_models  # noqa: E402
+
+from train.config import Model, Objective, Optimizer  # noqa: E402
+from train.learning.learner import Learner, LearnerError  # noqa: E402
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory):
+    return random_models.folder(tmp_path_factory.mktemp("models") / "qwen2")
+
+
+def learner(path, objective=None, optimizer=None, *, temperature=1.0, total_updates=10, **model):
+    return Learner(
+        Model(path, **model),
+        objective or Objective(),
+        optimizer or Optimizer(row_tokens=64),
+        temperature=temperature,
+        total_updates=total_updates,
+        seed=0,
+    )
+
+
+def weights(learner):
+    return {name: weight.clone() for name, weight in learner.weights()}
+
+
+def distance(first, second):
+    return max((first[name] - second[name]).abs().max().item() for name in first)
+
+
+def test_rows_of_any_length_make_the_same_update(path):
+    results = []
+    for row_tokens in (8, 40, 1000):  # the first is shorter than most sequences
+        one = learner(path, optimizer=Optimizer(row_tokens=row_tokens))
+        figures = one.update(random_models.sequences())
+        results.append((figures, weights(one)))
+    for figures, after in results[1:]:
+        assert figures == pytest.approx(results[0][0], rel=1e-4, abs=1e-6)
+        assert distance(after, results[0][1]) < 1e-5
+
+
+def test_the_order_of_sequences_is_nothing_to_an_update(path):
+    forward, backward = learner(path), learner(path)
+    one = forward.update(random_models.sequences())
+    two = backward.update(random_models.sequences()[::-1])
+    assert one == pytest.approx(two, rel=1e-4, abs=1e-6)
+    assert distance(weights(forward), weights(backward)) < 1e-5
+
+
+def test_log_probabilities_are_those_of_the_model_itself(path):
+    from transformers import AutoModelForCausalLM
+
+    plain = AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32)
+    given = random_models.sequences()
+    found = learner(path, temperature=0.7).logprobs(given)
+    for sequence, ours in zip(given, found, strict=True):
+        ids = torch.tensor([*sequence.prompt_ids, *sequence.token_ids])
+        with torch.no_grad():
+            logp = (plain(ids[None]).logits[0] / 0.7).log_softmax(1)
+        at = len(sequence.prompt_ids) - 1
+        theirs = logp[at:-1].gather(1, ids[at + 1 :, None])[:, 0]
+        torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-5)
+
+
+def test_updates_make_what_was_good_likelier(path):
+    given = [
+        dataclasses.replace(s, advantages=(1.0,) * len(s.token_ids), truncated=False) for s in random_models.sequences()
+    ]
+    one = learner(path)
+    with_own = [
+        dataclasses.replace(s, sampler_logprobs=tuple(logp.tolist()))
+        for s, logp in zip(given, one.logprobs(given), strict=True)
+    ]
+    figures = one.update(with_own)
+    assert figures["sampling/sampling_logp_difference/max"] == pytest.approx(0, abs=1e-5)
+    assert figures["mismatch/token_mult_prob_error"] == pytest.approx(1, abs=1e-5)
+    assert figures["clip_ratio/region_mean"] == 0
+    before = torch.cat([torch.tensor(s.sampler_logprobs) for s in with_own])
+    assert (torch.cat(one.logprobs(given)) - before).mean() > 0
+
+
+FULL = Objective(kl=0.1, entropy=0.01, old="learner", truncation=2.0, mismatch_low=0.1, mismatch_high=10.0)
+
+
+@pytest.mark.parametrize("lora_rank", [0, 2])
+def test_a_run_that_was_stopped_goes_on_bit_for_bit(path, tmp_path, lora_rank):
+    settings = Optimizer(row_tokens=64, schedule="cosine", warmup_steps=2)
+    batches = [random_models.sequences(6, seed=seed) for seed in range(5)]
+
+    def run(one, some):
+        made = []
+        for batch in some:
+            one.begin_batch(batch)
+            made.append(one.update(batch))
+        return made
+
+    through = learner(path, FULL, settings, lora_rank=lora_rank)
+    expected = run(through, batches[:2])
+    through.refresh_reference()
+    expected += run(through, batches[2:])
+
+    stopped = learner(path, FULL, settings, lora_rank=lora_rank)
+    found = run(stopped, batches[:2])
+    stopped.refresh_reference()
+    torch.save(stopped.state(), tmp_path / "state")
+    stopped.close()
+    resumed = learner(path, FULL, settings, lora_rank=lora_rank)
+    resumed.load_state(torch.load(tmp_path / "state"))
+    found += run(resumed, batches[2:])
+    assert found == expected
+    assert distance(weights(resumed), weights(through)) == 0
+    assert len({figures["learning_rate"] for figures in found}) > 3
+
+
+def test_a_state_is_a_copy(path):
+    one = learner(path)
+    state = one.state()
+    before = {name: weight.clone() for name, weight in state["weights"].items()}
+    one.update(random_models.sequences())
+    assert distance(state["weights"], before) == 0
+
+
+def test_another_models_checkpoint_is_refused(path, tmp_path):
+    other = learner(random_models.folder(tmp_path / "other", "llama"))
+    with pytest.raises(LearnerError, match="of another model"):
+        learner(path).load_state(other.state())
+
+
+def test_a_checkpoint_without_the_reference_that_is_wanted_is_refused(path):
+    with pytest.raises(LearnerError, match="no reference"):
+        learner(path, FULL).load_state(learner(path).state())
+
+
+@pytest.mark.parametrize("poison", ["weight", "advantage"])
+def test_what_is_not_finite_ends_the_run_before_a_weight_is_touched(path, poison):
+    one = learner(path)
+    given = random_models.sequences()
+    one.update(given)
+    if poison == "weight":
+        state = one.state()
+        state["weights"]["model.norm.weight"][3] = math.nan
+        one.load_state(state)
+    else:
+        given[0] = dataclasses.replace(given[0], advantages=(math.inf,) * len(given[0].token_ids))
+    before, moments = weights(one), one.state()["moments"]
+    with pytest.raises(LearnerError, match="update 1: the loss is .* weights were not changed"):
+        one.update(given)
+    after, moments_after = weights(one), one.state()["moments"]
+    assert all(torch.equal(before[name], after[name]) or poison == "weight" for name in before)
+    assert all(torch.equal(moments[name], moments_after[name]) for name in moments)
+    assert one.state()["updates"] == 1
+
+
+def test_a_gradient_that_is_too_long_is_cut(path):
+    one = learner(path, optimizer=Optimizer(row_tokens=64, betas=(0.0, 0.99), clip_norm=1e-3))
+    assert one.update(random_models.sequences())["grad_norm"] > 2e-3
+    moments = one.state()["moments"]
+    cut = torch.cat([value.flatten() for name, value in moments.items() if name.endswith("/exp_avg")])
+    assert cut.norm().item() == pytest.approx(1e-3, rel=1e-3)
+
+
+def test_a_minibatch_in_which_nothing_counts_takes_no_step(path):
+    one = learner(path)
+    before = weights(one)
+    cut = [dataclasses.replace(s, truncated=True) for s in random_models.sequences()]
+    figures = one.update(cut)
+    assert figures["skipped"] == 1
+    assert figures["counted_tokens"] == 0
+    assert "loss" not in figures
+    assert distance(weights(one), before) == 0
+
+
+def test_figures_have_trls_names(path):
+    one = learner(path, FULL)
+    given = random_models.sequences()
+    one.begin_batch(given)
+    figures = one.update(given)
+    assert {
+        "loss", "grad_norm", "learning_rate", "entropy", "kl", "num_tokens",
+        "clip_ratio/low_mean", "clip_ratio/low_min", "clip_ratio/high_mean", "clip_ratio/high_max",
+        "clip_ratio/region_mean", "sampling/sampling_logp_difference/mean", "sampling/sampling_logp_difference/max",
+        "sampling/importance_sampling_ratio/min", "sampling/importance_sampling_ratio/mean",
+        "sampling/importance_sampling_ratio/max", "mismatch/kl", "mismatch/token_mult_prob_error",
+    } <= figures.keys()  # fmt: skip
+    assert all(math.isfinite(value) for value in figures.values())
+    assert figures["num_tokens"] == sum(len(s.prompt_ids) + len(s.token_ids) for s in given)
+    assert figures["kl"] == pytest.approx(0, abs=1e-6)  # the reference is what it began with
+
+
+def test_a_refreshed_reference_is_the_policy(path):
+    one = learner(path, Objective(kl=0.1), Optimizer(row_tokens=64, learning_rate=0.01))
+    given = random_models.sequences()
+    kl = []
+    for number in range(4):
+        if number == 2:
+            one.refresh_reference()
+        one.begin_batch(given)
+        kl.append(one.update(given)["kl"])
+    assert kl[0] == pytest.approx(0, abs=1e-6)
+    assert kl[1] > 1e-4
+    assert kl[2] == pytest.approx(0, abs=1e-6)
+    assert kl[3] > 1e-4
+
+
+def test_old_log_probabilities_are_those_that_began_the_batch(path):
+    one = learner(path, Objective(old="learner", overlong="none"), Optimizer(row_tokens=64, learning_rate=0.05))
+    given = random_models.sequences()
+    one.begin_batch(given)
+    assert one.update(given[:6])["clip_ratio/region_mean"] == 0
+    assert one.update(given[6:])["clip_ratio/region_mean"] > 0
+    one.begin_batch(given)
+    assert one.update(given[6:])["clip_ratio/region_mean"] == 0
+
+
+def test_completions_that_begin_batch_was_not_given_are_refused(path):
+    one = learner(path, Objective(old="learner"))
+    one.begin_batch(random_models.sequences(seed=1))
+    with pytest.raises(LearnerError, match="begin_batch was not given"):
+        one.update(random_models.sequences(seed=2))
+
+
+def test_settings_that_do_not_go_together_are_refused(path):
+    with pytest.raises(LearnerError, match="objective.old"):
+        learner(path, Objective(truncation=2.0))
+    with pytest.raises(LearnerError, match="most_tokens"):
+        learner(path, Objective(aggregation="constant_length")).update(random_models.sequences())
+
+
+def test_activation_checkpointing_changes_no_gradient(path):
+    plain, checkpointing = learner(path), learner(path, activation_checkpointing=True)
+    assert plain.update(random_models.sequences()) == pytest.approx(
+        checkpointing.update(random_models.sequences()), rel=1e-5
+    )
+    assert distance(weights(plain), weights(checkpointing)) < 1e-6
+
+
+def test_half_precision_computes_but_does_not_keep(path):
+    one, half = learner(path), learner(path, dtype="bfloat16")
+    given = random_models.sequences()
+    figures, exact = half.update(given), one.update(given)
+    assert figures["entropy"] == pytest.approx(exact["entropy"], rel=0.05)
+    assert figures["grad_norm"] == pytest.approx(exact["grad_norm"], rel=0.2)
+    assert {weight.dtype for weight in half.state()["weights"].values()} == {torch.float32}
+    assert {weight.dtype for _, weight in half.weights()} == {torch.bfloat16}
+
+
+def test_lora_trains_its_layers_and_gives_whole_weights(path):
+    one = learner(path, Objective(kl=0.1), Optimizer(row_tokens=64, learning_rate=0.05), lora_rank=2, lora_alpha=4)
+    full = learner(path)
+    given = random_models.sequences()
+    assert weights(one).keys() == weights(full).keys()
+    assert distance(weights(one), weights(full)) == 0
+    for _ in range(2):
+        one.begin_batch(given)
+        figures = one.update(given)
+    assert figures["kl"] > 0
+    assert all("lora_" in name for name in one.state()["weights"])
+    changed = weights(one)
+    assert torch.equal(changed["model.embed_tokens.weight"], weights(full)["model.embed_tokens.weight"])
+    state = full.state()
+    state["weights"] |= {name: changed[name] for name in state["weights"]}
+    full.load_state(state)
+    for ours, merged in zip(one.logprobs(given), full.logprobs(given), strict=True):
+        torch.testing.assert_close(ours, merged, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("lora_rank", [0, 2])
+def test_what_is_saved_is_the_model_that_was_trained(path, tmp_path, lora_rank):
+    from transformers import AutoModelForCausalLM
+
+    one = learner(path, optimizer=Optimizer(row_tokens=64, learning_rate=0.05), lora_rank=lora_rank)
+    one.update(random_models.sequences())
+    one.save_pretrained(tmp_path / "saved")
+    saved = dict(AutoModelForCausalLM.from_pretrained(tmp_path / "saved", dtype=torch.float32).named_parameters())
+    assert saved.keys() == weights(one).keys()
+    assert distance(saved, weights(one)) == 0

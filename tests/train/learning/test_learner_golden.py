@@ -1,0 +1,133 @@
+"""Loss and gradient of an update are those of the same objective written out naively: one completion at a time, full
+logits, one token after another."""
+
+import math
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="torch is not installed")
+pytest.importorskip("transformers", reason="transformers is not installed")
+
+import random_models  # noqa: E402
+
+from train.config import Model, Objective, Optimizer  # noqa: E402
+from train.learning.learner import Learner  # noqa: E402
+
+TEMPERATURE, MOST_TOKENS = 0.8, 20
+OBJECTIVES = {
+    "grpo": Objective(by_std=True, clip_high=0.2, kl=0.04, aggregation="sequence_mean", overlong="none", old="learner"),
+    "grpo-plus": Objective(overlong="mask"),
+    "grpo-plus-old-of-learner": Objective(overlong="mask", old="learner"),
+    "deepcoder-code": Objective(overlong="zero_advantage"),
+    "dr-grpo": Objective(clip_high=0.2, aggregation="constant_length", overlong="none"),
+    "two-sided": Objective(clip_high=0.2, delta=4.0, kl=0.001, overlong="none", old="learner"),
+    "two-sided-sampler": Objective(clip_high=0.2, delta=4.0, overlong="none"),
+    "truncated-weights": Objective(old="learner", truncation=2.0, overlong="none"),
+    "of-another-model": Objective(old="learner", mismatch_low=0.3, mismatch_high=3.0, aggregation="sequence_mean"),
+    "entropy": Objective(entropy=0.05, aggregation="sequence_mean"),
+    "all": Objective(
+        delta=4.0, kl=0.1, entropy=0.02, old="learner", truncation=1.5, mismatch_low=0.2, mismatch_high=5.0
+    ),
+}
+
+
+def logits(model, sequence):
+    ids = torch.tensor([[*sequence.prompt_ids, *sequence.token_ids]])
+    return model(input_ids=ids).logits[0, len(sequence.prompt_ids) - 1 : -1].double() / TEMPERATURE
+
+
+def logps(model, sequence):
+    logp_TV = logits(model, sequence).log_softmax(1)
+    return [logp_TV[place, token] for place, token in enumerate(sequence.token_ids)]
+
+
+def naive(now, began, sequences, objective):
+    """The loss, with gradient to the weights of the model `now`; `began` has those that began the batch, which are
+    the reference's too."""
+    needs_sampler = objective.old == "sampler" or objective.truncation > 0 or objective.mismatch_high > 0
+    per_sequence, counts = [], []
+    for sequence in sequences:
+        with torch.no_grad():
+            at_begin = [logp.item() for logp in logps(began, sequence)]
+        logp_TV = logits(now, sequence).log_softmax(1)
+        dropped = objective.overlong == "mask" and sequence.truncated
+        counted = [not dropped and (math.isfinite(mu) or not needs_sampler) for mu in sequence.sampler_logprobs]
+        kept = True
+        if objective.mismatch_high and any(counted):
+            gaps = [old - mu for old, mu, c in zip(at_begin, sequence.sampler_logprobs, counted, strict=True) if c]
+            kept = objective.mismatch_low <= math.exp(sum(gaps) / len(gaps)) <= objective.mismatch_high
+        total = torch.zeros((), dtype=torch.float64)
+        for place, token in enumerate(sequence.token_ids):
+            if not counted[place] or not kept:
+                continue
+            logp, mu = logp_TV[place, token], sequence.sampler_logprobs[place]
+            advantage = sequence.advantages[place]
+            if objective.overlong == "zero_advantage" and sequence.truncated and sequence.reward == 0:
+                advantage = 0.0
+            old = mu if objective.old == "sampler" else at_begin[place]
+            ratio = torch.exp(logp - old)
+            low, high = 1 - objective.clip_low, 1 + objective.clip_high
+            clipped = ratio if low <= ratio.item() <= high else torch.tensor(min(max(ratio.item(), low), high))
+            first = ratio * advantage
+            if objective.delta is not None and ratio.item() > objective.delta:
+                first = torch.tensor(objective.delta * advantage)
+            term = -min(first, clipped * advantage, key=lambda value: value.item())
+            if objective.truncation:
+                term = term * min(math.exp(old - mu), objective.truncation)
+            if objective.kl:
+                difference = at_begin[place] - logp
+                term = term + objective.kl * (torch.exp(difference) - difference - 1)
+            if objective.entropy:
+                term = term + objective.entropy * (logp_TV[place].exp() * logp_TV[place]).sum()
+            total = total + term
+        per_sequence.append(total)
+        counts.append(sum(counted))
+    alive = sum(count > 0 for count in counts)
+    if objective.aggregation == "token_mean":
+        return sum(per_sequence) / sum(counts)
+    if objective.aggregation == "sequence_mean":
+        return sum(total / max(count, 1) for total, count in zip(per_sequence, counts, strict=True)) / alive
+    return sum(per_sequence) / (alive * MOST_TOKENS)
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory):
+    return random_models.folder(tmp_path_factory.mktemp("golden") / "model")
+
+
+@pytest.mark.parametrize("name", OBJECTIVES)
+def test_loss_and_gradient_are_those_written_out(path, name):
+    from transformers import AutoModelForCausalLM
+
+    objective, given = OBJECTIVES[name], random_models.sequences(16, seed=3)
+    # Without memory in the first moment it is the gradient, and no norm is clipped here.
+    optimizer = Optimizer(learning_rate=0.02, betas=(0.0, 0.99), clip_norm=1e9, row_tokens=48)
+    learner = Learner(Model(path), objective, optimizer, temperature=TEMPERATURE, total_updates=9, seed=0)
+    learner.begin_batch(given)
+    learner.update(given[:8], most_tokens=MOST_TOKENS)  # now policy, old and reference are three
+    now, began = (AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32) for _ in range(2))
+    now.load_state_dict(dict(learner.weights()), strict=False)
+    figures = learner.update(given[8:], most_tokens=MOST_TOKENS)
+    expected = naive(now, began, given[8:], objective)
+    expected.backward()
+    moments = learner.state()["moments"]
+    gradients = {name: parameter.grad for name, parameter in now.named_parameters()}
+    norm = torch.cat([gradient.flatten() for gradient in gradients.values()]).norm().item()
+    assert figures["loss"] == pytest.approx(expected.item(), rel=1e-4, abs=1e-6)
+    assert figures["grad_norm"] == pytest.approx(norm, rel=1e-4)
+    assert norm > 1e-3
+    for name, gradient in gradients.items():
+        torch.testing.assert_close(moments[f"{name}/exp_avg"], gradient, rtol=1e-3, atol=1e-5 * norm)
+
+
+def test_every_objective_is_another_one(path):
+    """Or the test above would not see what it is for."""
+    given, losses = random_models.sequences(16, seed=3), {}
+    for name, objective in OBJECTIVES.items():
+        learner = Learner(
+            Model(path), objective, Optimizer(learning_rate=0.02), temperature=TEMPERATURE, total_updates=9, seed=0
+        )
+        learner.begin_batch(given)
+        learner.update(given[:8], most_tokens=MOST_TOKENS)
+        losses[name] = round(learner.update(given[8:], most_tokens=MOST_TOKENS)["loss"], 6)
+    assert len(set(losses.values())) == len(OBJECTIVES), losses

@@ -1,0 +1,81 @@
+"""The estimate of memory, beside what a learner really holds."""
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="torch is not installed")
+pytest.importorskip("transformers", reason="transformers is not installed")
+
+import random_models  # noqa: E402
+
+from train.config import Model, Objective, Optimizer  # noqa: E402
+from train.errors import LearnerError  # noqa: E402
+from train.learning.learner import Learner  # noqa: E402
+from train.learning.memory import estimate  # noqa: E402
+from train.learning.model import Policy, load  # noqa: E402
+from train.learning.sequences import in_rows  # noqa: E402
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory):
+    return random_models.folder(tmp_path_factory.mktemp("memory") / "model")
+
+
+@pytest.mark.parametrize("lora_rank", [0, 2])
+def test_weights_moments_and_reference_are_exact(path, lora_rank):
+    model = Model(path, lora_rank=lora_rank)
+    learner = Learner(model, Objective(kl=0.1), Optimizer(), temperature=1.0, total_updates=1, seed=0)
+    given = random_models.sequences(2)
+    learner.begin_batch(given)
+    learner.update(given)
+    state = learner.state()
+    found = estimate(model, row_tokens=100, reference=True)
+    sizes = {
+        kind: sum(each.nbytes for name, each in state[kind].items() if not name.endswith("/step"))
+        for kind in ("weights", "moments", "reference")
+    }
+    assert found.moments == sizes["moments"]
+    assert found.reference == found.gradients == sizes["weights"] == sizes["reference"] == found.trained * 4
+    assert found.weights == found.parameters * 4 == sum(each.nbytes for each in load(model).parameters())
+
+
+@pytest.mark.parametrize("activation_checkpointing", [False, True])
+def test_activations_are_about_those_that_backward_keeps(path, activation_checkpointing):
+    model = Model(path, activation_checkpointing=activation_checkpointing)
+    policy = Policy(load(model), torch.float32, 1.0)
+    (row,) = in_rows(random_models.sequences(40), row_tokens=10_000)
+    weights = {each.untyped_storage().data_ptr() for each in policy.parameters()}
+    held = {}
+
+    def keep(tensor):
+        if tensor.untyped_storage().data_ptr() not in weights:
+            held[tensor.untyped_storage().data_ptr()] = tensor.untyped_storage().nbytes()
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+        made = policy(row)
+    kept, tokens = sum(held.values()), len(row.token_ids_L)
+    of_a_layer = estimate(Model(path), row_tokens=tokens, reference=False).activations / 2
+    again = of_a_layer if activation_checkpointing else 0  # made again, one layer at a time, in backward
+    found = estimate(model, row_tokens=tokens, reference=False).activations
+    assert found == pytest.approx(kept + again, rel=0.35)
+    del made
+
+
+def test_ranks_share_what_is_kept(path):
+    model = Model(path, dtype="bfloat16")
+    one, eight = (estimate(model, row_tokens=1000, reference=True, ranks=ranks) for ranks in (1, 8))
+    assert one.moments == pytest.approx(8 * eight.moments, abs=8)
+    assert one.gradients == pytest.approx(8 * eight.gradients, abs=8)
+    assert eight.total < one.total
+
+
+def test_longer_rows_take_more_and_checkpointing_less(path):
+    short, long = (estimate(Model(path), row_tokens=tokens, reference=False) for tokens in (1000, 2000))
+    assert long.activations == pytest.approx(2 * short.activations, abs=2)
+    lean = estimate(Model(path, activation_checkpointing=True), row_tokens=1000, reference=False)
+    assert lean.activations < short.activations
+
+
+def test_no_such_model_is_told(tmp_path):
+    with pytest.raises(LearnerError, match="cannot be loaded"):
+        estimate(Model(str(tmp_path)), row_tokens=1, reference=False)

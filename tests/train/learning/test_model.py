@@ -1,0 +1,94 @@
+"""Models of many families take packed rows; those that cannot are refused with words."""
+
+import dataclasses
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="torch is not installed")
+pytest.importorskip("transformers", reason="transformers is not installed")
+
+import random_models  # noqa: E402
+
+from train.config import Model  # noqa: E402
+from train.errors import LearnerError  # noqa: E402
+from train.learning.attention import packed_attention  # noqa: E402
+from train.learning.model import Policy, load, weights  # noqa: E402
+from train.learning.sequences import in_rows  # noqa: E402
+
+
+def logprobs(policy, sequences, row_tokens):
+    made = torch.zeros(sum(len(each.token_ids) for each in sequences))
+    with torch.no_grad():
+        for row in in_rows(sequences, row_tokens=row_tokens):
+            made[row.places_R], _ = policy(row)
+    return made.split([len(each.token_ids) for each in sequences])
+
+
+@pytest.mark.parametrize("family", ["qwen2", "qwen3", "llama", "mistral", "phi", "qwen3-moe"])
+def test_packed_log_probabilities_are_those_of_each_alone(tmp_path, family):
+    from transformers import AutoModelForCausalLM
+
+    path = random_models.folder(tmp_path, family)
+    plain = AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32)
+    given = random_models.sequences(10)
+    found = logprobs(Policy(load(Model(path)), torch.float32, 1.0), given, row_tokens=70)
+    for sequence, ours in zip(given, found, strict=True):
+        ids = torch.tensor([*sequence.prompt_ids, *sequence.token_ids])
+        at = len(sequence.prompt_ids) - 1
+        with torch.no_grad():
+            theirs = plain(ids[None]).logits[0, at:-1].log_softmax(1).gather(1, ids[at + 1 :, None])[:, 0]
+        torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("family", ["qwen2", "phi", "qwen3-moe"])
+def test_weights_are_those_of_the_file(tmp_path, family):
+    from safetensors.torch import load_file
+
+    path = random_models.folder(tmp_path, family)
+    found, file = dict(weights(load(Model(path)), torch.float32)), load_file(tmp_path / "model.safetensors")
+    assert found.keys() == file.keys()
+    assert all(torch.equal(found[name], file[name]) for name in file)
+
+
+def test_nothing_of_a_sequence_reaches_its_neighbours(tmp_path):
+    policy = Policy(load(Model(random_models.folder(tmp_path))), torch.float32, 1.0)
+    given = random_models.sequences(6)
+    before = logprobs(policy, given, row_tokens=1000)
+    others = [given[0], dataclasses.replace(given[1], prompt_ids=(5,) * len(given[1].prompt_ids)), *given[2:]]
+    after = logprobs(policy, others, row_tokens=1000)
+    assert (before[1] - after[1]).abs().max() > 1e-3
+    for place in (0, 2, 3, 4, 5):
+        torch.testing.assert_close(before[place], after[place], rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("family", ["gemma2", "granite", "mamba"])
+def test_families_whose_logits_or_rows_are_not_simple_are_refused(tmp_path, family):
+    path = random_models.folder(tmp_path, family)
+    with pytest.raises(LearnerError, match="another"):
+        load(Model(path))
+
+
+def test_a_folder_without_a_model_is_told(tmp_path):
+    with pytest.raises(LearnerError, match="no folder of a model"):
+        load(Model(str(tmp_path / "nothing")))
+    (tmp_path / "config.json").write_text('{"model_type": "qwen2"')
+    with pytest.raises(LearnerError, match="cannot be loaded"):
+        load(Model(str(tmp_path)))
+
+
+def test_a_model_without_some_of_its_weights_is_refused(tmp_path):
+    from safetensors.torch import load_file, save_file
+
+    path = random_models.folder(tmp_path)
+    weights = load_file(tmp_path / "model.safetensors")
+    del weights["model.layers.1.mlp.up_proj.weight"]
+    save_file(weights, tmp_path / "model.safetensors", {"format": "pt"})
+    with pytest.raises(LearnerError, match="missing: model.layers.1.mlp.up_proj.weight"):
+        load(Model(path))
+
+
+@pytest.mark.parametrize("extra", ["softcap", "s_aux"])
+def test_attention_that_does_more_is_refused(extra):
+    one = torch.ones(1, 1, 3, 8)
+    with pytest.raises(ValueError, match="soft caps"):
+        packed_attention(torch.nn.Identity(), one, one, one, None, lengths=(3,), **{extra: 1.0})

@@ -1,0 +1,114 @@
+"""Two ranks with a part of the model each are one learner."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="torch is not installed")
+pytest.importorskip("transformers", reason="transformers is not installed")
+
+import on_ranks  # noqa: E402
+import random_models  # noqa: E402
+
+ROOT = Path(__file__).parents[3]
+
+
+def run_on_two(job, path):
+    """Of each rank its exit status and words. They are started as torchrun starts them. One waits at most a minute for
+    the other; two minutes more is a hang."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    common = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "OMP_NUM_THREADS": "1"}
+    ranks = [
+        subprocess.Popen(
+            [sys.executable, on_ranks.__file__, job, str(path)],
+            env={**os.environ, **common, "RANK": str(rank), "PYTHONPATH": str(ROOT), "CUDA_VISIBLE_DEVICES": ""},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        for rank in range(2)
+    ]
+    try:
+        words = [rank.communicate(timeout=180)[0] for rank in ranks]
+    finally:
+        for rank in ranks:
+            rank.kill()
+            rank.wait()
+    return [(rank.returncode, said) for rank, said in zip(ranks, words, strict=True)]
+
+
+@pytest.fixture(scope="module")
+def both(tmp_path_factory):
+    """What one rank makes of a run, and what two do."""
+    path = random_models.folder(tmp_path_factory.mktemp("ranks") / "model")
+    ended = run_on_two("train", path)
+    assert [status for status, _ in ended] == [0, 0], ended
+    return on_ranks.train(path), torch.load(Path(path).parent / "made"), Path(path).parent
+
+
+def assert_same(ones, twos, tolerance=1e-5):
+    assert ones.keys() == twos.keys()
+    for name in ones:
+        torch.testing.assert_close(ones[name], twos[name], rtol=0, atol=tolerance)
+
+
+def test_their_updates_are_those_of_one(both):
+    one, two, _ = both
+    assert len(one["figures"]) == 6
+    for ours, theirs in zip(one["figures"] + one["lora_figures"], two["figures"] + two["lora_figures"], strict=True):
+        assert ours == pytest.approx(theirs, rel=1e-4, abs=1e-6)
+    assert_same(one["weights"], two["weights"])
+    assert_same(one["lora_weights"], two["lora_weights"])
+
+
+def test_half_precision_on_two_is_about_that_of_one(both):
+    one, two, _ = both
+    for ours, theirs in zip(one["half_figures"], two["half_figures"], strict=True):
+        assert ours["entropy"] == pytest.approx(theirs["entropy"], rel=0.05)
+        assert ours["grad_norm"] == pytest.approx(theirs["grad_norm"], rel=0.25)
+    assert {weight.dtype for weight in two["half_weights"].values()} == {torch.bfloat16}
+
+
+def test_their_state_is_whole_and_that_of_one(both):
+    one, two, _ = both
+    for kind in ("weights", "moments", "reference"):
+        assert_same(one["state"][kind], two["state"][kind])
+        assert not any(hasattr(value, "full_tensor") for value in two["state"][kind].values())
+
+
+def test_their_log_probabilities_come_back_in_order(both):
+    one, two, _ = both
+    for ours, theirs in zip(one["logprobs"], two["logprobs"], strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-4)
+
+
+def test_they_save_a_whole_model(both):
+    from transformers import AutoModelForCausalLM
+
+    _, two, folder = both
+    saved = AutoModelForCausalLM.from_pretrained(folder / "saved-2", dtype=torch.float32)
+    assert_same(dict(saved.named_parameters()), two["weights"], tolerance=0)
+
+
+def test_one_rank_goes_on_from_the_state_of_two(both):
+    one, two, folder = both
+    resumed = on_ranks.learner(str(folder / "model"))
+    resumed.load_state(two["halfway"])
+    figures = on_ranks.updates(resumed, [1])
+    for ours, theirs in zip(figures, one["figures"][4:], strict=True):
+        assert ours == pytest.approx(theirs, rel=1e-4, abs=1e-6)
+
+
+@pytest.mark.parametrize("lost", [0, 1])
+def test_a_rank_that_is_lost_ends_the_other_by_name(tmp_path, lost):
+    ended = run_on_two(f"lose-{lost}", random_models.folder(tmp_path / "model"))
+    left = 1 - lost
+    assert ended[lost][0] == -signal.SIGKILL
+    assert ended[left][0] == 1
+    assert f"LearnerError: rank {left} of 2 has lost the others" in ended[left][1]

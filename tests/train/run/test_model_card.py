@@ -1,0 +1,122 @@
+"""The card of a trained model: its numbers are those of the run, and its settings can be run again."""
+
+import json
+import re
+from math import nan
+
+import pytest
+import tiny_world
+from source_rows import write_jsonl
+
+from curate.pipeline import Options, build
+from train.config import Config, Data, Evaluation, Model, Objective, Stage, as_table, read
+from train.errors import ConfigError, NoRunError
+from train.run.metrics import Metrics
+from train.run.timeline import Timeline
+
+pytest.importorskip("torch")
+from train.run.model_card import write
+
+EVALUATION = Evaluation(dataset="shared/lcb.jsonl", window="2024-08-01..2025-02-01", k=4)
+
+
+@pytest.fixture(scope="module")
+def dataset(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("dataset")
+    raw = write_jsonl(folder / "test.jsonl", tiny_world.rows())
+    build([("livecodebench", str(raw))], folder / "out", Options(), workers=2)
+    return folder / "out"
+
+
+def run_of(folder, config, *, steps=30):
+    metrics, clock = Metrics(folder), Timeline(folder)
+    (folder / "config.json").write_text(json.dumps(as_table(config)))
+    for step in range(steps + 1):
+        figures = {}
+        if step:
+            figures = {"reward": step / 100, "entropy": nan, "num_tokens": 1000 * step, "completions/clipped_ratio": 0}
+        if config.evaluation.dataset:
+            figures |= {"eval/pass@1": 0.3 + step / 100, "eval/pass@1_low": 0.2, "eval/pass@1_high": 0.9}
+        metrics.log(step, figures)
+        clock.note(step, "train", 120 * step, 120 * step + 120)
+    return folder
+
+
+def test_its_numbers_are_those_of_the_run(dataset, tmp_path):
+    config = Config(Model("Qwen/Qwen3-0.6B"), Data(str(dataset)), evaluation=EVALUATION)
+    card = write(run_of(tmp_path / "first-try", config))
+    assert card == tmp_path / "first-try" / "model" / "README.md"
+    text = card.read_text()
+    assert "# Qwen3-0.6B-first-try" in text
+    assert "| reward | 0.03 | 0.28 |" in text  # steps 1 to 5, and 26 to 30
+    assert "entropy" not in text.partition("## Objective")[0]  # never known
+    assert "30 of 50 steps with 16 problems of 16 answers each; 30,000 tokens" in text
+    assert "1.03 hours on " in text
+    content_hash = json.loads((dataset / "manifest.json").read_text())["content_hash"]
+    assert f"6 problems of livecodebench, content hash `{content_hash}`" in text
+    rows = re.findall(r"^\| (\d+) \| (\S+) \| 0\.200 to 0\.900 \| - \|", text, re.MULTILINE)
+    assert rows[0] == ("0", "0.300")
+    assert rows[-1] == ("30", "0.600")
+    assert len(rows) == 12
+
+
+def test_its_front_matter_is_what_the_hub_reads(dataset, tmp_path):
+    from huggingface_hub import ModelCard
+
+    config = Config(Model("Qwen/Qwen3-0.6B"), Data(str(dataset)), evaluation=EVALUATION)
+    data = ModelCard.load(write(run_of(tmp_path / "run", config))).data
+    assert (data.base_model, data.library_name, data.pipeline_tag) == (
+        "Qwen/Qwen3-0.6B",
+        "transformers",
+        "text-generation",
+    )
+    assert [(result.metric_type, result.metric_value) for result in data.eval_results] == [("pass@1", 0.6)]
+
+
+def test_its_settings_are_a_file_that_can_be_run_again(dataset, tmp_path):
+    config = Config(
+        Model(str(tmp_path), lora_rank=8),
+        Data(str(dataset), target_tokens=(100, 200)),
+        stages=(Stage(64, until_step=5), Stage(128)),
+    )
+    text = write(run_of(tmp_path / "run", config)).read_text()
+    (settings,) = re.findall(r"```toml\n(.*?)```", text, re.DOTALL)
+    (tmp_path / "again.toml").write_text(settings)
+    assert read(tmp_path / "again.toml") == config
+    assert "base_model" not in text  # a folder of this machine is no name for others
+    assert "library_name: transformers" in text  # LoRA is merged into what is saved
+
+
+@pytest.mark.parametrize(
+    ("objective", "said", "unsaid"),
+    [
+        (
+            Objective(),
+            ["clipped to 0.8 and 1.28, wider above", "No KL term", "Answers that were cut off are left out"],
+            [],
+        ),
+        (
+            Objective(by_std=True, clip_high=0.2, delta=4, kl=0.04, overlong="none", aggregation="sequence_mean"),
+            ["divided by its standard deviation", "bounded by 4", "KL to the reference, coefficient 0.04"],
+            ["wider above", "left out", "not divided"],
+        ),
+    ],
+)
+def test_the_objective_is_said_in_words(dataset, tmp_path, objective, said, unsaid):
+    config = Config(Model("a/b"), Data(str(dataset)), objective=objective)
+    text = write(run_of(tmp_path / "run", config)).read_text()
+    assert [words for words in said if words not in text] == []
+    assert [words for words in unsaid if words in text] == []
+    assert "Nothing was evaluated on problems that training did not see." in text
+
+
+def test_a_dataset_that_is_gone_is_said_to_be(tmp_path):
+    text = write(run_of(tmp_path / "run", Config(Model("a/b"), Data("/nowhere/set")))).read_text()
+    assert "`/nowhere/set`, which is not there any more." in text
+
+
+def test_without_a_step_there_is_nothing_to_tell(tmp_path):
+    with pytest.raises(ConfigError, match="no folder of a run"):
+        write(tmp_path)
+    with pytest.raises(NoRunError, match="no step of it has been counted"):
+        write(run_of(tmp_path / "run", Config(Model("a/b"), Data("set")), steps=0))

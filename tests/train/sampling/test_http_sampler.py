@@ -1,0 +1,207 @@
+"""vLLM's own OpenAI-compatible server, and servers that are in trouble."""
+
+import json
+import threading
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+import tiny_world
+
+from curate.difficulty.prompt import chat
+from train.sampling.http import HttpSampler
+from train.sampling.open_sampler import open_sampler
+from train.sampling.protocol import Completion, SamplerError, Sampling
+
+SAMPLING = Sampling(max_tokens=tiny_world.MOST_TOKENS)
+ANSWER = {"choices": [{"message": {"content": "Yes."}, "finish_reason": "stop"}], "usage": {"completion_tokens": 2}}
+
+
+def prompts(*names, times=4):
+    return [(chat(tiny_world.statement(name), "", None), seed) for name in names for seed in range(times)]
+
+
+@pytest.fixture
+def sampler(tiny_model, model_server):
+    sampler = open_sampler(str(tiny_model), model_server)
+    yield sampler
+    sampler.close()
+
+
+@contextmanager
+def answering(answer):
+    """A server: answer(path, number of the request, content) gives the status and the body, or None: it hangs up."""
+    asked = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self):
+            self.reply(None)
+
+        def do_POST(self):
+            self.reply(json.loads(self.rfile.read(int(self.headers["content-length"]))))
+
+        def reply(self, content):
+            asked.append((self.path, self.headers, content))
+            found = answer(self.path, len(asked), content)
+            if found is None:
+                self.close_connection = True
+                return
+            status, body = found
+            data = body if isinstance(body, bytes) else json.dumps(body).encode()
+            self.send_response(status)
+            self.send_header("content-length", str(len(data)))
+            self.end_headers()
+            self.wfile.write(data)
+
+        def log_message(self, *_):
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}/v1", asked
+        finally:
+            server.shutdown()
+
+
+def plain(path, number, content):
+    """A server of another make: it tells neither ids nor lengths."""
+    return (200, {"data": [{"id": "m"}]}) if path == "/v1/models" else (200, ANSWER)
+
+
+def test_the_server_gives_the_answers_that_were_taught_with_their_ids(sampler):
+    answers = dict(sampler.sample(prompts("sum", "larger", "smaller"), SAMPLING))
+    assert sorted(answers) == list(range(12))
+    assert answers[0].text == tiny_world.PROBLEMS["sum"][1][0]
+    assert {answers[n].finish_reason for n in range(4, 8)} == {"length"}
+    assert all(len(answer.token_ids) == answer.n_tokens > 0 for answer in answers.values())
+    assert all(answer.prompt_ids for answer in answers.values())
+
+
+def test_more_tokens_than_the_context_holds_are_what_the_prompt_leaves(sampler):
+    for most in (1000, 1024, 16384):
+        ((_, answer),) = sampler.sample(prompts("sum", times=1), Sampling(max_tokens=most))
+        assert answer.finish_reason == "stop"
+
+
+def test_a_prompt_that_is_too_long_is_refused_and_the_others_go_on(sampler):
+    asked = [(chat("word " * 5000, "", None), 0), *prompts("sum", times=1)]
+    answers = dict(sampler.sample(asked, SAMPLING))
+    assert isinstance(answers[0], ValueError)
+    assert "400" in str(answers[0])
+    assert answers[1].finish_reason == "stop"
+
+
+def test_a_model_that_the_server_does_not_have_is_named_with_those_it_has(tiny_model, model_server):
+    with pytest.raises(SamplerError, match=rf"has no model other\. It has {tiny_model}"):
+        open_sampler("other", model_server)
+
+
+def test_no_server_at_all_says_how_to_start_one():
+    with pytest.raises(SamplerError, match="no server answers at http://127.0.0.1:9/v1.* vllm serve m"):
+        open_sampler("m", "http://127.0.0.1:9/v1")
+
+
+@pytest.mark.parametrize("url", ["127.0.0.1:8000", "", "ftp://host/v1", "http://"])
+def test_an_address_that_is_none_is_refused(url):
+    with pytest.raises(SamplerError, match="it looks like http://localhost:8000/v1"):
+        open_sampler("m", url)
+
+
+def test_a_server_that_is_something_else_is_recognised():
+    with (
+        answering(lambda *_: (404, {"detail": "Not Found"})) as (url, _),
+        pytest.raises(SamplerError, match=r"no OpenAI-compatible server: GET /models gave 404.*/v1"),
+    ):
+        open_sampler("m", url)
+
+
+def test_the_key_comes_from_the_environment_and_a_wrong_one_is_reported(monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "secret")
+    with answering(plain) as (url, asked):
+        list(open_sampler("m", url).sample(prompts("sum", times=1), SAMPLING))
+        assert {headers["authorization"] for _, headers, _ in asked} == {"Bearer secret"}
+    with (
+        answering(lambda *_: (401, {"error": {"message": "no"}})) as (url, _),
+        pytest.raises(SamplerError, match="Set OPENAI_API_KEY"),
+    ):
+        open_sampler("m", url)
+
+
+def test_a_server_of_another_make_is_asked_for_nothing_it_does_not_know():
+    with answering(plain) as (url, asked):
+        answers = list(open_sampler("m", url).sample(prompts("sum", times=1), SAMPLING))
+    assert answers == [(0, Completion("Yes.", "stop", 2))]
+    assert asked[1][2].keys() == {"model", "messages", "temperature", "top_p", "max_tokens", "seed"}
+
+
+def test_trouble_that_passes_is_waited_for():
+    def troubled(path, number, content):
+        if path == "/v1/models":
+            return plain(path, number, content)
+        return {2: (503, {"error": "busy"}), 3: (429, {"error": {"message": "slower"}}), 4: None}.get(
+            number, (200, ANSWER)
+        )
+
+    with answering(troubled) as (url, asked):
+        answers = list(HttpSampler("m", url).sample(prompts("sum", times=1), SAMPLING))
+    assert [answer.text for _, answer in answers] == ["Yes."]
+    assert len(asked) == 5
+
+
+def test_a_server_that_has_gone_is_reported_with_what_to_do():
+    def dying(path, number, content):
+        return plain(path, number, content) if number < 4 else None
+
+    with answering(dying) as (url, _):
+        stream = HttpSampler("m", url, retry_seconds=1).sample(prompts("sum", times=8), SAMPLING)
+        got = [next(stream), next(stream)]
+        with pytest.raises(SamplerError, match=r"does not answer any more.* Start it again; then the same command"):
+            list(stream)
+    assert len(got) == 2
+
+
+def test_an_answer_that_cannot_be_read_is_no_completion():
+    def odd(path, number, content):
+        return plain(path, number, content) if path == "/v1/models" else (200, b"<html>")
+
+    with answering(odd) as (url, _), pytest.raises(SamplerError, match="cannot read what the server"):
+        list(HttpSampler("m", url).sample(prompts("sum", times=1), SAMPLING))
+
+
+def test_a_refused_right_is_an_error_rather_than_an_empty_answer():
+    def forbidding(path, number, content):
+        return plain(path, number, content) if path == "/v1/models" else (402, {"error": {"message": "no money"}})
+
+    with answering(forbidding) as (url, _), pytest.raises(SamplerError, match="402, no money"):
+        list(HttpSampler("m", url).sample(prompts("sum", times=1), SAMPLING))
+
+
+def test_closing_ends_what_another_thread_waits_for():
+    silent = threading.Event()
+    begun = threading.Event()
+
+    def slow(path, number, content):
+        if path == "/v1/models":
+            return plain(path, number, content)
+        begun.set()
+        silent.wait(120)
+        return None
+
+    with answering(slow) as (url, _):
+        sampler = HttpSampler("m", url)
+        ends = []
+
+        def sample():
+            try:
+                list(sampler.sample(prompts("sum"), SAMPLING))
+            except SamplerError as error:
+                ends.append(str(error))
+
+        thread = threading.Thread(target=sample)
+        thread.start()
+        assert begun.wait(60)
+        sampler.close()
+        thread.join(60)
+        silent.set()
+    assert ends == ["the sampler was closed while it had work"]

@@ -1,0 +1,193 @@
+"""The real vLLM, in this process, on a processor."""
+
+import threading
+from collections import Counter
+
+import pytest
+import tiny_world
+from tiny_model import END
+
+from curate.difficulty.prompt import chat
+from train.sampling.open_sampler import open_sampler
+from train.sampling.protocol import SamplerError, Sampling
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # of vLLM, torch and transformers about each other
+
+SAMPLING = Sampling(max_tokens=tiny_world.MOST_TOKENS)
+
+
+@pytest.fixture(scope="module")
+def environment():
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in {**tiny_world.ENVIRONMENT, "VLLM_ENABLE_V1_MULTIPROCESSING": "0"}.items():
+            patch.setenv(name, value)
+        yield
+
+
+@pytest.fixture(scope="module")
+def sampler(tiny_model, environment):
+    sampler = open_sampler(str(tiny_model))
+    yield sampler
+    sampler.close()
+
+
+@pytest.fixture(scope="module")
+def tokenizer(tiny_model):
+    from transformers import AutoTokenizer
+
+    return AutoTokenizer.from_pretrained(tiny_model)
+
+
+def prompts(*names, times=4):
+    return [(chat(tiny_world.statement(name), "", None), seed) for name in names for seed in range(times)]
+
+
+def test_every_prompt_gets_the_answer_that_was_taught(sampler):
+    answers = dict(sampler.sample(prompts("sum", "product", "difference"), SAMPLING))
+    assert sorted(answers) == list(range(12))
+    for index, name in ((0, "sum"), (4, "product"), (8, "difference")):
+        texts = Counter(answers[index + n].text for n in range(4))
+        assert sum(texts[taught_one] for taught_one in tiny_world.PROBLEMS[name][1]) >= 3, texts
+
+
+def test_the_ids_are_those_that_were_read_and_written(sampler, tokenizer):
+    prompt = prompts("sum", times=1)
+    ((_, answer),) = sampler.sample(prompt, SAMPLING)
+    assert answer.finish_reason == "stop"
+    assert answer.n_tokens == len(answer.token_ids)
+    assert tokenizer.decode(answer.token_ids) == answer.text + END
+    wanted = tokenizer.apply_chat_template(prompt[0][0], add_generation_prompt=True, return_dict=False)
+    assert list(answer.prompt_ids) == wanted
+
+
+def test_log_probabilities_and_versions_come_with_the_tokens(sampler):
+    ((_, answer),) = sampler.sample(prompts("product", times=1), Sampling(max_tokens=8, logprobs=True))
+    assert len(answer.logprobs) == len(answer.versions) == answer.n_tokens
+    assert all(logprob <= 0 for logprob in answer.logprobs)
+    ((_, plain),) = sampler.sample(prompts("product", times=1), Sampling(max_tokens=8))
+    assert plain.logprobs == ()
+    assert plain.token_ids == answer.token_ids
+
+
+def logprobs_of(model, answer, temperature):
+    import torch
+
+    ids = torch.tensor([*answer.prompt_ids, *answer.token_ids])
+    with torch.no_grad():
+        logits = model(ids[None]).logits[0, len(answer.prompt_ids) - 1 : -1]
+    return (logits / temperature).log_softmax(-1).gather(1, torch.tensor(answer.token_ids)[:, None])[:, 0]
+
+
+@pytest.mark.parametrize("by_file", [False, True], ids=["tensors", "file"])
+def test_new_weights_are_the_ones_it_samples_with(sampler, tiny_model, tmp_path, by_file):
+    import torch
+    from safetensors.torch import save_file
+    from transformers import AutoModelForCausalLM
+
+    model = AutoModelForCausalLM.from_pretrained(tiny_model, dtype=torch.float32)
+    known = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+
+    def load(weights, version):
+        tensors = {name: tensor.detach().clone() for name, tensor in weights.items()}
+        if by_file:
+            save_file(tensors, tmp_path / f"{version}.safetensors")
+            sampler.load_file(tmp_path / f"{version}.safetensors", version)
+        else:
+            sampler.load(tensors.items(), version)
+
+    torch.manual_seed(0)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter += 0.03 * torch.randn_like(parameter)
+    sampling = Sampling(temperature=0.7, top_p=1.0, max_tokens=12, logprobs=True)
+    load(dict(model.named_parameters()), 7)  # without the output layer: it is the embedding
+    try:
+        ((_, answer),) = sampler.sample(prompts("product", times=1), sampling)
+        assert set(answer.versions) == {7}
+        torch.testing.assert_close(torch.tensor(answer.logprobs), logprobs_of(model, answer, 0.7), atol=1e-4, rtol=0)
+    finally:
+        load(known, 0)
+
+
+def test_an_answer_that_does_not_end_is_cut_off(sampler):
+    answers = [answer for _, answer in sampler.sample(prompts("larger"), SAMPLING)]
+    assert {answer.finish_reason for answer in answers} == {"length"}
+    assert {answer.n_tokens for answer in answers} == {tiny_world.MOST_TOKENS}
+
+
+def test_a_short_answer_does_not_wait_for_a_long_one(sampler):
+    order = [index for index, _ in sampler.sample(prompts("larger", "smaller", times=1), SAMPLING)]
+    assert order == [1, 0]
+
+
+def test_a_seed_decides_a_sample_whatever_is_sampled_beside_it(sampler):
+    asked = prompts("product", times=16)
+    together = dict(sampler.sample(asked, SAMPLING))
+    few = sampler.sample(list(reversed(asked[:5])), SAMPLING)
+    assert {4 - index: answer for index, answer in few} == {index: together[index] for index in range(5)}
+    assert len({answer.text for answer in together.values()}) > 1
+
+
+def test_a_prompt_that_is_too_long_is_refused_and_the_others_go_on(sampler):
+    asked = [(chat("word " * 5000, "", None), 0), *prompts("sum", times=1)]
+    answers = dict(sampler.sample(asked, SAMPLING))
+    assert isinstance(answers[0], ValueError)
+    assert "maximum context length" in str(answers[0])
+    assert answers[1].finish_reason == "stop"
+
+
+def test_prompts_are_read_only_as_far_as_the_model_keeps_up(sampler):
+    read = []
+
+    def endless():
+        while True:
+            read.append(1)
+            yield prompts("smaller", times=1)[0]
+
+    stream = sampler.sample(endless(), SAMPLING)
+    for _ in range(3):
+        next(stream)
+    stream.close()
+    assert len(read) < 3000
+    assert len(list(sampler.sample(prompts("sum"), SAMPLING))) == 4  # nothing is left of those that were cut short
+
+
+def test_a_folder_that_holds_no_model_is_named():
+    with pytest.raises(SamplerError, match=r"/nowhere/model: no folder of a model"):
+        open_sampler("/nowhere/model")
+
+
+def test_a_model_that_cannot_be_loaded_says_why(environment, tmp_path):
+    (tmp_path / "config.json").write_text('{"model_type": "no such"}')
+    with pytest.raises(SamplerError, match="vLLM cannot load"):
+        open_sampler(str(tmp_path))
+
+
+@pytest.mark.parametrize("wrong", [{"temperature": -1}, {"top_p": 0}, {"max_tokens": 0}])
+def test_settings_that_cannot_be_are_refused(wrong):
+    with pytest.raises(ValueError, match="temperature is 0 to 2"):
+        Sampling(**wrong)
+
+
+def test_closing_ends_what_another_thread_samples(tiny_model, environment):
+    sampler = open_sampler(str(tiny_model))
+    begun = threading.Event()
+    ends = []
+
+    def endless():
+        while True:
+            yield prompts("smaller", times=1)[0]
+
+    def sample():
+        try:
+            for _ in sampler.sample(endless(), SAMPLING):
+                begun.set()
+        except SamplerError as error:
+            ends.append(str(error))
+
+    thread = threading.Thread(target=sample)
+    thread.start()
+    assert begun.wait(120)
+    sampler.close()
+    thread.join(60)
+    assert ends == ["the sampler was closed while it had work"]

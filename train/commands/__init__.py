@@ -1,0 +1,1 @@
+"""The commands that sample models and train them; one file each."""
