@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-# Before anything of ours is imported: SandboxFusion's server, for one, is a package named sandbox, too.
+# Check this before any import of ours: other packages are named sandbox as well, such as SandboxFusion's server.
 _sandbox = find_spec("sandbox")
 if (
     _sandbox is None

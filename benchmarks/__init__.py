@@ -1,1 +1,1 @@
-"""Speed, measured side by side in one run and rendered into the README. Never a test: machines differ."""
+"""Measure speed side by side in one run. The README shows the results; no test checks them, since machines differ."""

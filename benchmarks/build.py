@@ -1,8 +1,8 @@
-"""A whole build: its wall time against the CPU time that the programs it executed need.
+"""Compare the wall time of a whole build with the CPU time of the programs that it executes.
 
     python -m benchmarks.build [NAME=LOCATION ...]     (default: the sample in examples/)
 
-The ratio is wall time / (CPU time / cores): 1 would be a build that does nothing but execute, on all cores.
+The ratio is wall time / (CPU time / cores). It would be 1 if the build did nothing but execute programs on all cores.
 """
 
 import json
@@ -27,15 +27,16 @@ def main(arguments: list[str]) -> None:
         started = time.perf_counter()
         manifest = build([(name, place) for name, place in locations], Path(folder) / "out", Options())
         wall_seconds = time.perf_counter() - started
-    cpu_seconds = manifest["executed_cpu_seconds"]
+    assert manifest.build is not None
+    cpu_seconds = manifest.build.executed_cpu_seconds
     result = {
         "machine": describe(),
-        "problems": sum(count["read"] for count in manifest["counts"].values()),
+        "problems": manifest.n_read,
         "workers": cores,
         "wall_seconds": wall_seconds,
         "cpu_seconds": cpu_seconds,
         "ratio": wall_seconds / (cpu_seconds / cores),
-        "stages": manifest["seconds"],
+        "stages": manifest.seconds,
     }
     RESULTS.parent.mkdir(exist_ok=True)
     RESULTS.write_text(json.dumps(result, indent=2) + "\n")

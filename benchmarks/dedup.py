@@ -1,18 +1,19 @@
-"""Near-duplicates from text to clusters: ours and what others would write with datasketch, rensa and gaoya.
+"""Finding near-duplicates, from text to clusters: our engine beside datasketch, rensa and gaoya.
 
     python -m benchmarks.dedup [--documents N ...] [--only ENGINE ...]     (default: 5000 and 100000, all engines)
 
-rensa and gaoya are for comparison only and no part of this project: `pip install rensa gaoya` into the environment
-of the benchmark. Each engine runs in a process of its own on the same file, a text per line, and takes texts as they
-come: a row that matches one already kept is removed and named after it. Corpora are made up: statements of words
-with Zipf frequencies and a few sentences that many share, two fifths of them mutations of others. Rates are per
-second of CPU time, of all threads together. What is true is found apart from the engines, on sets of strings: at
-5,000 documents by comparing all pairs, above that by comparing each mutation with its original.
+rensa and gaoya are only needed for this comparison and are not part of the project: `pip install rensa gaoya` in the
+environment of the benchmark. Each engine runs in a process of its own on the same file, with one text per line, and
+takes texts in order: a row that matches one already kept is removed and counts as its duplicate. The corpora are made
+up: statements of words with Zipf frequencies and a few sentences that many share, two fifths of them mutations of
+others. Rates are per second of CPU time, of all threads together. The true pairs are found independently of the
+engines, on sets of strings: at 5,000 documents by comparing all pairs, above that by comparing each mutation with its
+original.
 
-    recall     of the pairs with Jaccard similarity >= 0.7, how many do not both stay
-    precision  of the removed rows, how many have Jaccard similarity >= 0.7 with the row kept instead
+    recall     share of the pairs with Jaccard similarity >= 0.7 of which at least one row is removed
+    precision  share of the removed rows with Jaccard similarity >= 0.7 to the row kept instead
 
-Of more than 50,000 pairs or removed rows, 50,000 are looked at, drawn at random.
+If there are more than 50,000 pairs or removed rows, a random sample of 50,000 is examined.
 """
 
 import argparse
@@ -36,10 +37,10 @@ RESULTS = Path(__file__).parent / "results" / "dedup.json"
 THRESHOLD = 0.7
 ALL_PAIRS_UP_TO = 5_000
 MOST_LOOKED_AT = 50_000
-# A document is a line of the corpus file; its own line ends are written so.
+# A document is a line of the corpus file; its own line ends are replaced by this.
 LINE_END = "\x1e"
 
-# Which row each removed one was a duplicate of.
+# Removed row -> the row of which it is a duplicate.
 Clusters = dict[int, int]
 
 
@@ -47,7 +48,7 @@ Clusters = dict[int, int]
 
 
 def write_corpus(path: Path, documents: int, *, seed: int = 0) -> dict[int, int]:
-    """Write the texts and return which row each mutation was made from."""
+    """Write the texts, and return for each mutation the row of the text that it was made from."""
     rng = random.Random(seed)
     vocabulary = ["".join(rng.choices("etaoinshrdlucmfwyp", k=rng.randint(1, 10))) for _ in range(30_000)]
     weights = list(accumulate(1 / (rank + 3) for rank in range(len(vocabulary))))
@@ -67,11 +68,11 @@ def write_corpus(path: Path, documents: int, *, seed: int = 0) -> dict[int, int]
         if kind == 0:  # words replaced
             for place in rng.sample(range(len(words)), max(1, int(len(words) * rng.uniform(0.005, 0.06)))):
                 words[place] = rng.choice(vocabulary)
-        elif kind == 1:  # laid out otherwise
+        elif kind == 1:  # layout changed
             words = [f"${word}$" if rng.random() < 0.05 else word.capitalize() for word in words]
-        elif kind == 2:  # cut off
+        elif kind == 2:  # end cut off
             words = words[: int(len(words) * rng.uniform(0.6, 0.99))]
-        elif kind == 3:  # something added
+        elif kind == 3:  # words added
             words += rng.choices(vocabulary, cum_weights=weights, k=rng.randint(5, 80))
         else:  # a name changed throughout
             name = words[rng.randrange(len(words))]
@@ -87,7 +88,7 @@ def write_corpus(path: Path, documents: int, *, seed: int = 0) -> dict[int, int]
                 text = mutation(text)
             else:
                 text = original()
-                # Rows to mutate are taken from all over the file, without holding all of it.
+                # Rows to mutate are drawn from the whole file, without holding all of it in memory.
                 if len(recent) < 2_000:
                     recent.append((row, text))
                 else:
@@ -102,11 +103,11 @@ def texts(path: Path) -> Iterator[str]:
             yield line[:-1].replace(LINE_END, "\n")
 
 
-# The engines: texts in order -> which row each removed one is a duplicate of
+# The engines: each takes texts in order and returns, for each removed row, the row that it duplicates
 
 
 def plain(path: Path) -> Clusters:
-    """datasketch as its documentation shows it: a MinHash and an update for each shingle."""
+    """Use datasketch as its documentation shows it: a MinHash and an update for each shingle."""
     from datasketch import MinHash, MinHashLSH
 
     index = MinHashLSH(threshold=THRESHOLD, num_perm=128)
@@ -123,7 +124,7 @@ def plain(path: Path) -> Clusters:
 
 
 def bulk(path: Path) -> Clusters:
-    """datasketch as fast as it goes: signatures made together, xxhash for SHA-1."""
+    """Use datasketch as fast as possible: signatures in bulk, and xxhash instead of SHA-1."""
     import xxhash
     from datasketch import MinHash, MinHashLSH
 
@@ -139,7 +140,7 @@ def bulk(path: Path) -> Clusters:
 
 
 def rensa(path: Path) -> Clusters:
-    """rensa's R-MinHash in bulk and its LSH; candidates are checked by the estimate, as its README does."""
+    """Use rensa's R-MinHash in bulk and its LSH. The estimated similarity decides on candidates, as in its README."""
     from rensa import RMinHash, RMinHashLSH
 
     index = RMinHashLSH(threshold=THRESHOLD, num_perm=128, num_bands=16)
@@ -147,8 +148,8 @@ def rensa(path: Path) -> Clusters:
     removed = {}
     rows = enumerate(texts(path))
     while batch := list(islice(rows, 500)):
-        made = RMinHash.from_token_sets([list(string_shingles(text)) for _, text in batch], 128, 42)
-        for (row, _), signature in zip(batch, made, strict=True):
+        hashes = RMinHash.from_token_sets([list(string_shingles(text)) for _, text in batch], 128, 42)
+        for (row, _), signature in zip(batch, hashes, strict=True):
             alike = [other for other in index.query(signature) if signature.jaccard(signatures[other]) >= THRESHOLD]
             if alike:
                 removed[row] = min(alike)
@@ -159,7 +160,7 @@ def rensa(path: Path) -> Clusters:
 
 
 def gaoya(path: Path) -> Clusters:
-    """gaoya's index, which splits, hashes and checks by the estimate itself."""
+    """Use gaoya's index, which splits and hashes the texts itself and checks candidates by estimated similarity."""
     from gaoya.minhash import MinHashStringIndex
 
     index = MinHashStringIndex(32, THRESHOLD, 25, 5, None, "word", True, (5, 5), "smallvec")
@@ -173,7 +174,7 @@ def gaoya(path: Path) -> Clusters:
 
 
 def ours(path: Path) -> Clusters:
-    """The two calls that `curate build-dataset` makes."""
+    """Make the two calls that `curate build-dataset` makes."""
     from curate.dedup.duplicates import duplicates
     from curate.dedup.sketches import Sketches
     from curate.problem import Problem
@@ -186,7 +187,7 @@ def ours(path: Path) -> Clusters:
 
     problems = (problem(f"{row:08}", text) for row, text in enumerate(texts(path)))
     with Sketches(problems, ["benchmark"], folder=path.parent) as sketches:
-        # Nothing but the text tells the documents apart, so there is nothing to load.
+        # The documents differ in nothing but their texts, so there is nothing else to load.
         found = list(duplicates(sketches, threshold=THRESHOLD, load=problem))
     return {int(removed.id): int(removed.detail.split("kept=")[1].split()[0]) for removed in found}
 
@@ -195,7 +196,7 @@ ENGINES = {"plain": plain, "bulk": bulk, "rensa": rensa, "gaoya": gaoya, "ours":
 NEEDS = {"rensa": "rensa", "gaoya": "gaoya"}
 
 
-# What is true
+# The true pairs
 
 
 def string_shingles(text: str) -> set[str]:
@@ -209,7 +210,7 @@ def jaccard(one: set[str], other: set[str]) -> float:
 
 
 class Corpus:
-    """The texts of a corpus file by row."""
+    """The texts of a corpus file, by row."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -223,13 +224,13 @@ class Corpus:
 
 
 def some(pairs: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    """All of a reasonable number of pairs, or else as many of them at random."""
+    """Return all pairs, or a random sample if there are too many."""
     listed = list(pairs)
     return listed if len(listed) <= MOST_LOOKED_AT else random.Random(0).sample(listed, MOST_LOOKED_AT)
 
 
 def true_pairs(corpus: Corpus, documents: int, made_from: dict[int, int]) -> list[tuple[int, int]]:
-    """Pairs at or above the threshold: all of them in a small corpus, the planted ones in a large one."""
+    """Return the pairs at or above the threshold: every pair of a small corpus, only planted pairs of a large one."""
     if documents > ALL_PAIRS_UP_TO:
         planted = some(made_from.items())
         return [pair for pair in planted if jaccard(corpus.shingles(pair[0]), corpus.shingles(pair[1])) >= THRESHOLD]
@@ -248,11 +249,11 @@ def true_pairs(corpus: Corpus, documents: int, made_from: dict[int, int]) -> lis
 
 
 def measure(engine: str, path: Path) -> None:
-    """In the engine's own process: run it and print what it took and found."""
+    """Run an engine in this process, which does nothing else, and print its use of resources and the removed rows."""
     with tempfile.TemporaryDirectory() as folder:
         few = Path(folder) / "corpus.txt"
         write_corpus(few, 20)
-        ENGINES[engine](few)  # imports are not what is measured
+        ENGINES[engine](few)  # importing is not part of the measurement
     started, started_cpu = time.perf_counter(), time.process_time()
     removed = ENGINES[engine](path)
     cpu, wall = time.process_time() - started_cpu, time.perf_counter() - started
@@ -293,7 +294,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--documents", type=int, nargs="+", default=[5_000, 100_000])
     parser.add_argument("--only", nargs="+", choices=ENGINES, default=list(ENGINES))
-    parser.add_argument("--measure", nargs=2, metavar=("ENGINE", "CORPUS"), help="for the processes of the engines")
+    parser.add_argument("--measure", nargs=2, metavar=("ENGINE", "CORPUS"), help="used by the processes of the engines")
     chosen = parser.parse_args()
     if chosen.measure:
         measure(chosen.measure[0], Path(chosen.measure[1]))
@@ -302,7 +303,7 @@ def main() -> None:
     for documents in chosen.documents:
         for engine, result in compare(documents, chosen.only):
             print(documents, engine, json.dumps(result))
-            # Written after each: a run of a million documents takes hours in the slowest of them.
+            # Written after each engine: a million documents take the slowest one hours.
             results.setdefault(str(documents), {})[engine] = {**result, "machine": describe()}
             RESULTS.parent.mkdir(exist_ok=True)
             RESULTS.write_text(json.dumps(results, indent=2) + "\n")

@@ -1,6 +1,6 @@
-"""One hostile client of `curate serve`, as a process of its own:  python -m benchmarks.hostile BEHAVIOUR PORT
+"""Run one hostile client of `curate serve` in a process of its own:  python -m benchmarks.hostile BEHAVIOUR PORT
 
-It says "ready", waits for a line, and goes on until it is killed. See benchmarks/service.py.
+The client prints "ready", waits for a line, and then misbehaves until it is killed. See benchmarks/service.py.
 """
 
 import contextlib
@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 ADDRESS = "127.0.3.1"
 CONNECTIONS = 8
-_PATIENCE_SECONDS = 0.1  # for which who goes away lets a program run
+_PATIENCE_SECONDS = 0.1  # for which a client that leaves lets its program run
 
 
 def post(path: str, body: bytes) -> bytes:

@@ -1,10 +1,11 @@
-"""What `curate train` does to a tiny model's pass@1 on problems that it has never seen.
+"""Measure how `curate train` changes a tiny model's pass@1 on problems that it has never seen.
 
     python -m benchmarks.learn            # examples/learn/run.sh for three seeds, with comparisons: 40 minutes
-    python -m benchmarks.learn --draw     # only read what lies in runs/learn
+    python -m benchmarks.learn --draw     # only read the results in runs/learn
 
-Beside GRPO+ each seed has plain GRPO and rewards that are a coin's: what those teach is not learnt from rewards.
-Writes results/learn.json and docs/learn.svg.
+For comparison, each seed also has a run with plain GRPO and one with random rewards. If the model improves with random
+rewards, too, that improvement does not come from the rewards.
+The benchmark writes results/learn.json and docs/learn.svg.
 """
 
 import json
@@ -38,8 +39,10 @@ Curve = list[tuple[int, float]]
 
 
 def seconds_of(seed: int) -> dict[str, float]:
-    """Run what is not there yet, and say what `make learn` took, comparisons left out; nothing for a seed of which
-    something was there."""
+    """Run what is missing, and return the seconds that `make learn` took, without the runs for comparison.
+
+    The result is empty if a part of this seed's runs already existed.
+    """
     fresh = not (RUNS / f"seed-{seed}").exists()
     before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
     _run(seed)
@@ -60,7 +63,7 @@ def curve(run: Path) -> Curve:
 
 
 def evaluated(seed: int) -> dict[str, float]:
-    """What `curate evaluate` said of the model before and after, over eight answers to each problem."""
+    """Return the results of `curate evaluate` before and after training, with eight answers to each problem."""
     found = {}
     for name, when in (("warm", "before"), ("grpo_plus", "after")):
         path = RUNS / f"seed-{seed}" / "evaluated" / f"{name}.json"
@@ -70,7 +73,7 @@ def evaluated(seed: int) -> dict[str, float]:
 
 
 def read() -> dict[str, Any]:
-    """Curves by name and seed, the models before and after, and what a step took in the median."""
+    """Return the curves by name and seed, the models before and after, and the median duration of a step."""
     curves: dict[str, dict[str, Curve]] = {name: {} for name in NAMES}
     step_seconds = []
     for seed in SEEDS:
@@ -103,7 +106,7 @@ def draw(curves: dict[str, dict[str, Curve]]) -> None:
     axes.grid(alpha=0.3)
     axes.legend(frameon=False)
     figure.tight_layout()
-    plt.rcParams["svg.hashsalt"] = "curate"  # the same picture for the same numbers
+    plt.rcParams["svg.hashsalt"] = "curate"  # the same numbers must give the same picture
     figure.savefig(FIGURE, metadata={"Date": None})
 
 

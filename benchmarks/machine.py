@@ -1,4 +1,4 @@
-"""What the numbers were measured on."""
+"""A description of the machine on which the numbers were measured."""
 
 import datetime
 import os

@@ -3,10 +3,10 @@
     python -m benchmarks.million [--rows N]      (default: 1,000,000; a quarter of an hour)
 
 The rows are made up: statements of 40 to 160 words, one in twenty a copy of an earlier one with a word or two
-changed, and five tests each. They have no solutions, so nothing is executed and what is measured is all that grows
-with the number of rows. The build is the command itself, in a process of its own. Its memory is the largest sum over
-that process and its children, looked at five times a second: resident pages, those of mapped files included. Files
-without a name, in which statements are sketched, are not in the disk it takes.
+changed, and five tests each. They have no solutions, so nothing is executed, and only what grows with the number of
+rows is measured. The build is the command itself, in a process of its own. Its memory is the largest sum of resident
+pages over that process and its children, including mapped files, sampled five times a second. Unnamed files, in which
+sketches of statements are kept, do not count as disk space.
 """
 
 import argparse
@@ -28,6 +28,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from benchmarks.machine import describe
+from curate.dataset.workspace import manifest_of
 
 ROOT = Path(__file__).parents[1]
 RESULTS = Path(__file__).parent / "results" / "million.json"
@@ -65,10 +66,10 @@ def rows(count: int, *, seed: int = 0) -> Iterator[dict[str, Any]]:
 
 
 def write_raw(folder: Path, count: int) -> Path:
-    """The rows as Parquet files, and the mapping that reads them, whose path is returned."""
+    """Write the rows as Parquet files, and the mapping that reads them; return the path of the mapping."""
     (folder / "rows").mkdir(parents=True)
-    made = rows(count)
-    while part := list(islice(made, ROWS_PER_FILE)):
+    remaining = rows(count)
+    while part := list(islice(remaining, ROWS_PER_FILE)):
         pq.write_table(pa.Table.from_pylist(part), folder / "rows" / f"train-{part[0]['id']}.parquet")
     mapping = folder / "mapping.toml"
     mapping.write_text(MAPPING)
@@ -76,14 +77,14 @@ def write_raw(folder: Path, count: int) -> Path:
 
 
 def watched(command: list[str], out: Path) -> dict[str, float]:
-    """Run a command to its end: seconds, and megabytes of memory, and of files in its folder, at their most."""
+    """Run a command. Return its duration in seconds, and the peak size of its memory and of its folder in megabytes."""
     started = time.perf_counter()
     process = subprocess.Popen(command, cwd=ROOT, stdout=sys.stderr)
     peak = work = 0.0
     while process.poll() is None:
         with suppress(psutil.NoSuchProcess, FileNotFoundError):
             tree = [psutil.Process(process.pid), *psutil.Process(process.pid).children(recursive=True)]
-            peak = max(peak, sum(_resident(one) for one in tree))
+            peak = max(peak, sum(_resident(member) for member in tree))
             work = max(work, disk_mb(out))
         time.sleep(0.2)
     if process.returncode:
@@ -111,16 +112,16 @@ def main() -> None:
         cli = [sys.executable, "-c", "from cli import main; main()"]
         options = ["build-dataset", "--source", f"generic={mapping}", "--no-reference", "keep", "--out", str(out)]
         measured = watched([*cli, *options], out)
-        manifest = json.loads((out / "manifest.json").read_text())
+        manifest = manifest_of(out)
         result = {
             "machine": describe(),
             "rows": count,
             **measured,
             "rows_per_second": count / measured["wall_seconds"],
-            "kept": manifest["counts"]["generic"]["kept"],
+            "kept": manifest.n_kept,
             "raw_mb": disk_mb(Path(folder) / "raw"),
             "dataset_mb": disk_mb(out),
-            "stages": manifest["seconds"],
+            "stages": manifest.seconds,
         }
     RESULTS.parent.mkdir(exist_ok=True)
     RESULTS.write_text(json.dumps(result, indent=2) + "\n")

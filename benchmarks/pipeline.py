@@ -1,12 +1,12 @@
-"""What pipelining is worth: the product's own loop, with parts that take as long as those of a large run.
+"""Measure what pipelining gains, in the product's own loop, with stages that take as long as those of a large run.
 
     python -m benchmarks.pipeline
 
-Sampling, scoring and training here only wait, in proportions that DeepCoder's authors report for theirs: code rewards
-of a batch took 140 s beside 180 s of sampling, and training somewhat less than that. 256 answers, most of them short
-and a few very long, are scored as each is finished, four at once, so that all of them would take those 140 s.
-Everything else is real: batches, threads, order, timeline.
-Writes results/pipeline.json and docs/timeline.svg.
+Sampling, scoring and training only wait here, in the proportions that DeepCoder's authors report: the code rewards of a
+batch took 140 s, sampling 180 s, and training somewhat less than sampling. A batch has 256 answers, most of them short
+and a few very long. Each is scored as soon as it is finished, four at a time, so that scoring all of them would take
+those 140 s. Everything else is real: batches, threads, their order and the timeline.
+The benchmark writes results/pipeline.json and docs/timeline.svg.
 """
 
 import json
@@ -25,22 +25,23 @@ from rewards.reward import Answer, Reward, Task
 from train.config import Config, Data, Model, Rollout, Run
 from train.loop import Trainer
 from train.rollouts.questions import Question
-from train.run import plot
-from train.run.folder import prepared
+from train.run.folder import open_run
 from train.run.metrics import Metrics
+from train.run.picture import Run as RunInPicture
+from train.run.plot_timeline import timeline
 from train.sampling.protocol import Completion
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results" / "pipeline.json"
 FIGURE = ROOT / "docs" / "timeline.svg"
-SAMPLE, REWARD, TRAIN, SYNC = 1.8, 1.4, 1.5, 0.03  # seconds: a hundredth of a large run's
+SAMPLE, REWARD, TRAIN, SYNC = 1.8, 1.4, 1.5, 0.03  # seconds: a hundredth of those of a large run
 STEPS = 8
 WORKERS = 4
 WAYS = ("sync", "minibatch", "one-off")
 
 
 class Sampler:
-    """Answers end one after another; the last after SAMPLE seconds."""
+    """A sampler whose answers are finished one after another, the last one after SAMPLE seconds."""
 
     def __init__(self) -> None:
         self._version = 0
@@ -123,11 +124,11 @@ def measure(way: Any, run: Path) -> dict[str, float]:
         seconds.append(found["step_time"])
         idle.append(found["idle/trainer"])
 
-    with prepared(run, config), AsyncRewards(reward, at_once=WORKERS) as rewards:
+    with open_run(run, config), AsyncRewards(reward, at_once=WORKERS) as rewards:
         metrics = Metrics(run)
         parts: Any = (Learner(), Sampler(), Questions(), (), rewards, metrics)
         Trainer(config, run, *parts, report).run()
-    # the first step of one-off has nothing to hide behind, and its last nothing to hide
+    # in a one-off run, the first and the last step overlap with no other
     return {"step_seconds": round(median(seconds[1:-1]), 3), "trainer_idle": round(median(idle[1:-1]), 3)}
 
 
@@ -135,7 +136,7 @@ def main() -> None:
     longer = max(SAMPLE, TRAIN)
     with tempfile.TemporaryDirectory() as folder:
         found = {way: measure(way, Path(folder) / way) for way in WAYS}
-        plot.timeline([plot.Run.parse(str(Path(folder) / way)) for way in WAYS], FIGURE)
+        timeline([RunInPicture.parse(str(Path(folder) / way)) for way in WAYS], FIGURE)
     for way, numbers in found.items():
         numbers["times_the_longer"] = round(numbers["step_seconds"] / longer, 3)
         print(f"{way:<10} {numbers}")

@@ -1,10 +1,10 @@
-"""A Ray cluster: how it scales, what the process that asks spends, and this machine's workers for comparison.
+"""Measure how a Ray cluster scales and what it costs the asking process, compared with local workers.
 
     python -m benchmarks.ray
 
-The nodes are all on this machine, so programs that compute cannot show scaling; the weak scaling is of programs that
-sleep. What the asking process spends on a submission bounds how many nodes it can feed. That is measured with nodes
-whose workers only wait and answer: all that Ray and we do is real, but nothing is judged.
+The nodes are all on this machine, so programs that compute cannot show scaling. Weak scaling is therefore measured with
+programs that sleep. The CPU time that the asking process spends on a submission limits how many nodes it can keep busy.
+This time is measured with nodes whose workers only wait and answer: all communication is real, but nothing is judged.
 """
 
 import contextlib
@@ -29,10 +29,11 @@ from sandbox import Case, Judgement, Program, Sandbox, Suite, Verdict
 from sandbox.backends import ray as backend
 from sandbox.backends._supervisor import Supervisor
 from sandbox.judge import CaseJudgement
+from sandbox.request import JudgeRequest
 
 RESULTS = Path(__file__).parent / "results" / "ray.json"
 NODES = (1, 2, 4)
-WORKERS = 4  # of a node, in the weak scaling
+WORKERS = 4  # of a node, when weak scaling is measured
 SLEEP_SECONDS = 0.25
 PER_WORKER = 40
 LARGE = 64  # workers of a node that only waits and answers
@@ -43,7 +44,7 @@ TEXT = "hello\n"
 
 @contextlib.contextmanager
 def cluster(nodes: int) -> Iterator[str]:
-    """The address of a cluster whose head offers no processors, and each of its nodes one."""
+    """Yield the address of a cluster whose head offers no processors while each of its nodes offers one."""
     folder = tempfile.mkdtemp(prefix="ray-", dir="/tmp")
     nodes_of = Cluster()
     try:
@@ -62,7 +63,7 @@ def submissions(count: int, source: str, suite: Suite) -> Iterator[tuple[Program
 
 
 def weak_scaling() -> list[dict[str, float]]:
-    """Each node has as much to do as every other: how much longer do more nodes take?"""
+    """Measure weak scaling: how much longer it takes when there are more nodes, each with the same amount of work."""
     rows = []
     source, suite = f"import time; time.sleep({SLEEP_SECONDS}); print(input())", Suite([Case(TEXT, TEXT)])
     for nodes in NODES:
@@ -84,7 +85,10 @@ def weak_scaling() -> list[dict[str, float]]:
 
 
 def computing(cores: int, rounds: int = 5) -> dict[str, float]:
-    """Tests per second, of submissions with fifty: as many nodes with one worker as cores, and that many workers."""
+    """Return how many tests run per second in submissions of fifty tests.
+
+    They run on as many single-worker nodes as there are cores, and on as many local workers.
+    """
     suite = Suite([Case(TEXT, TEXT)] * 50)
     rates: dict[str, list[float]] = {"ray": [], "local": []}
     with (
@@ -103,7 +107,7 @@ def computing(cores: int, rounds: int = 5) -> dict[str, float]:
 
 
 class Waiting(Supervisor):
-    """A node of many workers that judge nothing: each waits as long as a judgement would take, and accepts."""
+    """A node with many workers that judge nothing: each waits as long as a judgement would take and then accepts."""
 
     def start(self, *about: Any) -> tuple[int, dict[str, str]]:
         for _ in range(LARGE):
@@ -113,8 +117,10 @@ class Waiting(Supervisor):
 
     def _wait(self) -> None:
         while True:
-            number, (_, program, suite, _) = self._requests.get()
-            time.sleep(float(program.source))
+            number, request = self._requests.get()
+            assert isinstance(request, JudgeRequest)
+            time.sleep(float(request.program.source))
+            suite = request.suite
             accepted = CaseJudgement(Verdict.ACCEPTED, 0.01, 0.01, 1.0)
             judgement = Judgement(Verdict.ACCEPTED, tuple(replace(accepted) for _ in suite.cases), len(suite.cases))
             with self._changed:
@@ -123,7 +129,10 @@ class Waiting(Supervisor):
 
 
 def asking(nodes: int = 2) -> list[dict[str, float]]:
-    """CPU time of the asking process for each submission, its Ray threads included, beyond what it spends idly."""
+    """Return the CPU time that the asking process spends per submission.
+
+    This includes its Ray threads; what it uses while idle is subtracted.
+    """
     rows = []
     real, backend.Supervisor = backend.Supervisor, Waiting  # type: ignore[misc]
     with cluster(nodes) as address, Sandbox(backend="ray", address=address) as box:
@@ -147,7 +156,10 @@ def asking(nodes: int = 2) -> list[dict[str, float]]:
 
 
 def hundred_nodes(measured: list[dict[str, float]]) -> list[dict[str, float]]:
-    """What keeps a hundred such nodes busy: submissions and megabytes per second, and processors of who asks."""
+    """Return what it takes to keep a hundred such nodes busy.
+
+    The result has the submissions and megabytes to send per second, and the processors that the asking process needs.
+    """
     rows = []
     for row in measured:
         per_second = HUNDRED * LARGE / row["seconds"]
@@ -164,7 +176,7 @@ def hundred_nodes(measured: list[dict[str, float]]) -> list[dict[str, float]]:
 
 
 def suite(kilobytes: int, number: int) -> Suite:
-    """One with fifteen cases, which shares nothing with others."""
+    """Return a suite of fifteen cases, none of which occurs in another suite."""
     half = "x" * (kilobytes * 1000 // 30)
     return Suite([Case(f"{number} {case} {half}", f"{case} {number} {half}") for case in range(15)])
 

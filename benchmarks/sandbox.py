@@ -1,10 +1,10 @@
-"""One trivial test: ours with full isolation, a plain subprocess, and a bare fork of a warm interpreter.
+"""Measure a trivial test in our sandbox with full isolation, in a plain subprocess, and in a fork of an interpreter.
 
     python -m benchmarks.sandbox [ROUNDS]
 
-They take turns in every round, so that whatever else the machine does hits them alike. Per test: from handing over
-the input to holding the compared output, one at a time; `suite` is ours again, for each test of a submission with
-fifty. Throughput: as many at once as there are cores.
+The three take turns in every round, so that other load on the machine affects them alike. Latency is measured one test
+at a time, from handing over the input until the output has been compared; `suite` is our latency per test of a
+submission with fifty tests. Throughput is measured with as many tests at once as there are cores.
 """
 
 import json
@@ -36,7 +36,7 @@ def plain_subprocess() -> None:
 
 
 def bare_fork(code: Any) -> None:
-    """The floor: fork, run the compiled program with files for stdin and stdout, read what it wrote."""
+    """Measure the lower bound: fork, run the compiled program with files as stdin and stdout, and read its output."""
     stdin, stdout = os.memfd_create("in"), os.memfd_create("out")
     os.pwrite(stdin, TEXT.encode(), 0)
     pid = os.fork()
@@ -53,7 +53,7 @@ def bare_fork(code: Any) -> None:
 
 
 def fork_server(rounds: int) -> None:
-    """A warm interpreter of its own for bare_fork: prints the seconds of each test, round by round on demand."""
+    """Call bare_fork from a warm interpreter: run a round for each line of input and print the seconds of each test."""
     import gc
 
     code = compile(SOURCE, "solution.py", "exec")
@@ -105,7 +105,7 @@ def latencies(rounds: int) -> dict[str, list[float]]:
 
 
 def throughputs(rounds: int, cores: int) -> dict[str, list[float]]:
-    """Tests per second and core, one number per round."""
+    """Return how many tests run per second and core, as one number per round."""
     rates: dict[str, list[float]] = {"ours": [], "subprocess": []}
     program, suite = Program(SOURCE), Suite([Case(TEXT, TEXT)] * 50)
     with Sandbox(workers=cores) as box, ThreadPoolExecutor(cores) as threads:
@@ -121,7 +121,7 @@ def throughputs(rounds: int, cores: int) -> dict[str, list[float]]:
 
 
 def crowd(cores: int) -> dict[str, Any]:
-    """128 submissions at once, each needing a fifth of its time limit: how many are refused for time?"""
+    """Judge 128 submissions at once, each of which needs a fifth of its time limit, and count those found too slow."""
     source = "import time\nend = time.process_time() + 0.2\nwhile time.process_time() < end: pass\nprint(input())"
     suite = Suite([Case(TEXT, TEXT)], limits=Limits(wall_seconds=1))
     with Sandbox(workers=cores) as box, ThreadPoolExecutor(128) as threads:
@@ -131,7 +131,7 @@ def crowd(cores: int) -> dict[str, Any]:
 
 
 def memory() -> dict[str, float]:
-    """MB of an idle supervisor that does nothing else, and of one idle worker (its three processes)."""
+    """Return the memory in MB of an idle supervisor, and of one idle worker with its three processes."""
     code = (
         "import sys; sys.path[:0] = sys.argv[1:]\n"
         "from sandbox import Sandbox, Program, Suite, Case\n"

@@ -1,16 +1,16 @@
-"""`curate serve` under load: 128 clients with mixed submissions, /run_code at 16 clients, and 64 clients beside a
-hostile one.
+"""Measure `curate serve` under load.
+
+It serves 128 clients with mixed submissions, then 16 clients of /run_code, then 64 clients beside a hostile one.
 
     python -m benchmarks.service [SUBMISSIONS] [RUNS]
-    python -m benchmarks.service hostile       # only the last, into the results that there are
+    python -m benchmarks.service hostile       # only the last part, added to the existing results
 
-The clients are one process that does nothing but hold connections with prepared requests (a selector over sockets, no
-HTTP library): it shares the cores with the service, as the service shares them with its workers. Each connection sends
-its next request as soon as it has the answer to its last. The rate of the same Sandbox in process, asked by as many
-threads, is measured before and after.
+All clients are in one process, which only holds connections with prepared requests (a selector over sockets, no HTTP
+library), because it shares the cores with the service and its workers. Each connection sends its next request as soon
+as the last one is answered. Before and after, as many threads use the same Sandbox without a service, to compare rates.
 
-Each of the 64 clients, and the hostile one (benchmarks/hostile.py), has an address of its own. Their rate is measured
-in short spans, with and without it in turn.
+Each of the 64 clients, and the hostile one (benchmarks/hostile.py), has an address of its own. The rate of the 64 is
+measured in short spans, alternately with and without the hostile client.
 """
 
 import itertools
@@ -41,7 +41,7 @@ CROWD, CLIENTS, HONEST = 128, 16, 64
 SPAN_SECONDS, SPANS = 6.0, 4  # of each kind
 SETTLE_SECONDS = 1.0  # before a span
 BUSY = "import time\nend = time.process_time() + {seconds}\nwhile time.process_time() < end: pass\n"
-SUBMISSIONS = {  # verdict that is right -> code; each reads a line and should print it. The time limit is 1 s
+SUBMISSIONS = {  # right verdict -> code; each program should read a line and print it. The time limit is 1 s
     "accepted": "print(input())",
     "accepted ": BUSY.format(seconds=0.2) + "print(input())",  # a fifth of its limit
     "wrong_answer": "print(input() + '!')",
@@ -56,7 +56,7 @@ MIX = {"accepted": 50, "accepted ": 4, "wrong_answer": 25, "runtime_error": 15, 
 @dataclass
 class Connection:
     sock: socket.socket
-    key: Any = None  # of the request that is out
+    key: Any = None  # of the request that awaits its answer
     sent: float = 0.0
     received: bytearray = field(default_factory=bytearray)
 
@@ -68,8 +68,10 @@ def post(path: str, content: Any) -> bytes:
 def load(
     port: int, clients: int, requests: Iterable[tuple[Any, bytes]], *, addresses: bool = False
 ) -> Generator[tuple[Any, int, bytes, float], None, None]:
-    """(key, status, body, seconds) of each (key, request), from so many connections at once. With addresses, each
-    has one of its own."""
+    """Yield (key, status, body, seconds) for each (key, request), sent over this many connections at once.
+
+    With `addresses`, each connection has an address of its own.
+    """
     waiting = iter(requests)
     selector = selectors.EpollSelector()
     for number, (key, request) in enumerate(itertools.islice(waiting, clients)):
@@ -112,7 +114,7 @@ def _answer(connection: Connection) -> tuple[int, bytes] | None:
 
 
 class Service:
-    """One of its own, for a measurement."""
+    """A service started for one measurement."""
 
     def __init__(self) -> None:
         start = [sys.executable, "-c", "from cli import main; main()", "serve", "--port", "0"]
@@ -122,16 +124,16 @@ class Service:
         self._seen: set[psutil.Process] = set()
 
     def look(self) -> None:
-        """Remember all processes that there are below it."""
+        """Remember all processes that descend from the service."""
         self._seen |= set(psutil.Process(self._process.pid).children(recursive=True))
 
     def cpu_seconds(self) -> float:
-        """Of the service itself, without its workers."""
+        """Return the CPU seconds of the service itself, without its workers."""
         times = psutil.Process(self._process.pid).cpu_times()
         return times.user + times.system
 
     def stop(self) -> int:
-        """End it as an operator would; returns the number of processes that stay behind."""
+        """Stop the service as an operator would, and return the number of processes that it left behind."""
         self.look()
         self._process.send_signal(signal.SIGTERM)
         assert self._process.wait(60) == 0
@@ -139,7 +141,7 @@ class Service:
 
 
 def submissions(count: int) -> Iterator[tuple[str, bytes]]:
-    """Each a program of its own: nothing is compiled before."""
+    """Yield the right verdict and the request of each submission. All programs differ, so each is compiled."""
     mix = [right for right, share in MIX.items() for _ in range(share)]
     for number in range(count):
         right = "time_limit" if number % 300 == 299 else mix[number * 7919 % len(mix)]
@@ -155,7 +157,7 @@ def submissions(count: int) -> Iterator[tuple[str, bytes]]:
 
 
 def crowd(count: int) -> dict[str, Any]:
-    """128 clients with mixed submissions."""
+    """Send mixed submissions from 128 clients, and check every verdict."""
     wrong: Counter[str] = Counter()
     verdicts: Counter[str] = Counter()
     statuses: Counter[int] = Counter()
@@ -186,8 +188,11 @@ def crowd(count: int) -> dict[str, Any]:
 
 
 def runs(count: int) -> dict[str, Any]:
-    """/run_code at 16 clients: one program again and again, as a trainer sends the tests of a submission, and programs
-    that nobody has sent before. Beside it the same Sandbox without the service."""
+    """Measure /run_code with 16 clients.
+
+    They send one program again and again, as a trainer does with the tests of a submission, and then only programs
+    that are new. The same Sandbox is also measured without the service.
+    """
     result: dict[str, Any] = {"clients": CLIENTS, "runs": count}
     sources = {
         "same_program": lambda number: "print(input())",
@@ -221,7 +226,7 @@ def over_http(source: Callable[[int], str], count: int) -> dict[str, Any]:
 
 
 def in_process(source: Callable[[int], str], count: int) -> float:
-    """Runs per second."""
+    """Return the runs per second of a Sandbox in this process."""
     with Sandbox() as box, ThreadPoolExecutor(CLIENTS) as threads:
         box.run(Program("print(input())"), "\n")
         began = time.perf_counter()
@@ -231,7 +236,7 @@ def in_process(source: Callable[[int], str], count: int) -> float:
 
 
 def beside_a_hostile_client() -> dict[str, Any]:
-    """What 64 clients get done while another one does its worst, as a share of what they get done without it."""
+    """Measure the rate of 64 clients beside each hostile client, as a share of their rate without it."""
     result: dict[str, Any] = {"clients": HONEST, "behaviours": {}}
     for behaviour in hostile.BEHAVIOURS:
         service = Service()
@@ -242,7 +247,7 @@ def beside_a_hostile_client() -> dict[str, Any]:
         spent(answers, SETTLE_SECONDS)
         rates: dict[bool, list[float]] = {False: [], True: []}
         for number in range(2 * SPANS):
-            there = number % 4 in (1, 2)  # so that a drift of the machine hits both alike
+            there = number % 4 in (1, 2)  # so that both are affected alike if the machine becomes slower or faster
             with hostile_client(behaviour, service.port) if there else nullcontext():
                 spent(answers, SETTLE_SECONDS)
                 rates[there].append(spent(answers, SPAN_SECONDS))
@@ -271,7 +276,7 @@ def hostile_client(behaviour: str, port: int) -> Iterator[None]:
 
 
 def spent(answers: Iterator[tuple[Any, int, bytes, float]], seconds: float) -> float:
-    """Right answers per second, for so long."""
+    """Return how many right answers arrived per second."""
     began, count = time.perf_counter(), 0
     while time.perf_counter() - began < seconds:
         _, status, body, _ = next(answers)
@@ -286,7 +291,7 @@ def percentiles(seconds: list[float]) -> dict[str, float]:
 
 
 def main(n_submissions: int, n_runs: int) -> None:
-    result = {"machine": describe(), "load_before": os.getloadavg()[0]}  # measured beside other work, rates mean little
+    result = {"machine": describe(), "load_before": os.getloadavg()[0]}  # on a busy machine, rates mean little
     result |= {"run_code": runs(n_runs), "crowd": crowd(n_submissions), "hostile": beside_a_hostile_client()}
     RESULTS.parent.mkdir(exist_ok=True)
     RESULTS.write_text(json.dumps(result, indent=2) + "\n")

@@ -1,16 +1,16 @@
-"""What each choice of tests lets through, on real problems whose solutions are labelled.
+"""How many wrong programs each choice of tests lets through, on real problems with labelled solutions.
 
     python -m benchmarks.strength DATA
 
 DATA holds the folders taco, synthetic1 and livecodebench, as the sources read them, and labels/SOURCE.jsonl with
 `reference_verdicts`, one for each solution of a row. Three kinds of wrong programs are judged on all tests of their
-problem, and those that fail are counted again for each choice of a few tests:
+problem; of those that fail, each choice of a few tests lets some through, which are counted:
 
     submissions      solutions that the labels call wrong
     others' mutants  mutants of an accepted solution other than the reference
-    unseen mutants   mutants of the reference that the choice was not made by
+    unseen mutants   mutants of the reference that were not used to make the choice
 
-The choice `strongest` is made by the mutants of the reference, 24 at most; `blind` is the mean of 20 draws.
+The choice `strongest` uses up to 24 mutants of the reference; `blind` is the mean of 20 random choices.
 """
 
 import json
@@ -29,8 +29,9 @@ from typing import Any
 from benchmarks.machine import describe
 from curate.problem import Problem, Wrapping
 from curate.reading.tables import locate
-from curate.strength.measure import Strength, measure
+from curate.strength.measure import measure
 from curate.strength.mutation import mutants
+from curate.strength.strength import Strength
 from curate.verification.references import unwrapped
 from rewards.selection import longest_first, select
 from sandbox import Judgement, Program, Sandbox, Suite, Verdict
@@ -39,13 +40,13 @@ RESULTS = Path(__file__).parent / "results" / "strength.json"
 SOURCES = ("taco", "synthetic1", "livecodebench")
 BUDGETS = (1, 2, 3, 5, 8, 15)
 DRAWS = 20
-SLOWEST = 0.5  # seconds of a reference at a test, by the labels, beyond which its problem is left out: hours of mutants
+SLOWEST = 0.5  # seconds; problems whose reference needs longer for a test are left out: their mutants take hours
 LEAST_TESTS = 5
 
 
 @dataclass(frozen=True)
 class Subject:
-    """A problem with its accepted solutions, the shortest first, those labelled wrong, and its twins' names."""
+    """A problem, its accepted solutions (shortest first), its solutions labelled wrong, and the names of its twins."""
 
     problem: Problem
     accepted: tuple[Program, ...]
@@ -90,9 +91,9 @@ def subjects(data: Path) -> Iterator[Subject]:
             )
 
 
-def distinct(found: Iterator[Subject]) -> list[Subject]:
-    """Each problem once, with the solutions of its twins."""
-    by_name = {subject.name: subject for subject in found}
+def distinct(repeated: Iterator[Subject]) -> list[Subject]:
+    """Return each problem once, together with the solutions of its twins."""
+    by_name = {subject.name: subject for subject in repeated}
     taken: set[str] = set()
     result = []
     for name, subject in by_name.items():
@@ -107,7 +108,10 @@ def distinct(found: Iterator[Subject]) -> list[Subject]:
 
 
 def rows(box: Sandbox, pairs: Sequence[tuple[Program, Suite]]) -> list[list[bool]]:
-    """Of each pair, which cases the program fails. What its budget did not suffice for counts as failed."""
+    """Return for each pair which cases its program fails.
+
+    Cases that did not run because the budget was used up count as failed.
+    """
     found: dict[int, Judgement] = dict(box.judge_many(iter(pairs), run_all=True))
     return [
         [case.verdict is not Verdict.ACCEPTED for case in judgement.cases[: judgement.n_cases]]
@@ -126,7 +130,10 @@ def paced(suite: Suite, pace: Judgement) -> Suite:
 
 
 def orders(suite: Suite, strength: Strength) -> dict[str, list[list[int]]]:
-    """Places of the cases in the order in which each choice takes them; several of the blind one."""
+    """Return for each way of choosing tests the order in which it takes the cases, as indices.
+
+    The blind choice has several orders.
+    """
     places = range(len(suite.cases))
     numbered = replace(suite, cases=tuple(replace(c, expected=str(n)) for n, c in enumerate(suite.cases)))
     ours = select(numbered, "strongest", budget=len(places), strongest=strength.strongest)
@@ -142,7 +149,7 @@ def orders(suite: Suite, strength: Strength) -> dict[str, list[list[int]]]:
 def let_through(
     failed: Sequence[tuple[Subject, list[bool]]], strengths: Mapping[str, Strength], *, more_than: int
 ) -> dict[str, Any]:
-    """How many wrong programs pass the tests that each choice takes."""
+    """Count for each choice the wrong programs that pass the chosen tests."""
     counted = [(s, row) for s, row in failed if any(row) and len(row) > more_than]
     passed: dict[str, dict[int, float]] = defaultdict(lambda: dict.fromkeys(BUDGETS, 0.0))
     for subject, row in counted:

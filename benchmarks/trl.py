@@ -1,10 +1,10 @@
-"""`curate train` beside TRL's GRPOTrainer: the same tiny model, problems, batch, objective and rewards, on processors.
+"""Compare `curate train` with TRL's GRPOTrainer: the same tiny model, problems, batch, objective and rewards, on CPUs.
 
-    python -m benchmarks.trl        # after `make learn`; some six minutes
+    python -m benchmarks.trl        # after `make learn`; about six minutes
 
-Both make STEPS batches, two updates with each. TRL samples with transformers, its way on processors;
-we with vLLM. Counted are completion tokens of whole steps, and pass@1 on held-out problems after the same number of
-answers. Writes results/trl.json.
+Both train on STEPS batches with two updates each. TRL samples with transformers, as it does on CPUs; we sample with
+vLLM. The benchmark measures the completion tokens per second of whole steps, and pass@1 on held-out problems after the
+same number of answers. It writes results/trl.json.
 """
 
 import json
@@ -23,11 +23,11 @@ ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results" / "trl.json"
 LEARN = ROOT / "runs" / "learn"
 STEPS = 8
-SHAPES = ((16, 16, 96), (4, 16, 64))  # prompts, answers to each, tokens of an answer at most
+SHAPES = ((16, 16, 96), (4, 16, 64))  # prompts, answers to each prompt, maximum number of tokens of an answer
 
 
 def of_trl(out: Path, prompts: int, completions: int, most_tokens: int) -> dict[str, float]:
-    """In a process of its own: train, save, and say what it took."""
+    """Train with TRL and save the model, in a process of its own; return the resources that this took."""
     import datasets
     from trl import GRPOConfig, GRPOTrainer
 
@@ -101,7 +101,7 @@ def ours(out: Path, prompts: int, completions: int, most_tokens: int) -> dict[st
         f"stages.0.max_tokens={most_tokens}",
     ]
     command = [sys.executable, "-m", "cli", "train", "examples/learn/grpo_plus.toml", "--out", str(out)]
-    subprocess.run(command + [part for each in changes for part in ("--set", each)], check=True, cwd=ROOT)
+    subprocess.run(command + [part for change in changes for part in ("--set", change)], check=True, cwd=ROOT)
     steps = [line for line in metrics.steps(out) if "step_time" in line]
     answers = prompts * completions
     return {
@@ -129,8 +129,8 @@ def pass_at_1(model: Path, out: Path) -> float:
 def measure(out: Path, shape: tuple[int, int, int], *, learning: bool) -> dict[str, Any]:
     out.mkdir()
     command = [sys.executable, "-W", "ignore", "-m", "benchmarks.trl", str(out), *map(str, shape)]
-    said = subprocess.run(command, check=True, cwd=ROOT, capture_output=True)
-    found: dict[str, Any] = {"trl": json.loads(said.stdout.splitlines()[-1]), "curate": ours(out / "ours", *shape)}
+    done = subprocess.run(command, check=True, cwd=ROOT, capture_output=True)
+    found: dict[str, Any] = {"trl": json.loads(done.stdout.splitlines()[-1]), "curate": ours(out / "ours", *shape)}
     for name, model in (("trl", out / "model"), ("curate", out / "ours" / "model")):
         found[name]["tokens_per_second"] = round(found[name]["tokens"] / found[name]["seconds"], 1)
         if learning:

@@ -1,1 +1,90 @@
-"""Turn raw programming problems into a verified, deduplicated, documented dataset."""
+"""Turn raw programming problems into a verified, deduplicated, documented dataset.
+
+    from pathlib import Path
+    from curate import Options, build
+
+    manifest = build([("taco", "data/taco")], Path("out"), Options())
+
+The folder, from the bottom up:
+
+    errors           the one exception that curate raises on purpose
+    progress         progress reports from long-running work to its caller
+    json_records     dataclasses in and out of JSON
+    manifest         what a finished dataset was made from, and what became of its rows
+    problem          a problem, which is one row of a dataset, and the rejection of a row
+    text/            words, runs of words, and text for a terminal
+    reading/         files, tables and values of raw data; dialects of tests; solutions; prompt templates
+    sources/         a file for each source, which turns its raw rows into problems
+    filters/         a file for each reason to drop a problem without executing anything
+    verification/    references that pass every test, and what other solutions say about the tests
+    strength/        how many wrong programs the tests reject
+    options          the options of a build
+    intake           how raw rows enter a build: sources are read and filters applied
+    dataset/         a dataset on disk: its rows, card, work folder and journals; inspecting, comparing and pushing it
+    dedup/           near-duplicates by MinHash and exact Jaccard
+    report/          report.json and report.html
+    derivation       a dataset made from another one by removing rows
+    difficulty/      how often models solve the problems, and bands of solve rates
+    decontamination/ rows that contain items of evaluation sets
+    ongoing_build    a build in progress, which the stages work on
+    stage, stages/   the interface of a stage of a build, and the stages, one file each
+    exports/         a file for each trainer or tool that a dataset can be written for
+    pipeline         the build from beginning to end
+    commands/        the commands, one file each
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from curate.dataset.workspace import manifest_of
+    from curate.errors import CurateError
+    from curate.manifest import Manifest
+    from curate.ongoing_build import OngoingBuild
+    from curate.options import Options
+    from curate.pipeline import build, source_names, survey
+    from curate.problem import Problem, Rejection
+    from curate.stage import ProblemStage, Stage, fingerprint_of
+    from curate.stages import default_stages
+
+__all__ = [
+    "CurateError",
+    "Manifest",
+    "OngoingBuild",
+    "Options",
+    "Problem",
+    "ProblemStage",
+    "Rejection",
+    "Stage",
+    "build",
+    "default_stages",
+    "fingerprint_of",
+    "manifest_of",
+    "source_names",
+    "survey",
+]
+
+_HOMES = {
+    "dataset.workspace": ["manifest_of"],
+    "errors": ["CurateError"],
+    "manifest": ["Manifest"],
+    "ongoing_build": ["OngoingBuild"],
+    "options": ["Options"],
+    "pipeline": ["build", "source_names", "survey"],
+    "problem": ["Problem", "Rejection"],
+    "stage": ["ProblemStage", "Stage", "fingerprint_of"],
+    "stages": ["default_stages"],
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    # Loaded on first use: most commands need neither numpy nor pyarrow.
+    if name not in _HOME_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    globals()[name] = value = getattr(import_module(f"{__name__}.{_HOME_OF[name]}"), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,5 +1,5 @@
-"""The one exception that curate raises on purpose; `cli.py` shows its message and nothing else."""
+"""The one exception that curate raises on purpose, and the only one that a caller need catch."""
 
 
 class CurateError(Exception):
-    """The build cannot go on: the message says what is wrong and what to type next."""
+    """The work cannot go on: the message says what is wrong and what to type next."""

@@ -1,4 +1,4 @@
-"""One problem = one row: the only type that the stages pass on, and the only schema on disk."""
+"""A problem is one row of a dataset. Stages pass on no other type, and rows on disk have no other schema."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
@@ -9,7 +9,10 @@ from sandbox import Program, Suite
 
 
 class Wrapping(Enum):
-    """TACO writes some expected return values inside a list of one; only running a reference tells which."""
+    """Whether expected return values are inside a list of one element, as some are in TACO.
+
+    Only running a reference can tell.
+    """
 
     NONE = "none"
     UNDECIDED = "undecided"
@@ -19,8 +22,10 @@ class Wrapping(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A programming problem with its tests. Every field is a column, or two if it holds programs; COLUMNS says what
-    each one means."""
+    """A programming problem with its tests.
+
+    Every field is a column, or two columns if it holds programs. COLUMNS explains each of them.
+    """
 
     id: str
     source: str
@@ -57,8 +62,15 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class Rejection:
-    """A row that fell out, and why. `reason` is a fixed word that is counted, `cause` where there is one a finer word,
-    `detail` is for people."""
+    """A row that was rejected, and the reason.
+
+    stage       the word of the stage that rejected it, such as "verify"
+    reason      a fixed word; rejections are counted by reason
+    detail      an explanation for people
+    cause       a more precise fixed word, if there is one
+    kept_id     for a duplicate: the id of the row that was kept instead; not a column of `rejected`
+    similarity  for a duplicate: its Jaccard similarity with that row, to three decimals; not a column of `rejected`
+    """
 
     id: str
     source: str
@@ -66,6 +78,8 @@ class Rejection:
     reason: str
     detail: str = ""
     cause: str = ""
+    kept_id: str | None = None
+    similarity: float | None = None
 
 
 # name: (Arrow type, meaning). A type with "?" may be null.
@@ -79,7 +93,7 @@ COLUMNS: dict[str, tuple[str, str]] = {
     "n_tests_read": ("int32", "tests in the source, repeated ones included"),
     "n_public_tests": ("int32", "how many leading cases of `tests` the statement shows; 0: not known"),
     "verified": ("bool", "a reference solution passed every test, twice"),
-    "reference": ("string?", "that solution; null when nothing was verified"),
+    "reference": ("string?", "the solution that passed; null when nothing was verified"),
     "reference_language": ("string?", "its language: python or cpp"),
     "n_tries": ("int32", "solutions executed until one passed"),
     "cpu_seconds": (
@@ -129,7 +143,7 @@ COLUMNS: dict[str, tuple[str, str]] = {
     "licence": ("string", "licence of the source; statements may have further owners"),
 }
 
-# Differ from run to run on the same input, so they stay out of the content hash.
+# These columns differ from run to run on the same input, so they are left out of the content hash.
 MEASURED = frozenset(
     {
         "cpu_seconds",
@@ -145,7 +159,7 @@ MEASURED = frozenset(
 
 
 def to_row(problem: Problem) -> dict[str, Any]:
-    """The problem as one row of plain values, in the order of COLUMNS."""
+    """Return the problem as one row of plain values, in the order of COLUMNS."""
     values = {field.name: getattr(problem, field.name) for field in fields(problem)}
     values["tests"] = problem.tests.to_json()
     values["n_tests"] = len(problem.tests.cases)
@@ -163,7 +177,7 @@ def to_row(problem: Problem) -> dict[str, Any]:
 
 
 def from_row(row: Mapping[str, Any]) -> Problem:
-    """Inverse of to_row. Raises KeyError, TypeError or ValueError on anything else."""
+    """Return the problem that to_row turned into this row. Raises KeyError, TypeError or ValueError for other rows."""
     values = {field.name: row[field.name] for field in fields(Problem)}
     values["tests"] = Suite.from_json(row["tests"])
     values["wrapping"] = Wrapping(row["wrapping"])

@@ -1,9 +1,9 @@
-"""Hold examples/problems to what its files claim: every solution is run, every fate derived once more.
+"""Check that examples/problems is what its files claim: run every solution, and work out anew which rows are kept.
 
     .venv/bin/python examples/check.py
 
-Runs our own solutions without isolation, the slow ones up to their time limit: about a minute in all.
-This is not the pipeline: it knows the samples by their marks, and shares no code with curate/.
+This runs our own solutions without isolation, the slow ones up to their time limit, which takes about a minute in all.
+It is independent of the pipeline: it relies on the marks of the samples, and shares no code with curate/.
 """
 
 import json
@@ -17,7 +17,7 @@ from typing import Any
 import encode
 from encode import Sample, Solution
 
-# A pair of variants on purpose: nearly the same words, other answers.
+# Deliberate variants: they have nearly the same words, but different answers.
 VARIANTS = {"taco/15-stamp-album-i", "taco/16-stamp-album-ii"}
 
 
@@ -45,7 +45,7 @@ def outcome(solution: Solution, sample: Sample, hash_seed: int = 0) -> str:
 
 
 def verdict(solution: Solution, sample: Sample) -> str:
-    """What the mark of the solution should have been."""
+    """Return the mark that the solution should have."""
     if solution.language != "python":
         return "foreign"
     first = outcome(solution, sample)
@@ -59,7 +59,7 @@ def verdicts_of(sample: Sample) -> dict[Solution, str]:
 
 
 def fate(sample: Sample, text: str, verdicts: dict[Solution, str]) -> str:
-    """What becomes of the row before duplicates are looked at, asked in the order of the pipeline."""
+    """Return `keep`, or the first reason for rejection in the order of the pipeline. Duplicates are not considered."""
     gold = [verdicts[solution] for solution in sample.gold]
     has_references = sample.source != "livecodebench"
     distinct = {json.dumps(test) for test in sample.tests}
@@ -69,7 +69,7 @@ def fate(sample: Sample, text: str, verdicts: dict[Solution, str]) -> str:
         return "unparsable"
     if has_references and not gold:
         return "no_reference"
-    if has_references and all(one == "foreign" for one in gold):
+    if has_references and all(mark == "foreign" for mark in gold):
         return "wrong_language"
     if len(distinct) < 5:
         return "few_tests"
@@ -94,52 +94,53 @@ def jaccard(a: set[Any], b: set[Any]) -> float:
 
 
 def rank(sample: Sample) -> tuple[bool, int, int, str]:
-    """The first of a cluster stays: verified, then most tests, then source, then id."""
+    """Return the sort key of duplicates; the first is kept: verified, then most tests, then source, then id."""
     sources = list(encode.RENDERERS)
     distinct = {json.dumps(test) for test in sample.tests}
     return sample.source == "livecodebench", -len(distinct), sources.index(sample.source), sample.row_id
 
 
-def problems_found() -> list[str]:
+def mistakes() -> list[str]:
+    """Return a message for each claim of the samples that is not true."""
     samples = encode.read_samples()
-    found = []
+    messages = []
 
     with ThreadPoolExecutor(2) as pool:
         verdicts = dict(zip(samples, pool.map(verdicts_of, samples.values()), strict=True))
     for place, sample in samples.items():
         for solution in sample.solutions:
             if (seen := verdicts[place][solution]) != solution.verdict:
-                found.append(f"{place}: a solution marked {solution.verdict} is {seen}")
+                messages.append(f"{place}: a solution marked {solution.verdict} is {seen}")
 
     texts = {place: encode.statement(sample, samples) for place, sample in samples.items()}
     fates = {place: fate(sample, texts[place], verdicts[place]) for place, sample in samples.items()}
     words = {place: shingles(text) for place, text in texts.items()}
     for a, b in combinations(samples, 2):
-        likeness = jaccard(words[a], words[b])
-        if {a, b} == VARIANTS or likeness < 0.5:
+        similarity = jaccard(words[a], words[b])
+        if {a, b} == VARIANTS or similarity < 0.5:
             continue
-        print(f"{likeness:.2f}  {a}  {b}")
-        if likeness < 0.7:
-            found.append(f"{a} and {b} are neither duplicates nor different: {likeness:.2f}")
+        print(f"{similarity:.2f}  {a}  {b}")
+        if similarity < 0.7:
+            messages.append(f"{a} and {b} are neither duplicates nor clearly different: {similarity:.2f}")
         elif fates[a] == fates[b] == "keep":
-            gone = max(samples[a], samples[b], key=rank).place
-            fates[gone] = "duplicate_exact" if texts[a] == texts[b] else "duplicate_near"
+            removed = max(samples[a], samples[b], key=rank).place
+            fates[removed] = "duplicate_exact" if texts[a] == texts[b] else "duplicate_near"
 
     if jaccard(*(words[place] for place in VARIANTS)) < 0.7:
-        found.append(f"the variants {VARIANTS} should look like duplicates")
+        messages.append(f"the variants {VARIANTS} should look like duplicates")
     for place, sample in samples.items():
         if fates[place] != sample.settings["expect"]:
-            found.append(f"{place}: expect is {sample.settings['expect']}, should be {fates[place]}")
+            messages.append(f"{place}: expect is {sample.settings['expect']}, but should be {fates[place]}")
         length = len(sample.statement.split()) + sum(len(text.split()) for text in sample.sections.values())
         print(f"{sample.row_id:28} {fates[place]:16} {len(sample.tests):2} tests, {length:3} words")
-    return found
+    return messages
 
 
 def main() -> int:
-    found = problems_found()
-    for line in found:
-        print(line, file=sys.stderr)
-    return 1 if found else 0
+    messages = mistakes()
+    for message in messages:
+        print(message, file=sys.stderr)
+    return 1 if messages else 0
 
 
 if __name__ == "__main__":

@@ -4,11 +4,11 @@
     .venv/bin/python examples/encode.py --check    # only compare: exit status 1 if they are out of date
 
 A problem is one Markdown file: settings in TOML, the statement, `## Tests` (Python that lists the inputs)
-and `## Solution: VERDICT` sections. Expected outputs are never typed: the trusted solution prints them, which
-is the first one marked `accepted`. `kept back` marks a solution that is used here and not rendered;
-LiveCodeBench has no column for solutions, so all of its solutions are. examples/README.md lists the settings.
+and `## Solution: VERDICT` sections. Expected outputs are never typed: the trusted solution, which is the first
+one marked `accepted`, prints them. A solution marked `kept back` is used here but not rendered. LiveCodeBench has no
+column for solutions, so none of its solutions is rendered. examples/README.md lists the settings.
 
-Solutions run here without isolation. They are our own; do not point this at anybody else's.
+Solutions run here without isolation. They are our own; do not run anybody else's with this script.
 """
 
 import argparse
@@ -40,7 +40,7 @@ TACO = RAW / "taco" / "train-00000-of-00001.parquet"
 SYNTHETIC1 = RAW / "synthetic1" / "train-00000-of-00001.parquet"
 LIVECODEBENCH = RAW / "livecodebench" / "test.jsonl"
 
-# Expected outputs and arguments beyond 4,300 digits are part of the sample.
+# Expected outputs and arguments of more than 4,300 digits are part of the sample.
 sys.set_int_max_str_digits(0)
 
 
@@ -54,7 +54,7 @@ class Solution:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One row to be. Tests are (input, output) pairs: texts, or a list of arguments and a value."""
+    """One row to be rendered. Tests are (input, output) pairs: texts, or a list of arguments and a value."""
 
     place: str  # taco/00-ferry-queue: the source and the name of the file
     settings: dict[str, Any]
@@ -75,7 +75,7 @@ class Sample:
 
     @property
     def row_id(self) -> str:
-        """TACO has no id: a row is known by its position, which the file name begins with."""
+        """Return the id of the row. TACO has none, so the position with which the file name begins identifies a row."""
         name = self.place.split("/")[1]
         return f"{self.source}/{self.settings.get('id', int(name.split('-')[0]))}"
 
@@ -121,7 +121,7 @@ def listed_inputs(code: str) -> tuple[Any, ...]:
 
 
 def read_samples() -> dict[str, Sample]:
-    """Every sample with its tests, by place, in the order of sources and file names."""
+    """Return every sample with its tests under its place, in the order of sources and file names."""
     paths = [path for source in RENDERERS for path in sorted((PROBLEMS / source).glob("*.md"))]
     samples = {sample.place: sample for sample in map(read_sample, paths)}
     with ThreadPoolExecutor(os.cpu_count()) as pool:
@@ -148,7 +148,7 @@ if __name__ == "__main__":
 
 
 def run(solution: Solution, sample: Sample, given: Any, *, seconds: float = 600, hash_seed: int = 0) -> Any:
-    """The output of one solution for one input; raises CalledProcessError or TimeoutExpired."""
+    """Return the output of one solution for one input. Raises CalledProcessError or TimeoutExpired."""
     code, stdin = solution.code, given
     if sample.entry_point:
         code = "from typing import *\n" + code + CALL.format(name=sample.entry_point)
@@ -177,7 +177,7 @@ def expected_outputs(sample: Sample) -> list[Any]:
 
 
 def statement(sample: Sample, samples: dict[str, Sample]) -> str:
-    """The statement laid out as its collector does: the same sections under other headers."""
+    """Return the statement as its source lays it out: the same sections under the headers of that source."""
     if place := sample.settings.get("statement_of"):
         return statement(samples[place], samples)
     shown = sample.tests[: sample.settings.get("examples", 2)]
@@ -299,7 +299,7 @@ GAVE_UP = "I tried a direct simulation, but I ran out of room before the code wa
 
 
 def synthetic1_rows(samples: dict[str, Sample]) -> list[dict[str, Any]]:
-    """Two responses to each problem, far apart: first all the first ones, then the others from the end."""
+    """Return two rows for each problem, far apart: first all first responses, then the second ones in reverse order."""
     pairs = [synthetic1_pair(sample, samples) for sample in samples.values() if sample.source == "synthetic1"]
     return [first for first, _ in pairs] + [second for _, second in reversed(pairs)]
 
@@ -436,7 +436,7 @@ RENDERERS = {"taco": taco_rows, "synthetic1": synthetic1_rows, "livecodebench": 
 
 
 def expected_rows(samples: dict[str, Sample]) -> list[dict[str, Any]]:
-    """What the pipeline should make of each problem; `file` is where the reason is written down."""
+    """Return what the pipeline should do with each problem; `file` names the file that states the reason."""
     rows = []
     for sample in samples.values():
         reason = sample.settings["expect"]
@@ -453,7 +453,7 @@ def json_lines(rows: list[dict[str, Any]]) -> str:
 
 
 def readable(row: dict[str, Any]) -> dict[str, Any]:
-    """A LiveCodeBench row with its private tests unpacked: versions of zlib compress differently."""
+    """Return a LiveCodeBench row with its private tests unpacked, since versions of zlib compress differently."""
     private = row["private_test_cases"]
     packed = b"" if private.startswith("[") else zlib.decompress(base64.b64decode(private))
     return row | {"private_test_cases": packed or private}
@@ -472,7 +472,7 @@ def write(samples: dict[str, Sample]) -> None:
 
 
 def out_of_date(samples: dict[str, Sample]) -> list[Path]:
-    """The files whose content is not what the problems say now, whichever pyarrow or zlib wrote them."""
+    """Return the files whose content is out of date, whichever version of pyarrow or zlib has written them."""
     lines = LIVECODEBENCH.read_text().splitlines()
     fresh = {
         TACO: pq.read_table(TACO).to_pylist() == taco_rows(samples),

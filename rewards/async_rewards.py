@@ -1,12 +1,11 @@
-"""Scores completions as they arrive: what the trainer's sampler has finished is judged while it goes on sampling.
+"""Scores completions as they arrive: finished completions are judged while the trainer goes on sampling.
 
     with AsyncRewards(reward) as rewards:
         futures = [rewards.submit(answer, task) for answer, task in arriving]
 
-Where programs run is the reward's affair: CodeReward(Sandbox()), Sandbox(backend="ray", address=...) and
-Sandbox(backend="http", url=...) are all asked from the threads here, and none of them holds the interpreter while it
-waits. A program runs in a process that was started from a fresh interpreter, so nothing of torch is in it, whatever
-this process has imported.
+The reward decides where programs run. The threads here ask CodeReward(Sandbox()), Sandbox(backend="ray", address=...)
+and Sandbox(backend="http", url=...) alike, and none of these holds the interpreter lock while it waits. A program runs
+in a process started from a fresh interpreter, so it contains nothing of torch, whatever this process has imported.
 """
 
 import contextlib
@@ -16,24 +15,35 @@ import time
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import CancelledError, Future, InvalidStateError
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
 
 from rewards.reward import LATE, Answer, Reward, Score, Task
 
-_AT_ONCE = 64  # a few for each worker: identical programs wait for each other, and a free worker finds its next here
+__all__ = ["AsyncRewards"]
+
+_AT_ONCE = 64  # a few for each worker: identical programs wait for each other, and no free worker should have to wait
 _LONGEST_SECONDS = 3600.0
 
 
+@dataclass(frozen=True, slots=True)
+class _Request:
+    answer: Answer
+    task: Task
+    future: Future[Reward]
+
+
 class AsyncRewards:
-    """Threads that score.
+    """Threads that score completions.
 
-    reward           called by all of them
-    at_once          completions scored at once; for a cluster or a service about three times its workers
-    longest_seconds  from submit() until there is a reward. After that the verdict is `late`, with no value, and
-                     what comes later is dropped
+    reward            the reward, which all threads call
+    at_once           the most completions scored at once; for a cluster or a service, about three times its workers
+    longest_seconds   the most seconds from submit() to the reward. After that the reward is unknown, with the verdict
+                      `late`, and a result that arrives later is dropped
 
-    Every future ends: with the reward or what it raised, late, or with CancelledError when this is closed.
+    Every future ends: with the reward, with the exception that the reward raised, as late, or with CancelledError when
+    this is closed.
     """
 
     def __init__(self, reward: Score, *, at_once: int = _AT_ONCE, longest_seconds: float = _LONGEST_SECONDS) -> None:
@@ -44,40 +54,43 @@ class AsyncRewards:
         self._reward = reward
         self._at_once = at_once
         self._longest_seconds = longest_seconds
-        self._waiting: queue.SimpleQueue[tuple[Future[Reward], Answer, Task] | None] = queue.SimpleQueue()
+        self._requests: queue.SimpleQueue[_Request | None] = queue.SimpleQueue()
         self._changed = threading.Condition()
-        self._open: deque[tuple[float, Future[Reward]]] = deque()  # by the time at which they are late
-        self._threads = 0
+        self._open: deque[tuple[float, Future[Reward]]] = deque()  # each with the time when it is late, in that order
+        self._n_threads = 0
         self._closed = False
-        _start(self._watch)
+        _start_thread(self._end_late_futures)
 
     def submit(self, answer: Answer, task: Task) -> "Future[Reward]":
-        """Never waits. The future cannot be cancelled. Raises RuntimeError once this is closed."""
+        """Return a future of the reward, without waiting. The future cannot be cancelled.
+
+        Raises RuntimeError if this is closed.
+        """
         future: Future[Reward] = Future()
         future.set_running_or_notify_cancel()
         with self._changed:
             if self._closed:
-                raise RuntimeError("these AsyncRewards are closed")
+                raise RuntimeError("this AsyncRewards is closed")
             while self._open and self._open[0][1].done():
                 self._open.popleft()
             self._open.append((time.monotonic() + self._longest_seconds, future))
-            self._waiting.put((future, answer, task))
-            if self._threads < self._at_once:
-                self._threads += 1
-                _start(self._score)
+            self._requests.put(_Request(answer, task, future))
+            if self._n_threads < self._at_once:
+                self._n_threads += 1
+                _start_thread(self._score_requests)
             self._changed.notify()
         return future
 
     def close(self) -> None:
-        """End what has no reward yet, and return at once: what is being scored is left to itself."""
+        """End every open future and return at once. Scoring that has begun is abandoned, not awaited."""
         with self._changed:
             self._closed = True
             left, self._open = self._open, deque()
-            for _ in range(self._threads):
-                self._waiting.put(None)
+            for _ in range(self._n_threads):
+                self._requests.put(None)
             self._changed.notify()
         for _, future in left:
-            _end(future, CancelledError("these AsyncRewards were closed"))
+            _end(future, CancelledError("this AsyncRewards was closed"))
 
     def __enter__(self) -> Self:
         return self
@@ -87,18 +100,16 @@ class AsyncRewards:
     ) -> None:
         self.close()
 
-    def _score(self) -> None:
-        while (item := self._waiting.get()) is not None:
-            future, answer, task = item
-            if not future.done():
+    def _score_requests(self) -> None:
+        while (request := self._requests.get()) is not None:
+            if not request.future.done():
                 try:
-                    _end(future, self._reward(answer, task))
+                    _end(request.future, self._reward(request.answer, request.task))
                 except BaseException as error:
-                    _end(future, error)
-            del item, future, answer, task  # a thread that waits holds nothing
+                    _end(request.future, error)
+            del request  # a waiting thread must not keep a large answer alive
 
-    def _watch(self) -> None:
-        """End what is late."""
+    def _end_late_futures(self) -> None:
         while True:
             with self._changed:
                 if self._closed:
@@ -111,13 +122,13 @@ class AsyncRewards:
             _end(future, Reward(None, LATE, self._longest_seconds, f"no reward within {self._longest_seconds:g} s"))
 
 
-def _start(run: Callable[[], None]) -> None:
-    # A daemon, so that a reward that hangs keeps nobody from ending.
+def _start_thread(run: Callable[[], None]) -> None:
+    # A daemon, so that a reward that hangs does not keep the process from ending.
     threading.Thread(target=run, daemon=True, name="rewards").start()
 
 
 def _end(future: "Future[Reward]", outcome: Reward | BaseException) -> None:
-    with contextlib.suppress(InvalidStateError):  # it was late, or this is closed
+    with contextlib.suppress(InvalidStateError):  # the future was late, or this is closed
         if isinstance(outcome, BaseException):
             future.set_exception(outcome)
         else:

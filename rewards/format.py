@@ -1,34 +1,36 @@
-"""Whether an answer has the form `<think>...</think><answer>...</answer>`: 1.0, else 0.0 (DeepSeek-R1, 2.2.2)."""
+"""1.0 if an answer has the form `<think>...</think><answer>...</answer>`, else 0.0 (DeepSeek-R1, 2.2.2)."""
 
 from rewards.reward import TRUNCATED, Answer, Reward, Task
 
+__all__ = ["ANSWER_BEGIN", "ANSWER_END", "FORMATTED", "UNFORMATTED", "FormatReward", "is_formatted"]
+
 FORMATTED, UNFORMATTED = "formatted", "unformatted"
-THINK, THOUGHT = "<think>", "</think>"
-ANSWER, ANSWERED = "<answer>", "</answer>"
+THINK_BEGIN, THINK_END = "<think>", "</think>"
+ANSWER_BEGIN, ANSWER_END = "<answer>", "</answer>"
 
 
 class FormatReward:
-    """Each of the four tags once, in this order; something in both pairs, and nothing but white space around them.
+    """Requires each of the four tags once, in this order, text in both pairs, and only white space around them.
 
-    opened: the prompt ends with `<think>`, as the chat templates of some models do, and the answer must not have it.
+    opened   the prompt ends with `<think>`, as the chat templates of some models do; the answer must not repeat it
     """
 
     def __init__(self, *, opened: bool = False) -> None:
         self._opened = opened
 
     def __call__(self, answer: Answer, task: Task) -> Reward:
-        if formatted(THINK + answer.text if self._opened else answer.text):
+        if is_formatted(THINK_BEGIN + answer.text if self._opened else answer.text):
             return Reward(1.0, FORMATTED)
         return Reward(0.0, TRUNCATED if answer.truncated else UNFORMATTED)
 
 
-def formatted(text: str) -> bool:
-    """Takes linear time on any text."""
-    if any(text.count(tag) != 1 for tag in (THINK, THOUGHT, ANSWER, ANSWERED)):
+def is_formatted(text: str) -> bool:
+    """Return whether a text that includes the opening `<think>` has the form. Takes linear time on any text."""
+    if any(text.count(tag) != 1 for tag in (THINK_BEGIN, THINK_END, ANSWER_BEGIN, ANSWER_END)):
         return False
-    before, _, rest = text.partition(THINK)
-    thought, closed, rest = rest.partition(THOUGHT)
-    between, opened, rest = rest.partition(ANSWER)
-    said, ended, after = rest.partition(ANSWERED)
-    in_order = bool(closed and opened and ended)
-    return in_order and not (before + between + after).strip() and bool(thought.strip() and said.strip())
+    before, _, rest = text.partition(THINK_BEGIN)
+    thought, think_end, rest = rest.partition(THINK_END)
+    between, answer_begin, rest = rest.partition(ANSWER_BEGIN)
+    answer, answer_end, after = rest.partition(ANSWER_END)
+    in_order = bool(think_end and answer_begin and answer_end)
+    return in_order and not (before + between + after).strip() and bool(thought.strip() and answer.strip())

@@ -1,29 +1,57 @@
-"""What every reward takes and gives: a completion, what was asked, and what the one is worth for the other.
+"""What every reward takes, a completion and its task, and what it returns: the worth of that completion.
 
-A reward is called as `reward(answer, task)` by any number of threads. None is worth nothing and costs nothing: it says
-that nobody knows, as when the sandbox failed, and is never a zero.
+A reward is called as `reward(answer, task)`, by any number of threads. A value of None means that the reward is
+unknown, as when the sandbox failed. An unknown reward is never a zero: the completion must neither gain nor lose by it.
 """
 
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from sandbox import Suite
+from sandbox import Suite, Verdict
 
-# Verdicts; those of programs are the sandbox's words, such as these two.
-ACCEPTED, WRONG = "accepted", "wrong_answer"
+__all__ = [
+    "ACCEPTED",
+    "CHECKER_FAILED",
+    "COMPILE_ERROR",
+    "LATE",
+    "NO_ANSWER",
+    "NO_CODE",
+    "SANDBOX_FAILED",
+    "TESTS_FAILED",
+    "TIME_LIMIT",
+    "TRUNCATED",
+    "WRONG_ANSWER",
+    "Answer",
+    "Reward",
+    "Score",
+    "Task",
+]
+
+# The verdicts on programs are the values of sandbox.Verdict. These four are also given without the sandbox:
+ACCEPTED = Verdict.ACCEPTED.value
+WRONG_ANSWER = Verdict.WRONG_ANSWER.value
+TIME_LIMIT = Verdict.TIME_LIMIT.value
+COMPILE_ERROR = Verdict.COMPILE_ERROR.value
+# There was nothing to judge:
 NO_CODE = "no_code"
 NO_ANSWER = "no_answer"
-TRUNCATED = "truncated"  # cut off before there was anything to judge
-SANDBOX_FAILED = "sandbox_failed"  # no signal
-CHECKER_FAILED = "checker_failed"  # no signal
-LATE = "late"  # no signal: there was none in time
-TESTS_FAILED = "tests_failed"  # no signal: these tests cannot be judged by, or their own checker crashed
+TRUNCATED = "truncated"  # the completion was cut off before its program or its answer
+# The reward is unknown:
+SANDBOX_FAILED = "sandbox_failed"
+CHECKER_FAILED = "checker_failed"
+TESTS_FAILED = "tests_failed"  # the tests cannot be used, or their own checker crashed
+LATE = "late"  # no reward came in time
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A completion of a model. n_tokens: all that it consists of; truncated: it was cut off, not ended."""
+    """A completion of a model.
+
+    text        without special tokens
+    n_tokens    length of the whole completion, in tokens
+    truncated   whether the completion was cut off at its length limit
+    """
 
     text: str
     n_tokens: int
@@ -36,12 +64,14 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What was asked, as far as rewards look at it; each says which of these it needs.
+    """What was asked for. Each reward says which of these fields it needs.
 
-    tests               of a program, with strongest_tests and time_limit_seconds as the columns of those names
-    expected            the answer to a question of mathematics
-    target_tokens       the length that the prompt asks for
-    max_tokens          at which an answer is cut off
+    tests                the tests that a program must pass
+    strongest_tests      places of the tests that kill mutants, the strongest first (column of that name)
+    time_limit_seconds   the problem's calibrated limit for one test (column of that name)
+    expected             the right answer to a question of mathematics
+    target_tokens        the length that the prompt asks for
+    max_tokens           the length at which completions are cut off
     """
 
     tests: Suite | None = None
@@ -54,8 +84,13 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class Reward:
-    """value: None where nothing is known; detail then says why, for people. verdict: a fixed word that is counted.
-    seconds: that scoring took."""
+    """What a completion is worth.
+
+    value     None if the reward is unknown
+    verdict   a fixed word, which metrics count
+    seconds   wall time that scoring took
+    detail    for people: why the reward is unknown, or what is wrong
+    """
 
     value: float | None
     verdict: str
@@ -64,8 +99,8 @@ class Reward:
 
     def __post_init__(self) -> None:
         if self.value is not None and not math.isfinite(self.value):
-            raise ValueError(f"a reward is a finite number, or None where nothing is known, not {self.value}")
+            raise ValueError(f"a reward must be a finite number, or None if it is unknown, not {self.value}")
 
 
-# Raises ValueError where the task lacks what the reward looks at.
+# A reward as a function. It raises ValueError if the task lacks what the reward needs.
 Score = Callable[[Answer, Task], Reward]

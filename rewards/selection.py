@@ -1,9 +1,9 @@
-"""Which of a problem's tests a reward runs, where all of them would take too long.
+"""Selects the tests that a reward runs if all tests of a problem would take too long.
 
 all        every case
-longest    the cases with the longest inputs: DeepCoder's rule, to which a test of many small cases looks weak
-strongest  first those that together kill every mutant that can be killed (see curate/strength/measure.py), then others
-           drawn blindly: by what they let through, blind ones beat the longest
+longest    the cases with the longest inputs: DeepCoder's rule, which undervalues a test of many small cases
+strongest  first the cases that together kill every mutant that can be killed (see curate/strength/measure.py), then
+           others drawn at random, since random cases let fewer wrong programs pass than the longest ones
 """
 
 import random
@@ -12,16 +12,21 @@ from dataclasses import replace
 
 from sandbox import Suite
 
-BUDGET = 15  # DeepCoder's
+__all__ = ["BUDGET", "WAYS", "check_way", "longest_first", "picked", "select"]
+
+BUDGET = 15  # cases; DeepCoder's number
 WAYS = ("longest", "strongest", "all")
 
 
 def select(suite: Suite, how: str, *, budget: int = BUDGET, strongest: Sequence[int] | None = None) -> Suite:
-    """The suite with at most `budget` of its cases, or all of them; the same ones each time.
+    """Return the suite with its selected cases, the same ones each time.
 
-    strongest is the column of that name: places of the cases that kill mutants. Where it is missing or empty,
-    nothing was measured, and all places are drawn blindly.
-    Raises ValueError for another `how`, for a budget below 1, and for places that the suite does not have.
+    how         one of WAYS
+    budget      the most cases that are selected, unless `how` is "all"
+    strongest   the column strongest_tests: places of the cases that kill mutants. If it is missing or empty, nothing
+                was measured, and all places are drawn at random
+
+    Raises ValueError for an unknown `how`, for a budget below 1, and for places that the suite does not have.
     """
     check_way(how, budget)
     if how == "all":
@@ -31,7 +36,7 @@ def select(suite: Suite, how: str, *, budget: int = BUDGET, strongest: Sequence[
 
 
 def check_way(how: str, budget: int) -> None:
-    """Raises ValueError, naming the choices, for what `select` does not know."""
+    """Raise ValueError, naming the choices, for options that `select` does not know."""
     if how not in WAYS:
         raise ValueError(f"how must be one of {', '.join(WAYS)}, not {how!r}")
     if budget < 1:
@@ -39,18 +44,18 @@ def check_way(how: str, budget: int) -> None:
 
 
 def picked(suite: Suite, places: Iterable[int]) -> Suite:
-    """The suite with the cases at these places, in this order."""
+    """Return the suite with only the cases at these places, in this order."""
     return replace(suite, cases=tuple(suite.cases[place] for place in places))
 
 
 def longest_first(suite: Suite) -> list[int]:
-    """Places of the cases, those with the longest inputs first."""
+    """Return the places of the cases, those with the longest inputs first."""
     return sorted(range(len(suite.cases)), key=lambda place: -len(suite.cases[place].input))
 
 
 def _strongest_first(suite: Suite, strongest: Sequence[int]) -> list[int]:
     others = sorted(set(range(len(suite.cases))) - set(strongest))
     if len(others) + len(strongest) != len(suite.cases):
-        raise ValueError(f"places {list(strongest)} are not those of a suite of {len(suite.cases)} cases")
+        raise ValueError(f"places {list(strongest)} do not fit a suite of {len(suite.cases)} cases")
     random.Random(0).shuffle(others)
     return [*strongest, *others]

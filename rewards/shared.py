@@ -1,4 +1,4 @@
-"""The reward of trainers that keep nothing for us between two calls: one sandbox for each of their processes."""
+"""The reward for trainers that keep no object of ours between two calls: one sandbox for each of their processes."""
 
 import os
 import threading
@@ -11,57 +11,67 @@ from rewards.reward import Answer, Reward, Task
 from rewards.unknown import Unknowns
 from sandbox import Sandbox, Suite
 
-URL = "CURATE_URL"  # address of a `curate serve`, for where many processes score, or where programs may not run here
-_AT_ONCE = 256  # completions; threads that only wait
+__all__ = ["URL", "counted_value", "reward", "shared_reward", "shared_rewards", "shared_sandbox", "unknown_count"]
+
+URL = "CURATE_URL"  # address of a `curate serve`, if many processes score, or programs may not run on this machine
+_AT_ONCE = 256  # completions; each takes a thread that only waits
 _lock = threading.RLock()
-_made: dict[tuple[int, str], object] = {}  # by process: a fork cannot use its parent's
+_parts: dict[tuple[int, str], object] = {}  # by process id and name: a fork cannot use its parent's objects
 
 Part = TypeVar("Part")
 
 
 def shared_sandbox() -> Sandbox:
-    """The sandbox of this process, made when first asked for: a service's, if CURATE_URL names one, else local.
+    """Return the sandbox of this process, which is opened on first use.
 
-    Raises SandboxError where there is none.
+    Programs run on the service that CURATE_URL names or, if it is not set, on this machine.
+    Raises SandboxError if no sandbox can be opened.
     """
     url = os.environ.get(URL)
-    return _once("sandbox", Sandbox, lambda: Sandbox(backend="http", url=url) if url else Sandbox())
+    return _shared("sandbox", Sandbox, lambda: Sandbox(backend="http", url=url) if url else Sandbox())
 
 
 def shared_reward() -> CodeReward:
-    """The code reward in it, of all tests that a dataset brings: whoever exported it chose them. Raises as above."""
-    return _once("reward", CodeReward, lambda: CodeReward(shared_sandbox(), select="all"))
+    """Return the code reward in the shared sandbox. It runs every test of a row, since the export has selected them.
+
+    Raises SandboxError if no sandbox can be opened.
+    """
+    return _shared("reward", CodeReward, lambda: CodeReward(shared_sandbox(), select="all"))
 
 
 def shared_rewards() -> AsyncRewards:
-    """That reward for many completions at once. Raises as above."""
-    return _once("rewards", AsyncRewards, lambda: AsyncRewards(shared_reward(), at_once=_AT_ONCE))
+    """Return the shared reward for many completions at once. Raises SandboxError if no sandbox can be opened."""
+    return _shared("rewards", AsyncRewards, lambda: AsyncRewards(shared_reward(), at_once=_AT_ONCE))
 
 
-def _once(name: str, kind: type[Part], make: Callable[[], Part]) -> Part:
-    key = os.getpid(), name
-    with _lock:
-        if key not in _made:
-            _made[key] = make()
-        made = _made[key]
-    assert isinstance(made, kind)
-    return made
+def counted_value(reward: Reward) -> float | None:
+    """Return the value of a reward. An unknown reward is None; it is logged and counted for this process.
 
-
-def counted(reward: Reward) -> float | None:
-    """The value, None where nothing is known, which is counted for this process and logged.
-
-    No single completion raises. Raises SandboxError for a run of many, as unknown.py has it.
+    No single completion raises an exception. Raises TooManyUnknownRewards, a SandboxError, after many of them.
     """
-    _once("unknowns", Unknowns, Unknowns).note(reward)
+    _unknowns().note(reward)
     return reward.value
 
 
 def unknown_count() -> int:
-    """Completions that this process found no reward for."""
-    return _once("unknowns", Unknowns, Unknowns).count
+    """Return how many rewards of this process were unknown."""
+    return _unknowns().count
 
 
 def reward(completion: str, suite: Suite, box: Sandbox) -> float | None:
-    """What a completion is worth by all tests of a suite. None: nothing is known, as `counted` says it."""
-    return counted(CodeReward(box, select="all")(Answer(completion, 0), Task(tests=suite)))
+    """Return what a completion is worth by all tests of a suite, or None if that is unknown; see `counted_value`."""
+    return counted_value(CodeReward(box, select="all")(Answer(completion, 0), Task(tests=suite)))
+
+
+def _unknowns() -> Unknowns:
+    return _shared("unknowns", Unknowns, Unknowns)
+
+
+def _shared(name: str, kind: type[Part], make: Callable[[], Part]) -> Part:
+    key = os.getpid(), name
+    with _lock:
+        if key not in _parts:
+            _parts[key] = make()
+        part = _parts[key]
+    assert isinstance(part, kind)
+    return part

@@ -1,10 +1,10 @@
-"""Rewards for TRL's trainers, on a dataset that `curate export --to trl` wrote:
+"""Rewards for TRL's trainers, for a dataset that `curate export --to trl` wrote:
 
     GRPOTrainer(..., reward_funcs=code_reward)
     GRPOTrainer(..., reward_funcs=RewardFunction(Weighted([(1.0, CodeReward(box)), (0.1, FormatReward())])))
 
-Combine rewards by Weighted rather than in a list of reward_funcs: where one function of several gives None, TRL adds up
-the others, and only where all do is the completion left out of its group.
+Combine rewards with Weighted rather than in a list of reward_funcs: if one of several functions returns None, TRL adds
+up the others, and it leaves the completion out of its group only if all of them return None.
 """
 
 import logging
@@ -15,23 +15,27 @@ from typing import Any
 
 from rewards.async_rewards import AsyncRewards
 from rewards.reward import Answer, Score, Task
-from rewards.shared import counted, shared_reward
+from rewards.shared import counted_value, shared_reward
 from sandbox import Suite
+
+__all__ = ["RewardFunction", "code_reward"]
 
 log = logging.getLogger(__name__)
 
-_suite = lru_cache(8)(Suite.from_json)  # the completions of a group bring the same text
+_suite = lru_cache(8)(Suite.from_json)  # the completions of a group come with the same text
 
 
 class RewardFunction:
     """One of our rewards in the form that TRL calls.
 
-    name         in TRL's metrics
-    max_tokens   the trainer's max_completion_length, for rewards that look at it
-    at_once      completions scored at once
+    reward       the reward, such as CodeReward or Weighted
+    name         its name in TRL's metrics
+    max_tokens   the trainer's max_completion_length, for rewards that need it
+    at_once      the most completions scored at once
 
-    It takes the dataset's columns `tests` (text of a Suite), `strongest_tests`, `time_limit_seconds`, `expected` and
-    `target_tokens`, those that there are. Called, it raises ValueError where the reward needs another.
+    It reads these columns of the dataset, as far as they exist: `tests` (JSON text of a Suite), `strongest_tests`,
+    `time_limit_seconds`, `expected` and `target_tokens`. A call raises ValueError if the reward needs a column that is
+    missing.
     """
 
     def __init__(
@@ -48,27 +52,33 @@ class RewardFunction:
         completion_ids: Sequence[Sequence[int]] | None = None,
         **columns: Any,
     ) -> list[float | None]:
-        """completions: texts, or conversations whose last message is the answer. None: nothing is known, and TRL
-        leaves the completion out of its group instead of punishing it. No single completion raises; SandboxError comes
-        for a run of many of which nothing is known (unknown.py), over all calls in this process."""
+        """Return the value of each completion, or None if it is unknown.
+
+        completions      texts, or conversations whose last message is the answer
+        completion_ids   their tokens, which are counted
+        columns          the other columns of the dataset
+
+        TRL leaves a completion with None out of its group instead of punishing it. No single completion raises an
+        exception. Raises TooManyUnknownRewards, a SandboxError, after many of them in this process; see unknown.py.
+        """
         texts = [_text(completion) for completion in completions]
         lengths = [0] * len(texts) if completion_ids is None else [len(ids) for ids in completion_ids]
         with AsyncRewards(self._reward, at_once=self._at_once) as rewards:
             futures = [
-                rewards.submit(self._answer(text, length), self._task(columns, place))
-                for place, (text, length) in enumerate(zip(texts, lengths, strict=True))
+                rewards.submit(self._answer(text, length), self._task(columns, row))
+                for row, (text, length) in enumerate(zip(texts, lengths, strict=True))
             ]
             scored = [future.result() for future in futures]
         if unknown := Counter(reward.verdict for reward in scored if reward.value is None):
-            log.warning("nothing is known of %d of %d completions: %s", unknown.total(), len(scored), dict(unknown))
-        return [counted(reward) for reward in scored]
+            log.warning("%d of %d rewards are unknown: %s", unknown.total(), len(scored), dict(unknown))
+        return [counted_value(reward) for reward in scored]
 
     def _answer(self, text: str, n_tokens: int) -> Answer:
-        return Answer(text, n_tokens, self._max_tokens is not None and n_tokens >= self._max_tokens)
+        return Answer(text, n_tokens, truncated=self._max_tokens is not None and n_tokens >= self._max_tokens)
 
-    def _task(self, columns: dict[str, Any], place: int) -> Task:
+    def _task(self, columns: dict[str, Any], row: int) -> Task:
         tests, strongest, seconds, expected, target = (
-            values[place] if (values := columns.get(name)) is not None else None
+            values[row] if (values := columns.get(name)) is not None else None
             for name in ("tests", "strongest_tests", "time_limit_seconds", "expected", "target_tokens")
         )
         return Task(
@@ -82,17 +92,23 @@ class RewardFunction:
 
 
 def _text(completion: Any) -> str:
-    """A completion as text. If it is a conversation, its last message counts, which may be a list of parts, or call a
-    tool and say nothing."""
+    """Return the text of a completion.
+
+    Of a conversation, only the last message counts. Its content may be a list of parts, or missing if it calls a tool.
+    """
+    content = completion
     if not isinstance(completion, str):
-        completion = completion[-1].get("content") if completion else None
-    if isinstance(completion, list):
-        return "".join(part.get("text") or "" for part in completion)
-    return completion or ""
+        content = completion[-1].get("content") if completion else None
+    if isinstance(content, list):
+        return "".join(part.get("text") or "" for part in content)
+    return content or ""
 
 
 def code_reward(completions: Sequence[Any], tests: Sequence[str], **columns: Any) -> list[float | None]:
-    """CodeReward in the sandbox of this process, over all tests in the column of that name: the export chose them."""
+    """Return the code reward of each completion in the sandbox of this process, or None if it is unknown.
+
+    Every test in the column `tests` is run, since the export has selected them.
+    """
     if len(tests) != len(completions):
-        raise ValueError(f"{len(completions)} completions and {len(tests)} tests")
+        raise ValueError(f"got {len(completions)} completions but {len(tests)} tests")
     return RewardFunction(shared_reward())(completions, tests=tests, **columns)

@@ -1,6 +1,6 @@
-"""Counts completions whose reward is unknown, and says when there are too many of them to go on training.
+"""Counts completions whose reward is unknown, and stops training when there are too many of them.
 
-One completion without a reward is no reason to stop, whatever it did to the sandbox. Many of them say that the sandbox
+One unknown reward is no reason to stop, whatever the completion did to the sandbox. Many of them mean that the sandbox
 or the tests are broken.
 """
 
@@ -8,53 +8,57 @@ import logging
 import threading
 from collections import deque
 
+from rewards.errors import TooManyUnknownRewards
 from rewards.reward import TESTS_FAILED, Reward
-from sandbox import SandboxError
+
+__all__ = ["Unknowns"]
 
 log = logging.getLogger(__name__)
 
-IN_A_ROW = 50  # completions
-OF_THE_LAST, AT_MOST = 200, 100
+_MOST_IN_A_ROW = 50  # completions
+_WINDOW, _MOST_IN_WINDOW = 200, 100  # completions
 
 
 class Unknowns:
-    """Counts rewards without a value. For any number of threads."""
+    """Counts unknown rewards. Any number of threads may use it."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._last: deque[bool] = deque(maxlen=OF_THE_LAST)
+        self._window: deque[bool] = deque(maxlen=_WINDOW)
         self._in_a_row = 0
         self._count = 0
 
     @property
     def count(self) -> int:
-        """Completions without a reward so far."""
+        """The number of unknown rewards so far."""
         return self._count
 
     def note(self, reward: Reward) -> None:
-        """Count one reward, and log why it has no value.
+        """Count one reward and, if it is unknown, log why.
 
-        Raises SandboxError for the fiftieth without a value in a row, or the hundredth of the last two hundred; and for
-        each one after that, as long as it is so.
+        Raises TooManyUnknownRewards for the fiftieth unknown reward in a row, or the hundredth of the last two hundred,
+        and for each unknown reward after that until there are fewer again.
         """
         unknown = reward.value is None
         with self._lock:
-            self._last.append(unknown)
+            self._window.append(unknown)
             self._in_a_row = self._in_a_row + 1 if unknown else 0
             self._count += unknown
-            count, in_a_row, of_the_last = self._count, self._in_a_row, sum(self._last)
+            count, in_a_row, in_window = self._count, self._in_a_row, sum(self._window)
         if not unknown:
             return
         reason = f"{reward.verdict}: {reward.detail}" if reward.detail else reward.verdict
-        log.warning("nothing is known of a completion (number %d in this process): %s", count, reason)
-        if in_a_row < IN_A_ROW and of_the_last < AT_MOST:
-            return
-        many = (
-            f"the last {in_a_row} completions" if in_a_row >= IN_A_ROW else f"{of_the_last} of the last {OF_THE_LAST}"
-        )
-        advice = (
-            "The tests of the dataset cannot judge. Build it anew with `curate build-dataset`, which verifies them"
-            if reward.verdict == TESTS_FAILED
-            else "Mend the sandbox before you go on: `curate doctor` says what it lacks"
-        )
-        raise SandboxError(f"no reward is known for {many}, so training on the others was stopped. {advice} ({reason})")
+        log.warning("the reward of a completion is unknown (number %d in this process): %s", count, reason)
+        if in_a_row >= _MOST_IN_A_ROW:
+            raise _too_many(f"the last {in_a_row} completions", reward.verdict, reason)
+        if in_window >= _MOST_IN_WINDOW:
+            raise _too_many(f"{in_window} of the last {_WINDOW} completions", reward.verdict, reason)
+
+
+def _too_many(completions: str, verdict: str, reason: str) -> TooManyUnknownRewards:
+    advice = (
+        "The tests of the dataset cannot be used. Build it again with `curate build-dataset`, which verifies them"
+        if verdict == TESTS_FAILED
+        else "Repair the sandbox before you continue: `curate doctor` shows what is missing"
+    )
+    return TooManyUnknownRewards(f"training stopped: the rewards of {completions} are unknown. {advice} ({reason})")

@@ -1,5 +1,7 @@
-"""The reward for verifiers: a task whose replies are programs, rewarded in the sandbox. `curate export --to verifiers`
-writes packages of such tasks; a taskset of one's own derives from CodeTask in the same way.
+"""The code reward for verifiers: a task whose replies are programs, which are judged in the sandbox.
+
+`curate export --to verifiers` writes packages of such tasks. A taskset of your own derives from CodeTask in the same
+way.
 """
 
 import asyncio
@@ -8,11 +10,14 @@ from typing import TypeVar
 
 import verifiers.v1 as vf
 
+from rewards.errors import UnknownReward
 from rewards.reward import Answer, Task
-from rewards.shared import counted, shared_rewards
-from sandbox import SandboxError, Suite
+from rewards.shared import counted_value, shared_rewards
+from sandbox import Suite
 
-_suite = lru_cache(16)(Suite.from_json)  # the rollouts of a task bring the same text
+__all__ = ["CodeData", "CodeTask"]
+
+_suite = lru_cache(16)(Suite.from_json)  # the rollouts of a task come with the same text
 
 
 class CodeData(vf.TaskData):
@@ -26,11 +31,14 @@ Data = TypeVar("Data", bound=CodeData)
 class CodeTask(vf.Task[Data]):
     @vf.reward
     async def accepted(self, trace: vf.Trace) -> float:
-        """1.0 if the program in the last reply passes every test. Raises SandboxError where nothing is known. That is
-        verifiers' word for it: it records the error with this one rollout, apart from a reward of zero."""
+        """Return 1.0 if the program in the last reply passes every test, else 0.0.
+
+        Raises UnknownReward, a SandboxError, if the reward is unknown. verifiers then records the error with this one
+        rollout, which keeps it apart from a reward of zero.
+        """
         task = Task(tests=_suite(self.data.tests))
-        scored = await asyncio.wrap_future(shared_rewards().submit(Answer(trace.last_reply, 0), task))
-        value = counted(scored)
+        reward = await asyncio.wrap_future(shared_rewards().submit(Answer(trace.last_reply, 0), task))
+        value = counted_value(reward)
         if value is None:
-            raise SandboxError(f"nothing is known of this reply, {scored.verdict}: {scored.detail}")
+            raise UnknownReward(f"the reward of this reply is unknown, {reward.verdict}: {reward.detail}")
         return value

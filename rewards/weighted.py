@@ -5,12 +5,14 @@ from collections.abc import Iterable
 
 from rewards.reward import Answer, Reward, Score, Task
 
+__all__ = ["Weighted"]
+
 
 class Weighted:
-    """Each part is (weight, reward). The first one's verdict is that of the whole.
+    """Adds up rewards, each given as a pair (weight, reward). The verdict is that of the first reward.
 
-    What one part knows nothing of, the whole knows nothing of: the verdict is then that part's, and later parts are
-    not asked. Raises ValueError for no part, or a weight that is no finite number.
+    If one of them is unknown, so is the sum: it then has the verdict of that reward, and later rewards are not called.
+    Raises ValueError if no reward is given, or a weight is not a finite number.
     """
 
     def __init__(self, parts: Iterable[tuple[float, Score]]) -> None:
@@ -18,7 +20,7 @@ class Weighted:
         if not self._parts:
             raise ValueError("a weighted reward needs at least one part")
         if wrong := [weight for weight, _ in self._parts if not math.isfinite(weight)]:
-            raise ValueError(f"weights are finite numbers, not {wrong[0]}")
+            raise ValueError(f"weights must be finite numbers, not {wrong[0]}")
 
     def __call__(self, answer: Answer, task: Task) -> Reward:
         total = seconds = 0.0

@@ -1,4 +1,37 @@
-"""Run untrusted programs and judge them."""
+"""Run untrusted programs and judge them.
+
+    with Sandbox() as box:
+        judgement = box.judge(Program("print(input())"), Suite([Case("7", "7")]))
+
+A program that fails is a value: a RunResult or a Judgement says how. A sandbox that fails raises SandboxError, the base
+class to catch: nothing is known about the program then, and that is not a zero. A request that is itself wrong raises
+ValueError.
+
+    box            Sandbox, the one thing that most callers need
+    program        what enters a run and what leaves it: Program, Invocation, Limits, Outcome, RunResult
+    cases          tests as data: Case, Suite, Referee
+    judge          from runs to verdicts: Verdict, CaseJudgement, Judgement
+    errors         what can go wrong with the sandbox itself
+    checkers/      rules that compare an output with the expected one, one file each
+    languages/     how programs are compiled and started, one file for each language
+    referee        reads the ruling of a suite's own checker program or interactor
+    returned       reads the value that a call returned, as a hostile process wrote it
+
+    backends/      where programs run, one file each: local, docker, ray, http
+    request        what a backend is asked to do
+    jail/          one worker: the processes that shut programs in, run them and judge them
+    image/         the image of the docker backend's containers
+    maxima         upper bounds for limits
+    machine        how much memory there is
+    concurrency/   threads, deadlines and cancellation
+    closing        what objects that hold resources have in common
+
+    messages       requests and answers as JSON
+    record         submissions and verdicts as JSON records
+    service/       a Sandbox over HTTP
+    conformance    the checks that every backend must pass
+    commands/      `curate judge`, `curate doctor`, `curate serve`
+"""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -60,7 +93,7 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:
-    # Loaded when asked for: zygotes live in this package, too, and what a zygote holds, each of its forks pays for.
+    # Loaded on first use: zygotes import this package, too, and each fork pays for what its zygote holds.
     if name not in _HOME_OF:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     globals()[name] = value = getattr(import_module(f"{__name__}.{_HOME_OF[name]}"), name)

@@ -1,34 +1,35 @@
 """Sandbox: run untrusted programs and judge them."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from importlib import import_module
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from sandbox import backends
+from sandbox.backends import Backend
 from sandbox.cases import Suite
+from sandbox.closing import Closing
 from sandbox.concurrency.cancellation import Cancellation
 from sandbox.judge import Judgement
 from sandbox.maxima import Maxima
 from sandbox.program import Invocation, Limits, Program, RunResult
+from sandbox.request import Answer, JudgeRequest, Request, RunRequest
 
 
-class Sandbox:
+class Sandbox(Closing):
     """A judge of untrusted programs. Thread-safe; use it as a context manager or call close().
 
-    workers    programs that run at once; by default one for each processor this process may use
-    backend    where: a file of sandbox/backends; further keywords are its own
+    workers    number of programs that run at once; by default one for each processor this process may use
+    backend    where programs run: the name of a file of sandbox/backends; further keywords are the backend's own
     isolation  "full": all namespaces, a read-only root and seccomp, or BackendUnavailable. "best-effort": what
                this machine allows; see `layers`
-    seed       an integer makes runs repeatable: hash order and `random` are seeded with it. None: as in a fresh
-               `python`, except that the programs of one worker share the hash seed
-    most       bounds above the limits that are asked for: higher ones are lowered to these, with one logged warning
-               for each kind. Every field of it counts, those left at their defaults too; cpu_seconds=None is as much as
-               wall_seconds, budget_seconds=None is no bound. Without `most` it is the machine that bounds: no run gets
-               more memory than there is, nor more than 4,096 processes
+    seed       an integer makes runs repeatable: hash order and `random` are seeded with it. None: they differ from run
+               to run, as with a fresh `python`, except that the programs of one worker share the hash seed
+    most       upper bounds for the limits that are asked for: higher ones are lowered to these, with one logged
+               warning for each kind. Every field counts, even one left at its default; cpu_seconds=None means the same
+               as wall_seconds, and budget_seconds=None means no bound. Without `most`, the machine sets the bounds: no
+               run gets more memory than there is, or more than 4,096 processes
 
-    A run waits until its memory limit, with those of the runs in progress, is within the memory that the machine (or
-    the cgroup that we live in) has.
+    A run waits until its memory limit and those of the runs in progress together fit into the memory of the machine, or
+    of the cgroup that this process is in.
 
     Raises BackendUnavailable if the machine cannot give what was asked for.
     """
@@ -47,22 +48,18 @@ class Sandbox:
             raise ValueError(f"workers must be at least 1, not {workers}")
         if isolation not in ("full", "best-effort"):
             raise ValueError(f'isolation must be "full" or "best-effort", not {isolation!r}')
-        backends.check(backend)
-        module = import_module(f"sandbox.backends.{backend}")
         self._maxima = Maxima(most) if most is not None else None
-        self._backend = module.Backend(workers=workers, isolation=isolation, seed=seed, **options)
+        self._backend: Backend = backends.start(backend, workers=workers, isolation=isolation, seed=seed, **options)
 
     @property
     def workers(self) -> int:
-        """Programs that run at once."""
-        workers: int = self._backend.workers
-        return workers
+        """The number of programs that run at once."""
+        return self._backend.workers
 
     @property
     def layers(self) -> dict[str, str]:
-        """What isolates a run, by name, and how; a value that begins with "none" is a layer that is missing."""
-        layers: dict[str, str] = self._backend.layers
-        return layers
+        """The layers that isolate a run: name -> how. A value that begins with "none" means a missing layer."""
+        return self._backend.layers
 
     def run(
         self,
@@ -75,36 +72,37 @@ class Sandbox:
         fetch: Iterable[str] = (),
         cancellation: Cancellation | None = None,
     ) -> RunResult:
-        """Run a program once: with these arguments, and files (name -> content) in its working directory. Files that
-        it leaves there under the names in `fetch` come back in RunResult.files.
+        """Run a program once.
 
-        Raises SandboxError if the sandbox, not the program, failed, Cancelled (one of them) after
-        cancellation.cancel(), and ValueError for an unknown language or a name that leads out of the directory.
+        stdin         standard input; text is encoded as UTF-8
+        arguments     the program's command line after its name
+        files         files that the program finds in its working directory: name -> content
+        fetch         names of files that the program may leave there; those that exist come back in RunResult.files
+        cancellation  ends the run from another thread
+
+        Raises SandboxError if the sandbox, not the program, failed; Cancelled, a SandboxError, after
+        cancellation.cancel(); and ValueError for an unknown language or a name that leads out of the directory.
         """
         data = stdin.encode("utf-8", "surrogatepass") if isinstance(stdin, str) else stdin
         invocation = Invocation(data, tuple(arguments), dict(files or {}), tuple(fetch))
-        request = self._bounded(("run", program, invocation, limits or Limits()))
-        result: RunResult = self._backend.ask(*request, cancellation=cancellation)
-        return result
+        return self._backend.ask(self._bounded(RunRequest(program, invocation, limits or Limits())), cancellation)
 
     def judge(
         self, program: Program, suite: Suite, *, run_all: bool = False, cancellation: Cancellation | None = None
     ) -> Judgement:
         """Judge a program by a suite, stopping at the first case that fails unless run_all.
 
-        Raises SandboxError if the sandbox failed: then nothing is known about the program, which is not a zero.
+        Raises SandboxError if the sandbox failed: then nothing is known about the program, and it must not be scored 0.
         Raises Cancelled, a SandboxError, after cancellation.cancel().
-        Raises ValueError for an unknown language or checker, and for a suite without cases or with expected values
-        that are no JSON.
+        Raises ValueError for an unknown language or checker, and for a suite that has no cases, or expected values
+        that are not JSON.
         """
-        request = self._bounded(("judge", program, suite, run_all))
-        judgement: Judgement = self._backend.ask(*request, cancellation=cancellation)
-        return judgement
+        return self._backend.ask(self._bounded(JudgeRequest(program, suite, run_all)), cancellation)
 
     def judge_many(
         self, pairs: Iterable[tuple[Program, Suite]], *, run_all: bool = False
     ) -> Iterator[tuple[int, Judgement]]:
-        """Judge (program, suite) pairs; yields (index, judgement) as they complete.
+        """Judge (program, suite) pairs; yield the index and the judgement of each as they complete.
 
         `pairs` may be endless: it is read only a little ahead of the workers. Raises as judge does.
         """
@@ -116,21 +114,13 @@ class Sandbox:
     def judge_each(
         self, pairs: Iterable[tuple[Program, Suite]], *, run_all: bool = False
     ) -> Iterator[tuple[int, Judgement | Exception]]:
-        """As judge_many, but a pair that judge would raise for yields that exception, and the others go on."""
-        requests = (self._bounded(("judge", program, suite, run_all)) for program, suite in pairs)
-        return self._backend.ask_many(requests)  # type: ignore[no-any-return]
+        """Do the same as judge_many, but where judge would raise an exception, yield it in place of the judgement."""
+        requests = (self._bounded(JudgeRequest(program, suite, run_all)) for program, suite in pairs)
+        return self._backend.ask_many(requests)
 
-    def _bounded(self, request: tuple[Any, ...]) -> tuple[Any, ...]:
+    def _bounded(self, request: Request[Answer]) -> Request[Answer]:
         return request if self._maxima is None else self._maxima.bounded(request)
 
     def close(self) -> None:
         """End all workers; runs in progress are killed."""
         self._backend.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()

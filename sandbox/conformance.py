@@ -1,7 +1,7 @@
-"""Does this sandbox hold? What every backend must do: some thirty small programs, each with the verdict it must get.
+"""What every backend must do: some thirty small programs, each with the verdict that it must get.
 
-Run against every backend by the tests and by `curate doctor`; a few seconds in all. A short list to tell a broken
-installation from a sound one; it is not the proof of isolation, that is tests/sandbox.
+The tests and `curate doctor` judge them on a backend in a few seconds. They tell a broken installation from a sound
+one. They do not prove isolation: the tests in tests/sandbox do.
 """
 
 import json
@@ -34,7 +34,11 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What a check showed. holds None: it could not be made, for want of a compiler. seen: what came instead."""
+    """What a check showed.
+
+    holds   whether the property holds; None if the check could not be made, because there is no compiler
+    seen    what came instead of the expected verdict
+    """
 
     check: Check
     holds: bool | None
@@ -42,7 +46,7 @@ class Finding:
 
 
 def run(box: Sandbox) -> Iterator[Finding]:
-    """Make every check."""
+    """Make every check and yield what it shows."""
     for check in CHECKS:
         try:
             judgement = box.judge(check.program, check.suite)
@@ -79,7 +83,10 @@ def _refereed(name: str, source: str, checker: str, referee: Referee, expected: 
 
 
 def _denied(name: str, attempt: str) -> Check:
-    """`attempt` is an expression that is true where an attack works, and may raise where it does not."""
+    """Return a check that an attack does not work.
+
+    attempt   an expression that is true if the attack works, and may raise if it does not
+    """
     source = (
         "import ctypes, os, socket\n"
         "libc = ctypes.CDLL(None)\n"
@@ -87,19 +94,19 @@ def _denied(name: str, attempt: str) -> Check:
         "except Exception:\n    worked = False\n"
         "print('escaped' if worked else 'contained')\n"
     )
-    # Expecting success: a verdict of accepted is an escape, whatever stopped it otherwise is as good as another.
+    # The suite expects that the attack works, so accepted means an escape. Every other verdict is good.
     suite = Suite([Case("", "escaped\n")], checker="tokens", limits=_LIMITS)
     return Check(name, Program(source), suite, frozenset(Verdict) - {Verdict.ACCEPTED})
 
 
-_SUM = Referee(  # of two numbers that shall be the input
+_SUM = Referee(  # accepts two numbers whose sum is the input
     Program(
         "import sys\ngiven, answer, output = (open(name).read().split() for name in sys.argv[1:])\n"
         "print(int(sum(map(int, output)) == int(given[0]) == sum(map(int, answer))))"
     ),
     Convention.PRINTED,
 )
-_GUESSING = Referee(  # of the input, by questions
+_GUESSING = Referee(  # lets a program guess the input, and answers whether it is more or less
     Program(
         "import sys\nsecret = int(open(sys.argv[1]).read())\nfor line in sys.stdin:\n"
         "    if int(line) == secret: sys.exit(0)\n    print('more' if int(line) < secret else 'less', flush=True)\n"
@@ -108,7 +115,7 @@ _GUESSING = Referee(  # of the input, by questions
 )
 
 CHECKS: tuple[Check, ...] = (
-    # What is right is accepted.
+    # Correct programs are accepted.
     *(
         _prints(f"a {name} program", languages.load(name).SELF_TEST, ("3 4\n", "7\n"), ("-1 1\n", "0\n"), language=name)
         for name in languages.names()
@@ -143,7 +150,7 @@ CHECKS: tuple[Check, ...] = (
         _GUESSING,
         Verdict.ACCEPTED,
     ),
-    # What is wrong gets the right word.
+    # Failing programs get the right verdict.
     _refereed("a checker program refuses", "print(5, 3)", PROGRAM, _SUM, Verdict.WRONG_ANSWER),
     _refereed("a referee hears nothing", "pass", INTERACTIVE, _GUESSING, Verdict.WRONG_ANSWER),
     _prints("C++ that does not compile", "int main() { return x; }", expected=Verdict.COMPILE_ERROR, language="cpp"),
@@ -168,7 +175,7 @@ CHECKS: tuple[Check, ...] = (
         "import ctypes\nctypes.CDLL(None).ptrace(0, 0, 0, 0)",
         expected=Verdict.SANDBOX_VIOLATION,
     ),
-    # What must be out of reach.
+    # These things must be out of reach.
     _denied("host files", "os.path.exists('/etc/passwd') or os.path.exists('/home')"),
     _denied("other processes", "any(p not in ('1', str(os.getpid())) for p in os.listdir('/proc') if p.isdigit())"),
     _denied("network", "socket.socket(socket.AF_INET)"),

@@ -3,7 +3,7 @@
 SandboxError                 we know nothing about the program: retry it or mask the sample, never score it 0
     BackendUnavailable       this machine cannot give what was asked for; the message says what to change
     ExecutionLost            a worker died or went silent and a bounded number of repeats did not help
-        KilledFromOutside    somebody killed the program: neither the sandbox did, nor the program itself
+        KilledFromOutside    somebody other than the sandbox or the program itself killed the program
     Cancelled                the caller took the request back
 
 RefereeFailed                the suite's own checker or interactor failed, a ValueError: the suite has to be mended, and
@@ -20,16 +20,16 @@ class BackendUnavailable(SandboxError):
 
 
 class ExecutionLost(SandboxError):
-    """A run was lost, its repeats too: a worker died, hung, or the machine was starved."""
+    """A run and its repeats were lost: a worker died or hung, or the machine was starved."""
 
 
 class KilledFromOutside(ExecutionLost):
-    """A SIGKILL came from neither the sandbox nor the program's own processes, but from an operator or for want of
-    memory elsewhere; on another worker it came again. Workers answer with it; a pool repeats the request once."""
+    """A SIGKILL came neither from the sandbox nor from the program's own processes, but from an operator, or because
+    memory ran out elsewhere. A worker reports it at once; a pool raises it only if it happens twice."""
 
 
 class Cancelled(SandboxError):
-    """The caller took its request back (see sandbox/concurrency/cancellation.py): it hears nothing but this."""
+    """The caller took its request back (see sandbox/concurrency/cancellation.py) and therefore gets no answer."""
 
 
 class RefereeFailed(ValueError):

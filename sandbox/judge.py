@@ -1,4 +1,4 @@
-"""Was it right? The only place that knows accepted from wrong_answer; runs in the trusted worker."""
+"""From runs to verdicts: the only place that tells accepted from wrong_answer. It runs in the trusted worker."""
 
 import json
 import math
@@ -18,7 +18,7 @@ _DETAIL = 300  # characters
 
 
 class Verdict(Enum):
-    """The field's words for what became of a submission. A sandbox that broke is an exception, not a member."""
+    """What became of a submission, in the field's terms. If the sandbox itself fails, an exception says so instead."""
 
     ACCEPTED = "accepted"
     WRONG_ANSWER = "wrong_answer"
@@ -32,8 +32,11 @@ class Verdict(Enum):
 
 @dataclass(frozen=True, slots=True)
 class CaseJudgement:
-    """What one test showed. detail is for people: the end of stderr, what came instead of the expected, or what the
-    referee said. partial is the credit that a referee gave to an answer that it did not accept."""
+    """What one test showed.
+
+    detail    for people: the end of stderr, what came instead of the expected output, or what the referee said
+    partial   the credit that a referee gave to an answer that it did not accept
+    """
 
     verdict: Verdict
     cpu_seconds: float
@@ -49,8 +52,13 @@ class CaseJudgement:
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """What a suite showed: the first verdict that is not accepted, and one entry for each case that was run,
-    in the order of the suite. Judging stops at the first failure unless all cases were asked for."""
+    """What a suite showed.
+
+    verdict   the first verdict that is not accepted, or accepted
+    cases     one entry for each case that was run, in the order of the suite. Judging stops at the first failure
+              unless all cases were asked for
+    n_cases   number of cases in the suite
+    """
 
     verdict: Verdict
     cases: tuple[CaseJudgement, ...]
@@ -84,8 +92,11 @@ _ENDS = {
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """What became of a program on one case. ruling: what the referee made of it, if the suite has one. referee_seconds:
-    for how long the referee was busy with it after its end."""
+    """What became of a program on one case.
+
+    ruling            the referee's ruling, if the suite has a referee
+    referee_seconds   time for which the referee was busy after the program's end
+    """
 
     result: RunResult
     ruling: Ruling | None = None
@@ -95,9 +106,11 @@ class Ran:
 def judge(suite: Suite, run: Callable[[Case, float], Ran], *, run_all: bool = False) -> Judgement:
     """Judge one submission.
 
-    run(case, left_seconds) runs it on one case; left_seconds, which may be infinite, is what is left of the
-    submission's budget, for program and referee together. Only the case's input may reach the program.
-    Raises ValueError for a suite that is wrong itself: what follows from that must not be held against a program.
+    run(case, left_seconds)   runs the submission on one case. left_seconds, which may be infinite, is what is left of
+                              its budget, for program and referee together. Only the case's input may reach the program
+    run_all                   whether to go on after a case has failed
+
+    Raises ValueError for a suite that is itself wrong: that must not be held against a program.
     """
     checker = _check(suite)
     left_seconds = math.inf if suite.limits.budget_seconds is None else suite.limits.budget_seconds
@@ -119,37 +132,37 @@ def judge(suite: Suite, run: Callable[[Case, float], Ran], *, run_all: bool = Fa
 
 
 def _check(suite: Suite) -> checkers.Checker | None:
-    """The suite's checker; None if a referee decides."""
+    """Return the suite's checker; None if a referee decides. Raises ValueError for a suite that is itself wrong."""
     if not suite.cases:
         raise ValueError("a suite needs at least one case")
     for number, case in enumerate(suite.cases if suite.entry_point is not None else ()):
-        for what, text, kind in (("input", case.input, list), ("expected", case.expected, object)):
+        for name, text, kind in (("input", case.input, list), ("expected", case.expected, object)):
             try:
-                right = isinstance(json.loads(text), kind)
+                is_right = isinstance(json.loads(text), kind)
             except (ValueError, RecursionError):
-                right = False
-            if not right:
-                wanted = "a JSON list of arguments" if kind is list else "a JSON value"
-                raise ValueError(f"case {number}: {what} of a call must be {wanted}, not {text[:80]!r}")
+                is_right = False
+            if not is_right:
+                requirement = "a JSON list of arguments" if kind is list else "a JSON value"
+                raise ValueError(f"case {number}: {name} of a call must be {requirement}, not {text[:80]!r}")
     if suite.checker not in (PROGRAM, INTERACTIVE):
         if suite.referee is not None:
-            raise ValueError(f"a suite with a referee has the checker program or interactive, not {suite.checker!r}")
+            raise ValueError(f"a suite with a referee needs the checker program or interactive, not {suite.checker!r}")
         return checkers.load(suite.checker)
     if suite.referee is None:
         raise ValueError(f"the checker {suite.checker!r} needs a referee")
     if suite.entry_point is not None:
         raise ValueError("a referee judges what is printed; this suite calls a function")
     if suite.checker == INTERACTIVE and suite.referee.convention is not Convention.TESTLIB:
-        raise ValueError("an interactive referee cannot print what it thinks; its convention must be testlib")
+        raise ValueError("an interactive referee cannot print its ruling; its convention must be testlib")
     return None
 
 
 def _judge_case(case: Case, ran: Ran, checker: checkers.Checker | None, *, call: bool) -> CaseJudgement:
     result, partial = ran.result, 0.0
     if result.outcome is not Outcome.EXITED:
-        # Of a compiler's errors the first ones count, of a program's last words the last.
-        words = _head if result.outcome is Outcome.NOT_COMPILED else _tail
-        verdict, detail = _ENDS[result.outcome], words(result.stderr)
+        # A compiler's first errors say the most, and so do a program's last lines.
+        extract = _head if result.outcome is Outcome.NOT_COMPILED else _tail
+        verdict, detail = _ENDS[result.outcome], extract(result.stderr)
     elif result.exit_code != 0:
         verdict, detail = Verdict.RUNTIME_ERROR, _tail(result.stderr) or f"exit status {result.exit_code}"
     elif checker is None:
@@ -158,7 +171,7 @@ def _judge_case(case: Case, ran: Ran, checker: checkers.Checker | None, *, call:
         partial, detail = ran.ruling.score % 1, ran.ruling.detail
     elif call:
         verdict, detail = _verdict_of_call(case, result, checker)
-    elif _text.much_longer(result.stdout, case.expected):  # before it is text, which may be four times as large
+    elif _text.much_longer(result.stdout, case.expected):  # before it is decoded: text may be four times as large
         verdict, detail = Verdict.WRONG_ANSWER, result.stdout[:_DETAIL].decode("utf-8", "replace")
     else:
         same = checker.same(result.text, case.expected)

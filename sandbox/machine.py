@@ -1,4 +1,4 @@
-"""How much memory there is: that of the machine, or of the cgroup that we live in, if that allows less."""
+"""How much memory there is: that of the machine, or what the cgroup of this process allows if that is less."""
 
 import contextlib
 import os
@@ -10,7 +10,7 @@ _LIMITS = {"v2": "memory.max", "memory": "memory.limit_in_bytes"}  # files of th
 
 
 def memory_mb() -> int:
-    """Megabytes that this process and all its workers may use together."""
+    """Return the megabytes that this process and all its workers may use together."""
     total = next(line for line in Path("/proc/meminfo").read_text().splitlines() if line.startswith("MemTotal:"))
     least = int(total.split()[1]) * 1024
     with contextlib.suppress(OSError, ValueError):
@@ -19,13 +19,15 @@ def memory_mb() -> int:
 
 
 def memberships_and_mounts() -> tuple[str, str]:
-    """Which cgroups this process is in, and where they are mounted, as the kernel says it. Raises OSError."""
+    """Return which cgroups this process is in, and what is mounted where, according to the kernel. Raises OSError."""
     return Path("/proc/self/cgroup").read_text(), Path("/proc/self/mountinfo").read_text()
 
 
 def cgroups(memberships: str, mounts: str) -> dict[str, tuple[Path, Path]]:
-    """The cgroups that a process is in: controller, or "v2" for the unified hierarchy -> where that hierarchy is
-    mounted, and the cgroup's directory below."""
+    """Return the cgroups that a process is in, by controller, or "v2" for the unified hierarchy.
+
+    Each has two paths: the mount point of its hierarchy, and the cgroup's directory below it.
+    """
     mounted: dict[str, tuple[str, str]] = {}
     for line in mounts.splitlines():
         left, right = line.split(" - ")
@@ -45,7 +47,7 @@ def cgroups(memberships: str, mounts: str) -> dict[str, tuple[Path, Path]]:
 
 
 def cgroup_limits(memberships: str, mounts: str) -> Iterator[int]:
-    """Bytes that these cgroups and those around them allow, as far as they are mounted here."""
+    """Yield the bytes that these cgroups and those around them allow, if they are mounted here."""
     own = cgroups(memberships, mounts)
     for controller, name in _LIMITS.items():
         if controller in own:

@@ -1,4 +1,6 @@
-"""Bounds above what rows and callers ask for: what is higher is lowered to its bound, which is logged once."""
+"""Upper bounds for the limits that rows and callers ask for. A limit above its bound is lowered, and this is logged
+once.
+"""
 
 import logging
 from collections.abc import Mapping
@@ -6,33 +8,37 @@ from dataclasses import replace
 from typing import Any
 
 from sandbox.program import Limits
+from sandbox.request import Answer, Request
 
 log = logging.getLogger(__name__)
 
-PROCESSES = 4096  # of one run; a machine has some ten thousand
+PROCESSES = 4096  # the most that one run may have; a machine has some ten thousand
 _NAMES = ("wall_seconds", "cpu_seconds", "memory_mb", "processes", "output_kb", "disk_mb", "budget_seconds")
 
 
 def of_machine(memory_mb: int) -> Limits:
-    """The most that makes sense on a machine with so much memory; times are not bounded by it."""
-    longest, largest_mb = 10**5, min(memory_mb, 2**24)  # what Limits itself allows
-    return Limits(longest, longest, largest_mb, PROCESSES, 2**22, largest_mb)  # /tmp is memory, too
+    """Return the highest limits that make sense on a machine with this much memory; times do not depend on it."""
+    longest_seconds, largest_mb = 10**5, min(memory_mb, 2**24)  # what Limits itself allows
+    return Limits(longest_seconds, longest_seconds, largest_mb, PROCESSES, 2**22, largest_mb)  # /tmp is memory, too
 
 
 def bounds_of(most: Limits) -> dict[str, float]:
-    """Limit -> bound. cpu_seconds: None is the same as wall_seconds; budget_seconds: None is no bound."""
+    """Return the bound of each limit by name.
+
+    cpu_seconds=None means the same as wall_seconds; budget_seconds=None means that there is no bound.
+    """
     cpu_seconds = most.cpu_seconds if most.cpu_seconds is not None else most.wall_seconds
     bounds = {name: getattr(most, name) for name in _NAMES} | {"cpu_seconds": cpu_seconds}
     return {name: bound for name, bound in bounds.items() if bound is not None}
 
 
 def above(asked: Limits, bounds: Mapping[str, float]) -> dict[str, float]:
-    """Limit -> bound, of those that are above theirs."""
+    """Return the bounds that are exceeded, by the name of the limit."""
     return {name: bound for name, bound in bounds.items() if (getattr(asked, name) or 0) > bound}
 
 
 def within(asked: Limits, bounds: Mapping[str, float]) -> Limits:
-    """`asked` itself if it is within the bounds."""
+    """Return limits lowered to the bounds; `asked` itself if it is within them."""
     lowered: dict[str, Any] = above(asked, bounds)
     if asked.budget_seconds is None and "budget_seconds" in bounds:
         lowered["budget_seconds"] = bounds["budget_seconds"]
@@ -40,34 +46,27 @@ def within(asked: Limits, bounds: Mapping[str, float]) -> Limits:
 
 
 class Maxima:
-    """most: every field is a bound, as bounds_of has them."""
+    """Lowers the limits of requests to bounds.
+
+    most   the bounds, one in each field; see bounds_of
+    """
 
     def __init__(self, most: Limits) -> None:
         self._bounds = bounds_of(most)
-        self._said: set[str] = set()
+        self._warned: set[str] = set()
 
-    def bounded(self, request: tuple[Any, ...]) -> tuple[Any, ...]:
-        """The request (see sandbox/backends/__init__.py) with limits within the bounds."""
-        asked = limits_of(request)
-        limits = self.limits(asked)
-        if limits is asked:
-            return request
-        if request[0] == "run":
-            return (*request[:3], limits)
-        return (*request[:2], replace(request[2], limits=limits), *request[3:])
+    def bounded(self, request: Request[Answer]) -> Request[Answer]:
+        """Return the request with limits within the bounds; the request itself if it has such limits already."""
+        limits = self.limits(request.run_limits)
+        return request if limits is request.run_limits else request.with_limits(limits)
 
     def limits(self, asked: Limits) -> Limits:
-        """`asked` itself if it is within the bounds."""
+        """Return limits lowered to the bounds, warning once about each kind; `asked` itself if it is within them."""
         for name, bound in above(asked, self._bounds).items():
-            self._say(name, getattr(asked, name), bound)
+            self._warn_once(name, getattr(asked, name), bound)
         return within(asked, self._bounds)
 
-    def _say(self, name: str, value: float, bound: float) -> None:
-        if name not in self._said:
-            self._said.add(name)
-            log.warning("%s of %s was asked for; programs get %s at most (said once)", name, value, bound)
-
-
-def limits_of(request: tuple[Any, ...]) -> Limits:
-    limits: Limits = request[3] if request[0] == "run" else request[2].limits
-    return limits
+    def _warn_once(self, name: str, value: float, bound: float) -> None:
+        if name not in self._warned:
+            self._warned.add(name)
+            log.warning("%s of %s was asked for; programs get %s at most (logged once)", name, value, bound)

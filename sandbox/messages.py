@@ -1,6 +1,6 @@
 """Requests and answers as JSON: what the service and its client say to each other.
 
-Any frozen dataclass of ours goes there and back by its type hints, so that a new field needs no line here. bytes
+Any frozen dataclass of ours is encoded and decoded by its type hints, so that a new field needs no new code here. bytes
 become base64, enums their values, tuples lists; numbers keep every digit.
 """
 
@@ -9,45 +9,24 @@ import json
 import math
 import reprlib
 from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, field, fields, is_dataclass
+from dataclasses import MISSING, fields, is_dataclass
 from enum import Enum
 from functools import cache
 from types import NoneType, UnionType
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
-from sandbox.cases import Suite
-from sandbox.program import Invocation, Limits, Program
-
 Kind = TypeVar("Kind")
 
-
-@dataclass(frozen=True, slots=True)
-class RunRequest:
-    """POST /run; answered by a RunResult."""
-
-    program: Program
-    invocation: Invocation = field(default_factory=Invocation)
-    limits: Limits = field(default_factory=Limits)
-
-
-@dataclass(frozen=True, slots=True)
-class JudgeRequest:
-    """POST /judge_suite; answered by a Judgement."""
-
-    program: Program
-    suite: Suite
-    run_all: bool = False
-
-
-_WORDS = {str: "a text", int: "a whole number", float: "a number", bool: "true or false", NoneType: "null"}
+_WORDS = {str: "a string", int: "a whole number", float: "a number", bool: "true or false", NoneType: "null"}
 
 
 def dumps(value: Any) -> bytes:
-    """JSON of a dataclass, or of anything that JSON has with dataclasses inside. Raises ValueError and TypeError."""
+    """Return the JSON of a dataclass, or of anything with dataclasses inside. Raises ValueError and TypeError."""
     return _ENCODER.encode(encode(value)).encode()
 
 
 def encode(value: Any) -> Any:
+    """Return a dataclass, or anything with dataclasses inside, as lists, dicts, text and numbers for JSON."""
     if is_dataclass(value) and not isinstance(value, type):
         return {part.name: encode(getattr(value, part.name)) for part in fields(value)}
     if isinstance(value, bytes):
@@ -62,7 +41,7 @@ def encode(value: Any) -> Any:
 
 
 def loads(text: bytes) -> Any:
-    """Raises ValueError for anything that is not JSON, or nested too deeply to be read."""
+    """Parse JSON. Raises ValueError for anything that is not JSON, or nested too deeply to be read."""
     try:
         return _DECODER.decode(text.decode("utf-8"))
     except RecursionError:
@@ -78,7 +57,7 @@ _DECODER = json.JSONDecoder(parse_constant=_no_constant)
 
 
 def decode(kind: type[Kind], raw: Any, place: str = "") -> Kind:
-    """A `kind` from what `encode` makes of one. Raises ValueError, saying where it is wrong and how."""
+    """Return an object of type `kind`: the inverse of `encode`. Raises ValueError, saying what is wrong and where."""
     try:
         value: Kind = _decode(kind, raw, place)
     except RecursionError:
@@ -96,7 +75,7 @@ def _decode(kind: Any, raw: Any, place: str) -> Any:
         return _one_of(parts, raw, place)
     if is_dataclass(kind):
         return _object(kind, raw, place)
-    if origin is tuple:  # of any number of the same
+    if origin is tuple:  # of any length, with one type of item
         return tuple(_decode(parts[0], item, f"{place}[{n}]") for n, item in enumerate(_is(list, "a list", raw, place)))
     if origin is Mapping:
         items = _is(dict, "an object", raw, place).items()
@@ -115,8 +94,8 @@ def _object(kind: Any, raw: Any, place: str) -> Any:
     wanted = _is(dict, "an object", raw, place)
     inside = f"{place}." if place else ""
     if unknown := sorted(set(wanted) - set(known)):
-        # Not passed over: what is asked for would not be done. It is new if the other side is of a newer version.
-        raise ValueError(f"field {inside + unknown[0]!r} is not known here"[:200])
+        # Not ignored: what the field asks for would not be done. The other side may have a newer version.
+        raise ValueError(f"unknown field {inside + unknown[0]!r}"[:200])
     needed = [part.name for part in fields(kind) if part.default is MISSING and part.default_factory is MISSING]
     if missing := [name for name in needed if name not in wanted]:
         raise ValueError(f"field {inside + missing[0]!r} is missing")
@@ -172,6 +151,6 @@ def _wrong(wanted: str, raw: Any, place: str) -> ValueError:
 
 @cache
 def hints(kind: Any) -> dict[str, Any]:
-    """Types of a dataclass's fields, by name."""
+    """Return the types of a dataclass's fields by their names."""
     known = get_type_hints(kind)
     return {part.name: known[part.name] for part in fields(kind)}

@@ -1,4 +1,4 @@
-"""What enters one execution and what leaves it."""
+"""What enters a run and what leaves it."""
 
 import json
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ class Program:
     language: str = "python"
 
 
-# Beyond these a kernel refuses its own limits, or nobody means it.
+# A kernel refuses higher limits than these, or the number must be a mistake.
 _MOST = {
     "wall_seconds": 10**5,
     "cpu_seconds": 10**5,
@@ -31,11 +31,14 @@ _MOST = {
 class Limits:
     """Bounds of one run; every run has all of them.
 
-    wall_seconds counts from the start of the program, not from the queue, and leaves out the time in which the
-    machine gave the program no processor. cpu_seconds (default: the same number) counts all processes and
-    threads of the run. memory_mb bounds what the run adds to an idle interpreter, all processes together.
-    processes counts threads too. output_kb bounds stdout and stderr, each. disk_mb bounds the run's private
-    /tmp. budget_seconds, if given, bounds the wall time of all runs of one submission together.
+    wall_seconds     time from the start of the program; it does not count the wait in a queue, nor the time in which
+                     the machine gave the program no processor
+    cpu_seconds      CPU time of all processes and threads together; None: as much as wall_seconds
+    memory_mb        memory that all processes together add to an idle interpreter
+    processes        processes and threads
+    output_kb        size of stdout, and of stderr
+    disk_mb          size of the run's private /tmp
+    budget_seconds   wall time of all runs of one submission together; None: no bound
     """
 
     wall_seconds: float = 6.0
@@ -57,14 +60,19 @@ class Limits:
                 raise ValueError(f"Limits.{name} must be above zero and at most {most:,}, not {value!r}")
 
 
-_WORDS = 60_000
+_ARGUMENT_BYTES = 60_000  # of JSON
 _FILES = 1000
 
 
 @dataclass(frozen=True, slots=True)
 class Invocation:
-    """What a program is started with: standard input, arguments, and files in its working directory, name -> content.
-    Of the files called `fetch`, those that are there when it ends come back with the result."""
+    """What a program is started with.
+
+    stdin       standard input
+    arguments   the command line after the program's name
+    files       files in its working directory: name -> content
+    fetch       names of files that come back with the result if they are there when the program ends
+    """
 
     stdin: bytes = b""
     arguments: tuple[str, ...] = ()
@@ -72,8 +80,13 @@ class Invocation:
     fetch: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        if any("\0" in text for text in self.arguments) or len(json.dumps([self.arguments, self.fetch])) > _WORDS:
-            raise ValueError(f"arguments and names to fetch must be less than {_WORDS} bytes of JSON, without NUL")
+        if (
+            any("\0" in text for text in self.arguments)
+            or len(json.dumps([self.arguments, self.fetch])) > _ARGUMENT_BYTES
+        ):
+            raise ValueError(
+                f"arguments and names to fetch must be less than {_ARGUMENT_BYTES} bytes of JSON, without NUL"
+            )
         if len(self.files) > _FILES:
             raise ValueError(f"a run may be given {_FILES} files, not {len(self.files)}")
         folders = {"/".join(name.split("/")[:depth]) for name in self.files for depth in range(1, name.count("/") + 1)}
@@ -101,11 +114,14 @@ class Outcome(Enum):
 class RunResult:
     """One finished run.
 
-    exit_code is the program's exit status, minus the signal number when a signal ended it. cpu_seconds sums
-    user and system time over the whole process tree. memory_mb is the peak: where the kernel keeps one for each run
-    (cgroup v1; v2 since Linux 6.12) the charge that the whole tree added to an idle interpreter's, elsewhere the peak
-    resident size of the largest process. returned is the encoded return value of a call, None where nothing was
-    called or returned. files are those that were asked for and found: name -> content.
+    exit_code      the program's exit status; minus the signal number if a signal ended it
+    cpu_seconds    user and system time of the whole process tree
+    wall_seconds   time from the program's start to its end
+    memory_mb      peak memory: where the kernel keeps one for each run (cgroup v1; v2 since Linux 6.12), what the
+                   whole tree added to the charge of an idle interpreter; elsewhere the peak resident size of the
+                   largest process
+    returned       the encoded return value of a call; None if nothing was called or returned
+    files          the files that were asked for and are there: name -> content
     """
 
     outcome: Outcome
@@ -120,5 +136,5 @@ class RunResult:
 
     @property
     def text(self) -> str:
-        """stdout as text; bytes that are not UTF-8 become lone surrogates, which equal no expected output."""
+        """stdout as text. Bytes that are not UTF-8 become lone surrogates, which equal no expected output."""
         return self.stdout.decode("utf-8", "surrogateescape")

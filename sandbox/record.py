@@ -10,20 +10,19 @@ from sandbox.errors import SandboxError
 from sandbox.judge import Judgement
 from sandbox.program import Limits, Program
 
-_WORDS = {str: "text", list: "list"}
+_WORDS = {str: "string", list: "list"}
 _REQUIRED = {"code": str, "kind": str, "tests": list}
 
 
 def judge_lines(box: Sandbox, lines: Iterable[tuple[int, str]], *, run_all: bool) -> Iterator[dict[str, Any]]:
-    """One answer for each (number, text) of a JSON Lines file, in order.
+    """Yield one answer for each (number, text) of a JSON Lines file, in order.
 
-    A line that is no record, or whose judging the sandbox failed at, gets an answer with `error` and its line number
-    in place of a verdict: nothing is known about its program.
+    If a line is not a record, or the sandbox fails to judge it, its answer has `error` and the line number in place of
+    a verdict: nothing is known about its program.
     """
-
     ready: dict[int, dict[str, Any]] = {}  # place among the lines -> answer
-    asked: dict[int, tuple[int, int, str | int]] = {}  # index among the pairs -> place, line number, id
-    following = 0
+    submitted: dict[int, tuple[int, int, str | int]] = {}  # index among the pairs -> place, line number, id
+    next_place = 0
 
     def pairs() -> Iterator[tuple[Program, Suite]]:
         index = 0
@@ -36,30 +35,30 @@ def judge_lines(box: Sandbox, lines: Iterable[tuple[int, str]], *, run_all: bool
             except (ValueError, TypeError, RecursionError) as error:
                 ready[place] = {"line": number, "id": identity, "error": f"malformed record: {error}"}
                 continue
-            asked[index] = place, number, identity
+            submitted[index] = place, number, identity
             index += 1
             yield program, suite
 
     for index, answer in box.judge_each(pairs(), run_all=run_all):
-        place, number, identity = asked.pop(index)
+        place, number, identity = submitted.pop(index)
         if isinstance(answer, Judgement):
             ready[place] = verdict_line(identity, answer)
         else:
             cause = "sandbox" if isinstance(answer, SandboxError) else "malformed record"
             ready[place] = {"line": number, "id": identity, "error": f"{cause}: {answer}"}
-        while following in ready:
-            yield ready.pop(following)
-            following += 1
+        while next_place in ready:
+            yield ready.pop(next_place)
+            next_place += 1
     yield from (ready[place] for place in sorted(ready))
 
 
 def parse(record: Any) -> tuple[str | int, Program, Suite]:
-    """(id, program, suite) of a record. Raises ValueError, saying which field is wrong and how."""
+    """Return the id, the program and the suite of a record. Raises ValueError, saying which field is wrong and how."""
     if not isinstance(record, dict):
-        raise ValueError(f"a record is a JSON object, not {type(record).__name__}")
+        raise ValueError(f"a record must be a JSON object, not {type(record).__name__}")
     identity = record.get("id")
     if not isinstance(identity, str | int) or isinstance(identity, bool):
-        raise ValueError(f"field 'id' must be a text or a number, not {identity!r}"[:200])
+        raise ValueError(f"field 'id' must be a string or a number, not {identity!r}"[:200])
     for name, kind in _REQUIRED.items():
         if not isinstance(record.get(name), kind):
             raise ValueError(f"field {name!r} must be a {_WORDS[kind]}, not {record.get(name)!r}"[:200])
@@ -67,7 +66,7 @@ def parse(record: Any) -> tuple[str | int, Program, Suite]:
 
 
 def suite_of(record: Mapping[str, Any], checker: str = "lcb") -> Suite:
-    """The suite in a record; `checker` is for records that name none. Raises ValueError."""
+    """Return the suite of a record; `checker` applies to records that name none. Raises ValueError."""
     if record["kind"] not in ("stdin", "function"):
         raise ValueError(f"field 'kind' must be stdin or function, not {record['kind']!r}")
     entry_point = record.get("fn_name") if record["kind"] == "function" else None
@@ -76,7 +75,7 @@ def suite_of(record: Mapping[str, Any], checker: str = "lcb") -> Suite:
     tests = record["tests"]
     for test in tests:
         if not (isinstance(test, dict) and all(isinstance(test.get(key), str) for key in ("input", "output"))):
-            raise ValueError(f"a test is an object with strings input and output, not {test!r}"[:200])
+            raise ValueError(f"a test must be an object with strings input and output, not {test!r}"[:200])
     referee = record.get("referee")
     defaults = Limits()
     try:
@@ -99,7 +98,7 @@ def suite_of(record: Mapping[str, Any], checker: str = "lcb") -> Suite:
 
 def _referee(raw: Any) -> Referee:
     if not isinstance(raw, dict) or not isinstance(raw.get("code"), str):
-        raise ValueError(f"field 'referee' must be an object with the text 'code', not {raw!r}"[:200])
+        raise ValueError(f"field 'referee' must be an object with the string 'code', not {raw!r}"[:200])
     conventions = [convention.value for convention in Convention]
     convention = raw.get("convention", Convention.TESTLIB.value)
     if convention not in conventions:
@@ -108,7 +107,7 @@ def _referee(raw: Any) -> Referee:
 
 
 def verdict_line(identity: str | int, judgement: Judgement) -> dict[str, Any]:
-    """What `curate judge` writes of one submission."""
+    """Return what `curate judge` writes about one submission."""
     return {
         "id": identity,
         "verdict": judgement.verdict.value,

@@ -1,4 +1,4 @@
-"""What a referee, a program that decides in place of a checker, has said: it ran in the sandbox, and is read here."""
+"""Reads the ruling of a referee, a program that decides in place of a checker, from its run in the sandbox."""
 
 import math
 from dataclasses import dataclass, replace
@@ -7,82 +7,89 @@ from sandbox.cases import Convention, Referee
 from sandbox.errors import RefereeFailed
 from sandbox.program import Limits, Outcome, RunResult
 
-INPUT, OUTPUT, ANSWER = "input.txt", "output.txt", "answer.txt"  # what a referee finds beside it
+INPUT, OUTPUT, ANSWER = "input.txt", "output.txt", "answer.txt"  # the files that a referee finds beside it
 LIMITS = Limits(wall_seconds=30, memory_mb=1024)
-_WORDS = 300  # characters for people
+_DETAIL = 300  # characters for people
 
 # testlib.h, the exit codes of checkers: https://github.com/MikeMirzayanov/testlib
 _OK, _FAIL, _POINTS = 0, 3, 7
 _WRONG = {1, 2, 4, 8}  # wrong answer, presentation error, dirt after the answer, unexpected end of file
 _TRACEBACK = "Traceback (most recent call last):"
-_CRASHED = {1, 120}  # statuses of Python: an exception, and one that came again when what was printed was flushed
+_CRASHED = {1, 120}  # statuses of Python: an exception, and one that came again when the output was flushed
 _PARTIAL = range(50, 151)  # 50 and a hundred steps, with TESTSYS defined
-_LEFT_ALONE = "EOFError"  # what a Python referee dies of when its partner has said too little
+_LEFT_ALONE = "EOFError"  # the exception that ends a Python referee if its partner has said too little
 
 
 @dataclass(frozen=True, slots=True)
 class Ruling:
-    """score: 1.0 is right, 0.0 wrong, partial credit between. detail is for people."""
+    """What a referee decided.
+
+    score    1.0 is right, 0.0 is wrong, partial credit is between
+    detail   for people
+    """
 
     score: float
     detail: str = ""
 
 
 def arguments(convention: Convention) -> tuple[str, ...]:
-    """The names of the files, in the order in which a checker of this convention expects them."""
+    """Return the names of the files, in the order in which a checker of this convention expects them."""
     if convention is Convention.TESTLIB:
         return (INPUT, OUTPUT, ANSWER)
     return (INPUT, ANSWER, OUTPUT)
 
 
 def ruling(result: RunResult, judge: Referee) -> Ruling:
-    """Raises RefereeFailed if it crashed, was too slow or said nothing that can be understood. That may be the work of
-    the output that it was shown, which it may also have repeated on stderr: see jail.control."""
+    """Return the ruling of a referee that has run.
+
+    Raises RefereeFailed if it crashed, was too slow or said nothing that can be understood. The output that it was
+    shown may have caused that, and it may have repeated some of the output on stderr: see jail/referee_trials.py.
+    """
     convention = judge.convention
-    said = result.stderr.decode("utf-8", "replace").strip()
+    message = result.stderr.decode("utf-8", "replace").strip()
     if crashed(result, judge):  # with the status of a wrong answer
-        raise RefereeFailed(f"it crashed: {said[-_WORDS:]}")
+        raise RefereeFailed(f"it crashed: {message[-_DETAIL:]}")
     if result.outcome is not Outcome.EXITED:
-        raise RefereeFailed(f"it ended: {result.outcome.value} {said[-_WORDS:]}".strip())
+        raise RefereeFailed(f"it ended: {result.outcome.value} {message[-_DETAIL:]}".strip())
     if convention is Convention.TESTLIB:
-        return Ruling(_score_of_exit(result.exit_code, said), said[:_WORDS])
+        return Ruling(_score_of_exit(result.exit_code, message), message[:_DETAIL])
     printed = result.text.strip()
     if result.exit_code != 0:
-        raise RefereeFailed(f"exit status {result.exit_code}: {said[-_WORDS:]}")
-    return Ruling(_score(printed, f"it printed {printed[:80]!r}"), said[:_WORDS])
+        raise RefereeFailed(f"exit status {result.exit_code}: {message[-_DETAIL:]}")
+    return Ruling(_score(printed, f"it printed {printed[:80]!r}"), message[:_DETAIL])
 
 
 def crashed(result: RunResult, judge: Referee) -> bool:
-    """Whether it is a Python program that ended by an exception: the last thing it said is a traceback."""
-    said = result.stderr.decode("utf-8", "replace").rstrip().splitlines()
-    frames = [number for number, line in enumerate(said) if line == _TRACEBACK]
+    """Tell whether the referee is a Python program that an exception ended: its stderr ends with a traceback."""
+    lines = result.stderr.decode("utf-8", "replace").rstrip().splitlines()
+    tracebacks = [number for number, line in enumerate(lines) if line == _TRACEBACK]
     return (
         judge.program.language == "python"
         and result.exit_code in _CRASHED
-        and bool(frames)
-        and said[frames[-1] + 1 : frames[-1] + 2] != []
-        and said[frames[-1] + 1].startswith('  File "')
+        and bool(tracebacks)
+        and lines[tracebacks[-1] + 1 : tracebacks[-1] + 2] != []
+        and lines[tracebacks[-1] + 1].startswith('  File "')
     )
 
 
 def left_alone(result: RunResult, judge: Referee) -> bool:
-    """Whether it crashed because its partner ended when it wanted to hear more."""
+    """Tell whether the referee crashed because its partner ended while it expected more input."""
     last = result.stderr.decode("utf-8", "replace").rstrip().rpartition("\n")[2]
     return crashed(result, judge) and last.startswith(_LEFT_ALONE)
 
 
-def no_fault_of_its(failure: RefereeFailed) -> Ruling:
-    """The ruling where a sound referee failed: what it was shown is wrong."""
+def ruling_of_failure(failure: RefereeFailed) -> Ruling:
+    """Return the ruling for an output that made a sound referee fail: the output is wrong."""
     return Ruling(0.0, f"the referee failed on this output, though not on a sound one: {failure}")
 
 
-def kept_busy(result: RunResult) -> RunResult:
-    """A program's run where the time of the submission ran out while a sound referee was at work on its output."""
-    words = b"the referee was kept busy by the output until the submission's time was used up"
-    return replace(result, outcome=Outcome.TIMED_OUT, stderr=words)
+def as_timed_out(result: RunResult) -> RunResult:
+    """Return the run of a program as timed out: its output kept a sound referee busy until the time was used up."""
+    message = b"the referee was kept busy by the output until the submission's time was used up"
+    return replace(result, outcome=Outcome.TIMED_OUT, stderr=message)
 
 
-def _score_of_exit(status: int, said: str) -> float:
+def _score_of_exit(status: int, message: str) -> float:
     if status == _OK:
         return 1.0
     if status in _WRONG:
@@ -90,28 +97,32 @@ def _score_of_exit(status: int, said: str) -> float:
     if status in _PARTIAL:
         return (status - _PARTIAL.start) / 100
     if status == _POINTS:
-        return _points(said)
+        return _points(message)
     if status == _FAIL:
-        raise RefereeFailed(f"it gave up: {said[:_WORDS]}")
-    raise RefereeFailed(f"exit status {status}: {said[-_WORDS:]}")
+        raise RefereeFailed(f"it gave up: {message[:_DETAIL]}")
+    raise RefereeFailed(f"exit status {status}: {message[-_DETAIL:]}")
 
 
-def _points(said: str) -> float:
-    """The score in "points 0.5 ...". Of several such lines the lowest counts: the referee may have repeated some of the
-    output, which would have given itself a high one."""
-    lines = [line.split() for line in said.splitlines()]
+def _points(message: str) -> float:
+    """Return the score in a message that has a line such as "points 0.5 ...".
+
+    If there are several such lines, the lowest score counts: the referee may have repeated some of the output, and an
+    output could thus give itself a high score.
+    """
+    lines = [line.split() for line in message.splitlines()]
     scores = [line[1] if len(line) > 1 else "" for line in lines if line[:1] == ["points"]]
-    words = f"it said {said[:80]!r}"
-    if said.split()[:1] != ["points"]:
-        return _score("", words)
-    return min(_score(score, words) for score in scores)
+    complaint = f"it said {message[:80]!r}"
+    if message.split()[:1] != ["points"]:
+        return _score("", complaint)
+    return min(_score(score, complaint) for score in scores)
 
 
-def _score(text: str, words: str) -> float:
+def _score(text: str, complaint: str) -> float:
+    """Return the score in a text. Raises RefereeFailed, whose message begins with `complaint`, if it has none."""
     try:
         score = float(text)
     except ValueError:
         score = math.nan
     if not 0 <= score <= 1:
-        raise RefereeFailed(f"{words}, not a score from 0 to 1")
+        raise RefereeFailed(f"{complaint}, not a score from 0 to 1")
     return score

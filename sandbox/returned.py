@@ -1,24 +1,26 @@
-"""What a call returned, as a hostile process wrote it: read within bounds that come from what was expected."""
+"""Reads the value that a call returned, as a hostile process wrote it, within bounds that the expected value sets."""
 
 import json
 from typing import Any
 
 from sandbox.checkers._values import NumberKey
 
-_DIGITS = 100_000  # of all integers in a value: turning text into integers takes quadratic time
-_LITTLE = 1 << 16  # bytes that are read in any case
+_DIGITS = 100_000  # bound for all integers in a value: turning text into integers takes quadratic time
+_SMALL_BYTES = 1 << 16  # values up to this size are read in any case
 _PER_CHARACTER = 12  # bytes of an encoded character: a surrogate pair, of which each half is an escape of six
 _PER_VALUE = 400  # bytes of a number, however it is written, and of all that stands around a value
 
 
 def may_equal(encoded: bytes, expected: str) -> bool:
-    """Whether an encoded value may equal one whose JSON text is `expected`, by how many brackets, braces, commas and
-    bytes it has. Takes linear time, and no memory: the value itself may need thirty times its text.
+    """Tell whether an encoded value may equal one whose JSON text is `expected`.
 
-    Equal values have equally many members at each level, and what stands in their strings is the same. The encoding
+    Counts brackets, braces, commas and bytes, which takes linear time and no memory; the value itself may need thirty
+    times the memory of its text.
+
+    Equal values have equally many members at each level, and their strings are the same. The encoding
     adds a brace to a tuple, and two brackets and a comma to a dict and its members (see languages.python.plain).
     """
-    if len(encoded) <= _LITTLE:
+    if len(encoded) <= _SMALL_BYTES:
         return True
     lists, dicts, commas, members = (expected.count(mark) for mark in "[{,:")
     escaped = expected.count("\\u")  # characters of strings, written in another way
@@ -27,16 +29,16 @@ def may_equal(encoded: bytes, expected: str) -> bool:
         b"{": lists + dicts + escaped,
         b",": commas + members + escaped,
     }
-    most_bytes = _LITTLE + _PER_CHARACTER * len(expected) + _PER_VALUE * (1 + lists + dicts + commas)
+    most_bytes = _SMALL_BYTES + _PER_CHARACTER * len(expected) + _PER_VALUE * (1 + lists + dicts + commas)
     return len(encoded) <= most_bytes and all(encoded.count(mark) <= count for mark, count in most.items())
 
 
 def decode(encoded: bytes) -> Any:
-    """A returned value from its encoding (see languages.python.plain).
+    """Return a value from its encoding (see languages.python.plain).
 
-    Gives None, bool, int, float, str, list, tuple, dict (keys are str or NumberKey) and, for a set, an empty
-    frozenset: no JSON value equals a set. Takes linear time but for integers, whose digits are bounded. Raises
-    ValueError, TypeError or RecursionError for anything else.
+    It is None, bool, int, float, str, list, tuple, dict (keys are str or NumberKey) or, for a set, an empty frozenset:
+    no JSON value equals a set. Takes linear time, except for integers, whose digits are bounded. Raises ValueError,
+    TypeError or RecursionError for anything else.
     """
     effort = 0
 
@@ -59,7 +61,7 @@ def _container(tagged: dict[str, Any]) -> Any:
     if kind == "dict":
         members = {_key(key): value for key, value in items}
         if len(members) != len(items):
-            raise ValueError("keys that are the same in JSON")
+            raise ValueError("dict keys that are equal in JSON")
         return members
     raise ValueError(f"unknown container {kind!r}")
 
@@ -69,4 +71,4 @@ def _key(key: Any) -> str:
         return key
     if key is None or isinstance(key, int | float):
         return NumberKey(json.dumps(key))
-    raise TypeError("a key that JSON does not have")
+    raise TypeError("a dict key that JSON cannot express")

@@ -1,4 +1,4 @@
-"""Adapter between the conformance driver's records and the sandbox:  check.py tests/conformance_adapter.py"""
+"""An adapter between the conformance driver's records and the sandbox:  check.py tests/conformance_adapter.py"""
 
 import sys
 from functools import cache

@@ -1,5 +1,5 @@
-"""What many tests share, and is slow to make: a Ray cluster of several nodes on this machine, and a tiny model that
-was taught to answer some problems, in a folder and behind a server."""
+"""Fixtures that many tests share because they are slow to create: a Ray cluster of several nodes on this machine, and a
+tiny model that was taught to answer some problems, in a folder and behind a server."""
 
 import os
 import shutil
@@ -13,14 +13,14 @@ import pytest
 
 _ENVIRONMENT = {
     "RAY_USAGE_STATS_ENABLED": "0",
-    "RAY_AUTH_MODE": "disabled",  # whatever this machine's Ray clusters do otherwise
+    "RAY_AUTH_MODE": "disabled",  # whatever other Ray clusters on this machine use
     "RAY_enable_worker_prestart": "0",
     "RAY_prestart_worker_first_driver": "0",
 }
 
 
 class RayCluster:
-    """A head that offers no processors, and nodes with one each; all of them are processes of this machine."""
+    """A head that offers no processors, and nodes with one processor each, all as processes of this machine."""
 
     def __init__(self, folder: str) -> None:
         from ray.cluster_utils import Cluster
@@ -34,7 +34,7 @@ class RayCluster:
         return self._add(num_cpus=1)
 
     def remove_node(self, node: Any) -> None:
-        """As when its plug is pulled: nobody is told."""
+        """Remove a node as if its plug were pulled, without telling anybody."""
         self._cluster.remove_node(node, allow_graceful=False)
 
     def stop(self) -> None:
@@ -48,11 +48,11 @@ class RayCluster:
 
 @pytest.fixture(scope="module")
 def ray_cluster() -> Iterator[RayCluster]:
-    folder = tempfile.mkdtemp(prefix="ray-", dir="/tmp")  # short: names of sockets must fit
+    folder = tempfile.mkdtemp(prefix="ray-", dir="/tmp")  # a short name, since the length of socket names is limited
     with pytest.MonkeyPatch.context() as patch:
         for name, value in _ENVIRONMENT.items():
             patch.setenv(name, value)
-        # Where Ray notes the newest cluster's address, whatever temp_dir says: not in the place of another cluster.
+        # Ray records the newest cluster's address here, whatever temp_dir says, and must not replace another cluster's.
         patch.setenv("RAY_TMPDIR", folder)
         os.mkdir(os.path.join(folder, "ray"))
         cluster = RayCluster(folder)
@@ -65,7 +65,7 @@ def ray_cluster() -> Iterator[RayCluster]:
 
 @pytest.fixture(scope="session")
 def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of the model of tests/tiny_world.py."""
+    """Return the folder of the model that tests/tiny_world.py trains."""
     if find_spec("vllm") is None:
         pytest.skip("vLLM is not installed; `make test` installs it")
     import tiny_world
@@ -75,7 +75,7 @@ def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def model_server(tiny_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The base URL of that model's server."""
+    """Yield the base URL of a server of the tiny model."""
     import tiny_world
 
     with tiny_world.served(tiny_model, tmp_path_factory.mktemp("server") / "log") as url:

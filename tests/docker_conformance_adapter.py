@@ -1,4 +1,4 @@
-"""As conformance_adapter.py, in containers of a Docker engine:  check.py tests/docker_conformance_adapter.py"""
+"""Like conformance_adapter.py, but in containers of a Docker engine:  check.py tests/docker_conformance_adapter.py"""
 
 import sys
 from functools import cache

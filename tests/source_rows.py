@@ -13,19 +13,23 @@ import pyarrow.parquet as pq
 
 SUM = "print(sum(map(int, input().split())))"
 SUM_TESTS = [(f"{n} {n + 1}\n", f"{2 * n + 1}\n") for n in range(6)]
-# What a build leaves in its folder where nothing is compared with evaluation sets.
+# What a build leaves in its folder if nothing is compared with evaluation sets.
 FILES = {"README.md", "data", "manifest.json", "rejected", "report.html", "report.json"}
 DATA = Path(__file__).parents[2] / "shared" / "data"
 
 
 def words(seed: object, n: int = 60) -> str:
-    """A statement of its own for each seed: the same seed, the same text."""
+    """Return the statement that belongs to a seed, which is always the same text."""
     rng = random.Random(str(seed))
     return " ".join("".join(rng.choices("abcdefghijklmnop", k=rng.randint(3, 8))) for _ in range(n))
 
 
 def taco_row(statement: str, tests: Any = SUM_TESTS, solutions: Any = (SUM,), **changes: Any) -> dict[str, Any]:
-    """tests: pairs of input and output, as stdin texts or as call values; changes: any other column."""
+    """Return a row of TACO.
+
+    tests    pairs of input and output, as texts for stdin or as values for calls
+    changes  values for other columns
+    """
     entry_point = changes.pop("fn_name", None)
     content = {"inputs": [i for i, _ in tests], "outputs": [o for _, o in tests]}
     if entry_point:
@@ -40,7 +44,11 @@ def taco_row(statement: str, tests: Any = SUM_TESTS, solutions: Any = (SUM,), **
 def synthetic1_row(
     id: str, statement: str, tests: Any = SUM_TESTS, gold: str | None = SUM, **changes: Any
 ) -> dict[str, Any]:
-    """tests: pairs of stdin and stdout; changes: any column, or `info` for verification_info as a value."""
+    """Return a row of SYNTHETIC-1.
+
+    tests    pairs of stdin and stdout
+    changes  values for other columns, or `info` for verification_info before it is encoded
+    """
     cases = [{"type": "stdin_stdout", "input": i, "output": o} for i, o in tests]
     info = changes.pop("info", {"language": "python", "test_cases": cases})
     return {
@@ -63,7 +71,11 @@ def synthetic1_row(
 
 
 def livecodebench_row(id: str, statement: str, tests: Any = SUM_TESTS, **changes: Any) -> dict[str, Any]:
-    """tests: pairs of input and output; the first two are public. changes: any column, or `func_name`."""
+    """Return a row of LiveCodeBench.
+
+    tests    pairs of input and output, of which the first two are public
+    changes  values for other columns, or `func_name`
+    """
     func_name = changes.pop("func_name", None)
     kind = "functional" if func_name else "stdin"
     cases = [{"input": i, "output": o, "testtype": kind} for i, o in tests]
@@ -85,7 +97,11 @@ def livecodebench_row(id: str, statement: str, tests: Any = SUM_TESTS, **changes
 def apps_row(
     id: int, statement: str, tests: Any = SUM_TESTS, solutions: Any = (SUM,), **changes: Any
 ) -> dict[str, Any]:
-    """tests: pairs of input and output, as stdin texts or as call values; changes: any other column."""
+    """Return a row of APPS.
+
+    tests    pairs of input and output, as texts for stdin or as values for calls
+    changes  values for other columns
+    """
     content = {"inputs": [i for i, _ in tests], "outputs": [o for _, o in tests]}
     if entry_point := changes.pop("fn_name", None):
         content["fn_name"] = entry_point
@@ -101,7 +117,11 @@ def apps_row(
 
 
 def codecontests_row(name: str, statement: str, tests: Any = SUM_TESTS, **changes: Any) -> dict[str, Any]:
-    """tests: pairs of stdin and stdout: one public, two private, the others generated. changes: any column."""
+    """Return a row of CodeContests.
+
+    tests    pairs of stdin and stdout: one public, two private, the others generated
+    changes  values for other columns
+    """
     parts = {"public_tests": tests[:1], "private_tests": tests[1:3], "generated_tests": tests[3:]}
     return {
         "name": name,
@@ -126,12 +146,16 @@ def codecontests_row(name: str, statement: str, tests: Any = SUM_TESTS, **change
 
 
 def deepcoder_row(statement: str, tests: Any, **columns: Any) -> dict[str, Any]:
-    """tests as their config has them, to be written as JSON text; columns that the config has beside them."""
+    """Return a row of DeepCoder.
+
+    tests    tests as the config has them, which the row holds as JSON text
+    columns  the config's other columns
+    """
     return {"problem": statement, "tests": json.dumps(tests)} | columns
 
 
 def pack(content: Any) -> str:
-    """As LiveCodeBench packs its private tests."""
+    """Pack private tests as LiveCodeBench does."""
     return base64.b64encode(zlib.compress(pickle.dumps(content))).decode()
 
 

@@ -1,12 +1,13 @@
 """A language model of a third of a million parameters that knows the answers to a few prompts by heart.
 
-Made from nothing in some seconds on a processor: a byte-level BPE tokenizer trained on its own lessons, a Qwen2 in
-float32, and enough steps to remember. Where a prompt has several answers it gives each of them equally often.
+It is trained from scratch in some seconds on a CPU: a byte-level BPE tokenizer and a Qwen2 in float32 learn these
+prompts and answers alone. If a prompt has several answers, the model gives each of them equally often.
 """
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 END = "<|im_end|>"
 TEMPLATE = (
@@ -17,21 +18,21 @@ _BATCH, _STEPS, _POSITIONS = 16, 420, 1024
 
 
 def teach(folder: Path, lessons: Mapping[str, Sequence[str]], *, seed: int = 0) -> Path:
-    """Write to the folder, in the usual files, a model that answers each user message with one of its answers."""
+    """Write a model to the folder, in the usual files. It answers each message with one of that message's answers."""
     import torch
     from transformers import Qwen2Config, Qwen2ForCausalLM
 
     tokenizer = _tokenizer([*lessons, *(answer for answers in lessons.values() for answer in answers)])
     torch.manual_seed(seed)
     threads = torch.get_num_threads()
-    torch.set_num_threads(1)  # of two on a busy machine, each waits for the other
+    torch.set_num_threads(1)  # more threads would wait for each other on a busy machine
     rng = random.Random(seed)
     config = Qwen2Config(
         vocab_size=len(tokenizer),
         hidden_size=64,
         intermediate_size=192,
         num_hidden_layers=2,
-        num_attention_heads=2,  # vLLM's attention on processors wants heads of 32 at least
+        num_attention_heads=2,  # vLLM's attention on CPUs needs a head size of at least 32
         num_key_value_heads=1,
         max_position_embeddings=_POSITIONS,
         tie_word_embeddings=True,
@@ -58,7 +59,7 @@ def teach(folder: Path, lessons: Mapping[str, Sequence[str]], *, seed: int = 0) 
             end = len(prompt) + len(answer)
             tokens[row, :end] = torch.tensor(prompt + answer)
             targets[row, len(prompt) : end] = torch.tensor(answer)
-        loss = model(input_ids=tokens, labels=targets).loss  # padded on the right, so nothing looks at the padding
+        loss = model(input_ids=tokens, labels=targets).loss  # padded on the right, so no token attends to the padding
         optimizer.zero_grad()
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
@@ -70,7 +71,7 @@ def teach(folder: Path, lessons: Mapping[str, Sequence[str]], *, seed: int = 0) 
     return folder
 
 
-def _tokenizer(texts):
+def _tokenizer(texts: Iterable[str]) -> Any:
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
     from transformers import PreTrainedTokenizerFast
 

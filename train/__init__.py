@@ -1,1 +1,60 @@
-"""Sampling from a model, and training it. Heavy packages are imported where they are used."""
+"""Sample from models, measure them, and train them with GRPO+ on datasets whose rewards can be trusted.
+
+    config/       what a run is: one frozen Config, read from a TOML file; presets/ has the settings of the papers
+    sampling/     chats in, completions out: vLLM, an OpenAI-compatible server, transformers
+    evaluation/   how often a model solves the problems of a set, with confidence intervals
+    learning/     from scored completions to better weights: objectives, model, optimizer steps
+    rollouts/     batches of scored completions, and new weights for the sampler
+    run/          the folder of a run: checkpoints, metrics, pictures, the model card
+    loop.py       the training loop, which reads from top to bottom
+    commands/     curate train, evaluate, difficulty and plot
+    errors.py     what can go wrong; TrainError is the base
+
+The names below are loaded on first use, so that importing this package loads neither torch nor vLLM.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from train.config import Config, read_config
+    from train.errors import RunError, SamplerError, TrainError
+    from train.evaluation.evaluate import Evaluation, evaluate
+    from train.evaluation.exercises import Exercise, exercises
+    from train.loop import train
+    from train.run.folder import open_run
+
+__all__ = [
+    "Config",
+    "Evaluation",
+    "Exercise",
+    "RunError",
+    "SamplerError",
+    "TrainError",
+    "evaluate",
+    "exercises",
+    "open_run",
+    "read_config",
+    "train",
+]
+
+_HOMES = {
+    "config": ["Config", "read_config"],
+    "errors": ["RunError", "SamplerError", "TrainError"],
+    "evaluation.evaluate": ["Evaluation", "evaluate"],
+    "evaluation.exercises": ["Exercise", "exercises"],
+    "loop": ["train"],
+    "run.folder": ["open_run"],
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    globals()[name] = value = getattr(import_module(f"{__name__}.{_HOME_OF[name]}"), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,8 +1,27 @@
-"""Why a run cannot begin or go on. Each message says what is wrong and what to do; what was saved stays good."""
+"""The reasons why work with a model cannot begin or go on.
+
+Each message says what is wrong and what to do. Whatever was saved before the error stays valid.
+
+    TrainError
+      RunError            a training run
+        ConfigError       its configuration
+        RolloutError      its batches
+        LearnerError      its model and its updates
+        ParityError       sampler and learner disagree
+        CheckpointError   its checkpoints
+        NoRunError        its folder
+      SamplerError        the model or server that answers prompts, in training and elsewhere
+
+SandboxError and CurateError, which come from the packages below, are raised beside them.
+"""
 
 
-class RunError(Exception):
-    """The base of them all. SamplerError, SandboxError and CurateError are raised beside them."""
+class TrainError(Exception):
+    """The base of all errors of this package."""
+
+
+class RunError(TrainError):
+    """A training run cannot begin or go on."""
 
 
 class ConfigError(RunError):
@@ -10,7 +29,7 @@ class ConfigError(RunError):
 
 
 class RolloutError(RunError):
-    """A batch cannot be had, or not in time, or nothing can be learnt from it."""
+    """A batch cannot be collected, is not complete in time, or teaches nothing."""
 
 
 class LearnerError(RunError):
@@ -18,7 +37,7 @@ class LearnerError(RunError):
 
 
 class ParityError(RunError):
-    """Sampler and trainer are not the same model any more."""
+    """Sampler and learner are no longer the same model."""
 
 
 class CheckpointError(RunError):
@@ -26,4 +45,8 @@ class CheckpointError(RunError):
 
 
 class NoRunError(RunError):
-    """There is nothing to draw or to tell: no run in the folder, or one that has not come far enough."""
+    """The folder holds no run, or one that has not come far enough to be drawn or described."""
+
+
+class SamplerError(TrainError):
+    """No further samples can be drawn. Those that were drawn before stay valid."""

@@ -23,9 +23,11 @@ RESULTS = Path(__file__).parents[1] / "results" / "soak.json"
 def main() -> int:
     options = argparse.ArgumentParser(prog="python -m benchmarks.soak")
     options.add_argument("runs", nargs="?", type=int, default=200_000, help="programs to execute  [200000]")
-    options.add_argument("--seed", type=int, default=0, help="of the mixture and of the kills  [0]")
-    options.add_argument("--out", type=Path, default=RESULTS, help="where the summary goes  [benchmarks/results]")
-    options.add_argument("--only", choices=_PARTS, help="measure this part again, and keep what is known of the others")
+    options.add_argument("--seed", type=int, default=0, help="seed of the mixture and of the kills  [0]")
+    options.add_argument(
+        "--out", type=Path, default=RESULTS, help="file of the summary  [benchmarks/results/soak.json]"
+    )
+    options.add_argument("--only", choices=_PARTS, help="measure this part again, and keep the results of the others")
     given = options.parse_args()
     _mount_apart()
     runs, workers, seed = given.runs, len(os.sched_getaffinity(0)), given.seed
@@ -46,8 +48,10 @@ def main() -> int:
 
 
 def _mount_apart() -> None:
-    """Share mounts with our descendants alone: those of others would be counted as ours. An ordinary user cannot, and
-    mounts nothing that could be seen from here."""
+    """Share mounts only with our descendants, because mounts of other processes would otherwise be counted as ours.
+
+    An ordinary user cannot do this, but neither can an ordinary user make mounts that are visible here.
+    """
     with contextlib.suppress(OSError):
         linux.unshare(linux.CLONE_NEWNS)
         linux.mount(None, "/", None, linux.MS_REC | linux.MS_PRIVATE)

@@ -1,4 +1,4 @@
-"""Workers, judges and zygotes are killed at random moments: every submission gets its right verdict all the same."""
+"""Kill workers, judges and zygotes at random moments; every submission must get its right verdict nevertheless."""
 
 import contextlib
 import time
@@ -18,20 +18,23 @@ from benchmarks.soak.tally import Tally
 from sandbox import Sandbox
 
 _SUBMISSIONS_PER_VOLLEY = 12  # on average
-_APART_SECONDS = 0.02  # at most, before each shot; the workers go on meanwhile
-_TOLD = 20  # mistakes
+_APART_SECONDS = 0.02  # longest pause before each kill; the workers go on meanwhile
+_REPORTED = 20  # maximum number of mistakes in the result
 
 
 def deaths(submissions: int, workers: int, seed: int) -> dict[str, Any]:
-    """A sandbox gives up a request that killed three workers, so no request may be hit that often: a volley hits
-    different workers, and the next one waits until all is answered that this one may have hit. A request can then
-    find its worker dead and lose the next one, but no third."""
+    """Judge this many submissions while processes are killed, and return what was measured.
+
+    A sandbox gives up on a request that has lost three workers, so no request may be hit that often. A volley therefore
+    hits different workers, and the next volley waits until every request that this one may have hit is answered. A
+    request can find its worker dead and then lose the next one, but it cannot lose a third.
+    """
     random, family, tally = Random(seed), Family(psutil.Process()), Tally()
     kinds = cycle(("worker", "zygote", "judge"))
     kills: Counter[str] = Counter()
     hit: set[int] = set()
     mixed = mixture(seed)
-    # New workers hold what they have come to need so far; but who starts them may keep nothing of the dead.
+    # New workers hold less than old ones, so only the supervisor is compared: it must keep nothing of dead workers.
     of_supervisor = {name: measure for name, measure in holdings.MEASURES.items() if "supervisor" in name}
     with Sandbox(workers) as box, tqdm(total=submissions, unit=" submissions", mininterval=5) as bar:
         list(tally.judge(box, islice(mixed, 4 * workers)))
@@ -48,14 +51,14 @@ def deaths(submissions: int, workers: int, seed: int) -> dict[str, Any]:
         "good": not tally.mistakes and not left and all(ends["flat"] for ends in held.values()),
         "submissions": tally.submissions,
         "kills": dict(kills),
-        "mistakes": tally.mistakes[:_TOLD],
+        "mistakes": tally.mistakes[:_REPORTED],
         "held": held,
         "left": left,
     }
 
 
 def _volley(random: Random, family: Family, kinds: Iterator[str]) -> list[str]:
-    """Kill one or two workers, or a zygote or judge in place of its worker. Returns what it was."""
+    """Kill one or two workers, or a zygote or judge in place of a worker, and return what was killed."""
     workers, judges = family.workers(), family.judges()
     shot = []
     for worker in random.sample(list(workers), min(len(workers), random.choice((1, 2)))):

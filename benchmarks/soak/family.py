@@ -1,4 +1,4 @@
-"""The processes of a Sandbox, and what bears their names: known once seen, so that what they leave behind is found."""
+"""Remember the processes of a Sandbox and the files named after them, in order to find what is left behind."""
 
 import os
 import tempfile
@@ -10,7 +10,7 @@ import psutil
 
 from sandbox.jail.leftovers import PREFIX
 
-_SECONDS = 20  # that something may take to be gone
+_SECONDS = 20  # time within which everything must disappear
 _CGROUPS = Path("/sys/fs/cgroup")
 
 
@@ -23,43 +23,47 @@ class Family:
         self._seen = {head}
 
     def members(self) -> list[psutil.Process]:
-        """All that descend from the head now, zombies included."""
+        """Return all current descendants of the head, including zombies."""
         try:
-            found = self.head.children(recursive=True)
+            members = self.head.children(recursive=True)
         except psutil.NoSuchProcess:
             return []
-        self._seen.update(found)
-        return found
+        self._seen.update(members)
+        return members
 
     def workers(self) -> dict[psutil.Process, list[psutil.Process]]:
-        """worker, which is its warden -> its zygotes. Those that live: one that was killed stays a zombie until it is
-        missed."""
+        """Return the living workers, by their wardens, with the living zygotes of each.
+
+        A killed worker stays a zombie until its supervisor notices.
+        """
         return {
-            worker: [one for one in below if _is_zygote(one)] for worker, below in self._below_the_workers().items()
+            worker: [child for child in below if _is_zygote(child)]
+            for worker, below in self._below_the_workers().items()
         }
 
     def judges(self) -> dict[psutil.Process, list[psutil.Process]]:
-        """worker -> its judge, if that lives."""
+        """Return the judge of each living worker, if the judge is alive, too."""
         return {
-            worker: [one for one in below if not _is_zygote(one)] for worker, below in self._below_the_workers().items()
+            worker: [child for child in below if not _is_zygote(child)]
+            for worker, below in self._below_the_workers().items()
         }
 
     def _below_the_workers(self) -> dict[psutil.Process, list[psutil.Process]]:
         parents = {process: _parent(process) for process in self.members() if _is_alive(process)}
         workers = [process for process, parent in parents.items() if parent == self.head.pid]
-        return {worker: [one for one, parent in parents.items() if parent == worker.pid] for worker in workers}
+        return {worker: [child for child, parent in parents.items() if parent == worker.pid] for worker in workers}
 
     def directories(self) -> list[Path]:
-        """Temporary ones, of members past and present."""
+        """Return the temporary directories of past and present members."""
         return self._named(self._place.glob(f"{PREFIX}*"), self._seen)
 
     def cgroups(self) -> list[Path]:
-        # Not a glob, which fails at what vanishes while it looks.
+        # A glob would fail if something vanished during the search.
         found = (Path(folder, name) for folder, names, _ in os.walk(_CGROUPS) for name in names)
         return self._named((path for path in found if path.name.startswith(PREFIX)), self._seen)
 
     def left(self) -> list[str]:
-        """What has outlived its owner, and goes on doing so."""
+        """Return whatever outlives its owner and does not disappear in time."""
 
         def still() -> list[str]:
             family = {self.head, *self.members()}
@@ -73,13 +77,13 @@ class Family:
         return still()
 
     def _named(self, things: Iterable[Path], owners: set[psutil.Process]) -> list[Path]:
-        """Those that bear the name of one of the owners."""
+        """Return the files that are named after one of the owners."""
         pids = {str(process.pid) for process in owners}
         return [thing for thing in things if thing.name.removeprefix(PREFIX).split("-")[0] in pids]
 
 
 def becomes(condition: Callable[[], bool]) -> bool:
-    """Whether a condition comes true before our patience ends."""
+    """Wait for a condition, and return whether it became true in time."""
     end = time.monotonic() + _SECONDS
     while not condition():
         if time.monotonic() > end:

@@ -1,4 +1,4 @@
-"""Whether what is held at the end is what was held at the start: medians of the first and the last quarter."""
+"""Compare resources at the start and at the end, as medians of the first and the last quarter of the samples."""
 
 from collections.abc import Mapping, Sequence
 from statistics import median
@@ -8,7 +8,7 @@ from benchmarks.soak.holdings import MEASURES
 
 
 def quarters(samples: Sequence[Mapping[str, float]]) -> dict[str, dict[str, float]]:
-    """name -> its median in the first and in the last quarter of the samples, of what all samples have."""
+    """Return the median in the first and in the last quarter by name, for the names that all samples have."""
     size = max(1, len(samples) // 4)
     return {
         name: {

@@ -1,4 +1,4 @@
-"""What an idle Sandbox holds: memory, descriptors, processes, mounts, cgroups, temporary files, SysV objects."""
+"""The resources of an idle Sandbox: memory, descriptors, processes, mounts, cgroups, temporary files, SysV objects."""
 
 import contextlib
 import os
@@ -18,7 +18,7 @@ from benchmarks.soak.family import Family
 _NAME_OF_A_COMPILATION = 64  # hexadecimal digits
 _MB = 1 << 20
 _SETTLED_SECONDS = 5
-_COMPILED = "/memfd:run"  # what the descriptors of compiled programs are called; a worker keeps the last ones
+_COMPILED = "/memfd:run"  # the names of descriptors of compiled programs, the most recent of which a worker keeps
 _COUNT_OBJECTS = """
 import os, sys
 from sandbox.jail import linux
@@ -44,14 +44,20 @@ class Idle:
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """allowed: by how much more there may be at the end. Counts may not grow; memory may by what allocators keep."""
+    """A measured resource, and how far it may grow by the end.
+
+    allowed: the permitted growth. Counts must not grow; memory may, because allocators keep some of what is freed
+    """
 
     of: Callable[[Idle], float]
     allowed: float = 0
 
 
 def sample(family: Family, measures: Mapping[str, Measure] | None = None) -> dict[str, float]:
-    """All measures, or these, once the last run has been cleared away; without those that this user may not take."""
+    """Take these measures, or all if none are given, once the last run has been cleaned up.
+
+    Measures that this user is not permitted to take are left out.
+    """
     measures = measures or MEASURES
     previous: dict[str, float] = {}
     end = time.monotonic() + _SETTLED_SECONDS
@@ -80,16 +86,16 @@ def _held(family: Family, measures: Mapping[str, Measure]) -> dict[str, float]:
 def _taken(measure: Measure, idle: Idle) -> float | None:
     try:
         return measure.of(idle)
-    except (PermissionError, psutil.AccessDenied):  # zygotes are root's in /proc
+    except (PermissionError, psutil.AccessDenied):  # in /proc, zygotes belong to root
         return None
 
 
 def _descriptors(processes: Iterable[psutil.Process]) -> list[tuple[Path, str]]:
-    """(its entry below /proc, what it is) of each open one."""
+    """Return (entry below /proc, target) of each open descriptor."""
     found = []
     for process in processes:
         for entry in list(Path(f"/proc/{process.pid}/fd").iterdir()):
-            with contextlib.suppress(FileNotFoundError):  # the one by which we have read our own list
+            with contextlib.suppress(FileNotFoundError):  # the descriptor that was open while our own list was read
                 found.append((entry, os.readlink(entry)))
     return found
 
@@ -104,7 +110,7 @@ def _compiled_mb(idle: Idle) -> float:
 
 
 def _private_mb(idle: Idle) -> float:
-    """Not the resident or proportional size: what a process shares with others comes and goes with these."""
+    """Return the private memory. Other sizes also vary with the memory that a process shares with others."""
     sizes = (re.search(r"^RssAnon:\s*(\d+) kB", _of(process, "status"), re.MULTILINE) for process in idle.below())
     return sum(int(size[1]) for size in sizes if size) / 1024 / len(idle.workers)
 
@@ -124,13 +130,13 @@ def _of(process: psutil.Process, name: str) -> str:
 
 
 def _charged_mb(idle: Idle) -> float:
-    """What the kernel holds for the zygotes, and for whatever runs have left behind in it."""
+    """Return the memory that the kernel charges for the zygotes and for anything that runs have left behind."""
     files = (group / name for group in idle.family.cgroups() for name in ("memory.usage_in_bytes", "memory.current"))
     return sum(int(file.read_text()) for file in files if file.exists()) / _MB / len(idle.workers)
 
 
 def _temporary_inodes(idle: Idle) -> int:
-    """Without the compilations that workers share, which are bounded by their bytes."""
+    """Count temporary files other than the compilations that workers share, whose total size is limited."""
     walks = (os.walk(directory) for directory in idle.family.directories())
     return sum(1 + sum(len(name) != _NAME_OF_A_COMPILATION for name in files) for walk in walks for _, _, files in walk)
 
@@ -141,7 +147,7 @@ def _inodes_of_roots(idle: Idle) -> int:
 
 
 def _objects(idle: Idle) -> int:
-    """Shared memory, semaphores and queues, here and in the namespaces of the zygotes."""
+    """Count shared memory segments, semaphores and queues, here and in the namespaces of the zygotes."""
     pids = [str(process.pid) for process in [idle.head, *idle.zygotes]]
     counted = subprocess.run([sys.executable, "-c", _COUNT_OBJECTS, *pids], capture_output=True, text=True, check=False)
     if counted.returncode != 0:
@@ -170,7 +176,7 @@ MEASURES = {
 
 
 def machine() -> dict[str, float]:
-    """What the whole machine holds: told, not judged, as others use it, too."""
+    """Return resources of the whole machine, which are reported but not judged, since others use it, too."""
     words = (line.split() for line in Path("/proc/meminfo").read_text().splitlines())
     kilobytes = {name.rstrip(":"): int(value) for name, value, *_ in words}
     return {

@@ -1,4 +1,4 @@
-"""Hostile submissions: the attacks of the tests, and bombs that never end of themselves."""
+"""Hostile submissions: the attacks of the tests, and bombs that never end by themselves."""
 
 import json
 from pathlib import Path
@@ -8,16 +8,16 @@ from benchmarks.soak.submission import Submission, Verdicts
 from sandbox import Case, Limits, Program, Suite, Verdict
 
 _ATTACKS = Path(__file__).parents[2] / "tests" / "sandbox" / "attacks"  # tests/sandbox/test_attacks.py explains them
-# These take a second or so of their nature, or fill memory or a table of the checker's.
+# These necessarily take about a second, or they fill memory or a table of the checker.
 _SLOW = frozenset(
     "a_sibling_of_itself a_sibling_without_a_signal call_pretends_to_be_numpy call_returns_a_shared_bomb fork_bomb"
     " forged_result_colliding_dict forged_result_colliding_keys forged_result_of_many_long_integers"
     " memory_errors_are_caught memory_in_children memory_in_memfds memory_in_page_tables memory_in_shared_mappings"
     " memory_of_its_parts_again_and_again thread_bomb".split()
 )
-# Programs of all workers see the same library files, and so hear each other by locks on these.
+# The programs of all workers see the same library files, so they could communicate through locks on them.
 _HEARS_ITS_LIKE = "message_by_lock_on_a_library"
-_RARELY = 0.03  # share of the slow ones
+_RARELY = 0.03  # share of slow submissions
 _BOMBS = {
     "forks": "import os\nwhile True:\n    try:\n        os.fork()\n    except OSError:\n        pass",
     "threads": "import _thread, time\nwhile True:\n    try:\n        _thread.start_new_thread(time.sleep, (60,))\n"
@@ -37,7 +37,7 @@ _REFUSED = frozenset(Verdict) - {Verdict.ACCEPTED, Verdict.SANDBOX_VIOLATION}
 
 
 class Hostile:
-    """Draws hostile submissions. None may be accepted, unless it says itself what it found."""
+    """Draws hostile submissions. None may be accepted unless its first line names `accepted` as its verdict."""
 
     def __init__(self) -> None:
         everything = {path.stem: path.read_text() for path in sorted(_ATTACKS.glob("*.py"))}

@@ -1,4 +1,4 @@
-"""The mixture that the soak judges: right, wrong and hostile, endless, and the same for the same seed."""
+"""Draw an endless mixture of right, wrong and hostile submissions, which is the same for the same seed."""
 
 from collections.abc import Iterator
 from random import Random

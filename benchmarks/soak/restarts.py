@@ -1,5 +1,7 @@
-"""`curate judge` is killed at random moments and started again until it is done: its verdicts are those of a run that
-nobody disturbed, each once, and the killed ones leave nothing behind."""
+"""Kill `curate judge` at random moments and restart it until it is done.
+
+It must give each verdict of an undisturbed run exactly once, and the killed commands must leave nothing behind.
+"""
 
 import contextlib
 import json
@@ -31,8 +33,11 @@ _TOLD = 20  # mistakes
 
 
 def restarts(records: int, kills: int, workers: int, seed: int) -> dict[str, Any]:
-    """Every third time all processes of the command are killed at once, as when a container ends."""
-    linux.prctl(linux.PR_SET_CHILD_SUBREAPER, 1)  # orphans become ours: none escapes the count
+    """Kill and restart the command this many times, and return what was measured.
+
+    Every third time, all processes of the command are killed at once, as when a container ends.
+    """
+    linux.prctl(linux.PR_SET_CHILD_SUBREAPER, 1)  # orphans become our children, so that every process is counted
     try:
         with tempfile.TemporaryDirectory() as folder:
             return _restarts(_Command(Path(folder), workers, records, seed), kills, Random(seed))
@@ -75,7 +80,7 @@ def _restarts(command: "_Command", kills: int, random: Random) -> dict[str, Any]
 
 
 class _Command:
-    """`curate judge` on records of the mixture, in a folder, with a temporary directory of its own."""
+    """`curate judge` on records of the mixture. The command has a folder and a temporary directory of its own."""
 
     def __init__(self, folder: Path, workers: int, count: int, seed: int) -> None:
         self.count = count
@@ -108,7 +113,7 @@ class _Command:
         running.wait()
 
     def holds(self, *, cgroups: bool) -> list[str]:
-        """Processes, and if asked for cgroups, that the last command still has, though it has ended."""
+        """Return the processes, and if requested the cgroups, that are left of the last command after its end."""
         with contextlib.suppress(ChildProcessError):
             while os.waitpid(-1, os.WNOHANG)[0]:  # orphans that have ended
                 pass
@@ -116,7 +121,7 @@ class _Command:
         return held + [str(path) for path in self._now.cgroups() if cgroups]
 
     def left(self) -> list[str]:
-        """What any of the commands still has."""
+        """Return what is left of any of the commands."""
         return self.holds(cgroups=True) + [str(path) for path in [*self._ever.cgroups(), *self.directories()]]
 
     def directories(self) -> list[Path]:
@@ -127,8 +132,7 @@ class _Command:
         return self._now.members()
 
     def differences(self, one: str, other: str) -> list[str]:
-        """What the answers in two files do not share, but for times and memory. And each must be the verdict on its
-        record."""
+        """Return wrong verdicts, and differences between the answers in two files; times and memory are ignored."""
         if not all(self._folder.joinpath(out).exists() for out in (one, other)):
             return [f"no verdicts: {self._folder.joinpath('words').read_text()[-1000:]}"]
         pairs = zip_longest(range(self.count), self._answers(one), self._answers(other))
@@ -146,7 +150,7 @@ class _Command:
 
 
 def _records(seed: int) -> Iterator[dict[str, Any]]:
-    """Submissions of the mixture that a record can hold, and of which one verdict alone is right."""
+    """Yield records of those submissions of the mixture that a record can hold and that have a single right verdict."""
     number = 0
     for submission in mixture(seed):
         program, suite = submission.program, submission.suite

@@ -1,6 +1,6 @@
-"""The long part: rounds of mixed submissions in one Sandbox that lives through all of them.
+"""Judge many rounds of mixed submissions in a single Sandbox; this is the long part of the soak.
 
-Between two rounds the Sandbox is idle, so that what it holds can be counted to the piece.
+Between two rounds the Sandbox is idle, so that its resources can be counted exactly.
 """
 
 import time
@@ -20,11 +20,11 @@ from sandbox import Sandbox
 
 _RUNS_PER_ROUND = 2000
 _FEWEST_ROUNDS, _MOST_ROUNDS = 12, 100
-_TOLD = 20  # mistakes
+_REPORTED = 20  # mistakes
 
 
 def steady(runs: int, workers: int, seed: int) -> dict[str, Any]:
-    """Judge about so many runs. Returns what was measured; `good` says whether all was as it must be."""
+    """Make about this many runs and return what was measured; `good` says whether all requirements were met."""
     family, tally, submissions = Family(psutil.Process()), Tally(), mixture(seed)
     rounds = min(max(runs // _RUNS_PER_ROUND, _FEWEST_ROUNDS), _MOST_ROUNDS)
     samples, machine = [], []
@@ -46,19 +46,19 @@ def steady(runs: int, workers: int, seed: int) -> dict[str, Any]:
         "runs": tally.runs,
         "submissions": tally.submissions,
         "verdicts": dict(tally.verdicts.most_common()),
-        "mistakes": tally.mistakes[:_TOLD],
+        "mistakes": tally.mistakes[:_REPORTED],
         "seconds": round(seconds, 1),
         "runs_per_second_and_core": round(tally.runs / seconds / workers, 1),
         "samples": len(samples),
         "held": held,
         "machine": flatness.quarters(machine),
-        "processes_replaced": replaced,  # workers and zygotes: no program may end one
+        "processes_replaced": replaced,  # workers and zygotes, none of which a program may end
         "left": left,
     }
 
 
 def _worth(submissions: Iterator[Submission], runs: int) -> Iterator[Submission]:
-    """The next submissions, until they make up so many runs."""
+    """Yield submissions until they amount to this many runs."""
     while runs > 0:
         submission = next(submissions)
         runs -= len(submission.due)

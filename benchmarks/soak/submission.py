@@ -1,4 +1,4 @@
-"""A submission of which is known what must become of it."""
+"""A submission whose right verdicts are known."""
 
 from dataclasses import dataclass
 
@@ -9,7 +9,10 @@ Verdicts = frozenset[Verdict]
 
 @dataclass(frozen=True, slots=True)
 class Submission:
-    """due: for each case that must be judged the verdicts that are right; one, but for some hostile programs."""
+    """A program, its suite, and the verdicts that are right.
+
+    due: for each case that must be judged, the right verdicts; only some hostile programs have more than one
+    """
 
     kind: str
     program: Program
@@ -17,16 +20,16 @@ class Submission:
     due: tuple[Verdicts, ...]
 
     def mistake(self, answer: Judgement | Exception) -> str:
-        """What is wrong with an answer; "" if nothing is."""
+        """Return what is wrong with an answer; "" if nothing is."""
         if isinstance(answer, Exception):
             return f"{self.kind}: no verdict: {type(answer).__name__}: {answer}"
-        found = [case.verdict for case in answer.cases]
-        worst = next((verdict for verdict in found if verdict is not Verdict.ACCEPTED), Verdict.ACCEPTED)
-        right = len(found) == len(self.due) and all(
-            verdict in verdicts for verdict, verdicts in zip(found, self.due, strict=True)
+        verdicts = [case.verdict for case in answer.cases]
+        worst = next((verdict for verdict in verdicts if verdict is not Verdict.ACCEPTED), Verdict.ACCEPTED)
+        right = len(verdicts) == len(self.due) and all(
+            verdict in due for verdict, due in zip(verdicts, self.due, strict=True)
         )
         if right and answer.verdict is worst:
             return ""
-        wanted = ", ".join(" or ".join(sorted(verdict.value for verdict in verdicts)) for verdicts in self.due)
+        expected = ", ".join(" or ".join(sorted(verdict.value for verdict in due)) for due in self.due)
         details = "; ".join(f"{case.verdict.value} {case.detail[-200:]!r}" for case in answer.cases)
-        return f"{self.kind}: due {wanted}; given {answer.verdict.value}: {details}"
+        return f"{self.kind}: expected {expected}, got {answer.verdict.value}: {details}"

@@ -1,4 +1,4 @@
-"""Has submissions judged and keeps the books: each one answered, once, and rightly."""
+"""Judge submissions, and record whether each is answered exactly once and correctly."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -8,7 +8,10 @@ from sandbox import Judgement, Program, Sandbox, Suite
 
 
 class Tally:
-    """waiting: the submissions that are asked for and not yet answered, by their index."""
+    """Counts of runs, submissions and verdicts, and the mistakes.
+
+    waiting: submissions that are not yet answered, by index
+    """
 
     def __init__(self) -> None:
         self.runs = self.submissions = 0
@@ -17,7 +20,7 @@ class Tally:
         self.waiting: dict[int, Submission] = {}
 
     def judge(self, box: Sandbox, submissions: Iterable[Submission]) -> Iterator[Submission]:
-        """The submissions as they are answered. A run is a case that was executed."""
+        """Yield the submissions as they are answered. Each executed case counts as a run."""
 
         def pairs() -> Iterator[tuple[Program, Suite]]:
             for index, submission in enumerate(submissions):
@@ -30,12 +33,12 @@ class Tally:
                 self.mistakes.append(f"submission {index} was answered twice")
                 continue
             self.submissions += 1
-            self._book(submission, answer)
+            self._record(submission, answer)
             yield submission
         self.mistakes += [f"{submission.kind}: never answered" for submission in self.waiting.values()]
         self.waiting.clear()
 
-    def _book(self, submission: Submission, answer: Judgement | Exception) -> None:
+    def _record(self, submission: Submission, answer: Judgement | Exception) -> None:
         if mistake := submission.mistake(answer):
             self.mistakes.append(mistake)
         if isinstance(answer, Judgement):

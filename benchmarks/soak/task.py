@@ -1,4 +1,4 @@
-"""A small problem with a right solution and flawed ones, which fail where an input is a trap."""
+"""A small problem with a right solution and flawed solutions, which fail when the input is a trap."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -13,8 +13,12 @@ _TRAPS = 0.4  # share of a suite's cases
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """make(random, trap) gives a case. flawed: what becomes of a solution on a trap, and the solution.
-    weight: how often the task is drawn, beside the others."""
+    """A problem of the soak.
+
+    make    make(random, trap) returns a case
+    flawed  flawed solutions, each with its verdict on a trap
+    weight  how often the task is drawn, relative to the others
+    """
 
     name: str
     make: Callable[[Random, bool], Case]
@@ -31,7 +35,7 @@ class Task:
         return self._submission(random, *(random.choice(self.flawed) if flawed else self._solutions()[0]))
 
     def every(self, random: Random) -> list[Submission]:
-        """One submission of each solution."""
+        """Return a submission for each of the solutions."""
         return [self._submission(random, *solution) for solution in self._solutions()]
 
     def _solutions(self) -> list[tuple[Verdict, str]]:
@@ -43,7 +47,7 @@ class Task:
         due = tuple(frozenset({verdict if trap else Verdict.ACCEPTED}) for trap in traps)
         if verdict is Verdict.COMPILE_ERROR:
             due = (frozenset({verdict}),)
-        if self.language == "python":  # a text not seen before, as most are; of other languages each takes a second
+        if self.language == "python":  # most programs are new; compiling one of another language takes a second
             source = f"# {random.getrandbits(64):x}\n{source}"
         suite = Suite(cases, self.entry_point, self.checker, self.limits, self.referee)
         return Submission(f"{self.name}, {verdict.value}", Program(source, self.language), suite, due)

@@ -1,4 +1,4 @@
-"""The tasks of the soak: small, but between them they use all that a sandbox has."""
+"""The tasks of the soak: small, but together they use every feature of a sandbox."""
 
 from importlib.util import find_spec
 from json import dumps
@@ -13,7 +13,7 @@ LATE, MEMORY, OUTPUT = Verdict.TIME_LIMIT, Verdict.MEMORY_LIMIT, Verdict.OUTPUT_
 
 
 def all_tasks() -> list[Task]:
-    """Those for which this machine has what it takes."""
+    """Return the tasks that this machine can run."""
     found = [*PLAIN, *HUNGRY, *REFEREED]
     if find_spec("numpy") is not None:
         found += NUMPY
@@ -25,14 +25,14 @@ def all_tasks() -> list[Task]:
 
 
 def _sum(random: Random, trap: bool) -> Case:
-    """The trap: one is negative."""
+    """Make a case of two numbers. In a trap, one of them is negative."""
     a, b = random.randrange(10**6), random.randrange(10**6)
     a = -a - 1 if trap else a
     return Case(f"{a} {b}\n", f"{a + b}\n")
 
 
 def _numbers(random: Random, trap: bool) -> list[int]:
-    """Ascending; the trap: one is there twice."""
+    """Make a case of ascending numbers. In a trap, one of them occurs twice."""
     numbers = sorted(random.sample(range(-1000, 1000), random.randrange(1, 40)))
     return [*numbers, numbers[-1]] if trap else numbers
 
@@ -48,7 +48,7 @@ def _distinct(random: Random, trap: bool) -> Case:
 
 
 def _words(random: Random, trap: bool) -> Case:
-    """The trap: a capital word."""
+    """Make a case of words. In a trap, one of them is capitalised."""
     words = random.choices("ant bee cow dog".split(), k=random.randrange(1, 30))
     counts = [f"{word} {words.count(word)}" for word in sorted(set(words))]
     if trap:
@@ -57,14 +57,14 @@ def _words(random: Random, trap: bool) -> Case:
 
 
 def _mean(random: Random, trap: bool) -> Case:
-    """The trap: it is no integer."""
+    """Make a case of numbers. In a trap, their mean is not an integer."""
     a = random.randrange(1000)
     b = a + 2 * random.randrange(50) + trap
     return Case(f"{a}\n{b}\n", f"{(a + b) / 2:.6f}")
 
 
 def _number(random: Random, trap: bool) -> Case:
-    """The trap: it is odd."""
+    """Make a case of one number. In a trap, it is odd."""
     number = 2 * random.randrange(8, 16) + trap
     return Case(f"{number}\n", f"{number}\n")
 
@@ -74,7 +74,7 @@ def _split(random: Random, trap: bool) -> Case:
 
 
 def _hidden(random: Random, trap: bool) -> Case:
-    """The trap: it is far from 1."""
+    """Make a case with a hidden number. In a trap, it is far from 1."""
     return Case(f"{random.randrange(20, 101) if trap else random.randrange(1, 6)}\n", "")
 
 

@@ -1,5 +1,7 @@
-"""What takes memory or processes once and is then kept: compiled programs, and each worker's zygotes for numpy and
-compilers and for referees, of outputs and of talks.
+"""Create in advance what a Sandbox creates once and then keeps, so that it is not mistaken for growth.
+
+It keeps compiled programs, and each worker keeps zygotes for numpy, for compilers, and for referees of outputs and of
+conversations.
 """
 
 from random import Random
@@ -11,7 +13,7 @@ from benchmarks.soak.tasks import all_tasks
 from sandbox import Program, Sandbox, Suite
 
 _ATTEMPTS = 5
-# First lines that take a while: as long as a worker has one of these, the next goes to another worker.
+# First lines that take a while: while one worker runs such a program, the next program goes to another worker.
 _SLOWLY = {
     "guess": "import time\ntime.sleep(0.5)",
     "split, by exit status": "import time\ntime.sleep(0.5)",
@@ -21,8 +23,7 @@ _SLOWLY = {
 
 
 def warm_up(box: Sandbox, family: Family, tally: Tally) -> None:
-    """Have each solution of each task judged. Raises RuntimeError if the workers do not come to have equally many
-    zygotes."""
+    """Judge each solution of each task. Raises RuntimeError if the workers do not end up with equally many zygotes."""
     random = Random(0)
     list(tally.judge(box, [submission for task in all_tasks() for submission in task.every(random)]))
     slow = [task for task in all_tasks() if task.name in _SLOWLY]

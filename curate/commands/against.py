@@ -11,7 +11,8 @@ def against(*, required: bool) -> Callable[[Callable[..., None]], Callable[..., 
         multiple=True,
         required=required,
         metavar="NAME=LOCATION",
-        help="An evaluation set that no row may hold, and its file, folder or Hub id. humaneval, lcb and codeforces "
-        "are read in their published forms, any other name by the usual columns. lcb:FROM..TO, with or without a "
-        "location, also takes the contests of these dates from rows of LiveCodeBench. Repeatable.",
+        help="An evaluation set whose items no row may contain, and its file, folder or Hub id. humaneval, lcb and "
+        "codeforces are read in their published forms; a set of any other name is read by the usual column names. "
+        "lcb:FROM..TO, with or without a location, also removes rows of LiveCodeBench with contests on these dates. "
+        "Repeatable.",
     )

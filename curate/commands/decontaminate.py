@@ -7,37 +7,29 @@ import click
 
 from curate.commands.against import against
 from curate.commands.counts import print_contamination
-from curate.commands.extras import require_data
-from sandbox.commands.frame import Progress
+from sandbox.commands.frame import ProgressBar, require, user_errors
 
 
 @click.command("decontaminate")
 @click.argument("dataset")
 @against(required=True)
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="Folder of the cleaned dataset.")
-@click.option("--text", metavar="COLUMN", help="Column of DATASET that holds the problems.  [default: the usual names]")
-@click.option("--overwrite", is_flag=True, help="Replace another dataset in the folder.")
+@click.option("--text", metavar="COLUMN", help="Column of DATASET with the problems.  [default: the usual names]")
+@click.option("--overwrite", is_flag=True, help="Replace an existing dataset in the folder.")
 def command(dataset: str, against: tuple[str, ...], out: Path, text: str | None, overwrite: bool) -> None:
-    """Copy DATASET without the rows that hold evaluation items.
+    """Copy DATASET without the rows that contain evaluation items.
 
-    DATASET is a folder of build-dataset, or any file or folder of Parquet or JSON Lines. Rows that went are in
+    DATASET is a folder written by build-dataset, or any file or folder of Parquet or JSON Lines. Removed rows are in
     rejected/; every hit, with its score and the words in common, is in contamination/.
     """
-    require_data()
+    require("data")
     from curate.decontamination.copy_without import clean
     from curate.errors import CurateError
 
-    progress = Progress()
-    try:
+    interrupted = f"{dataset} is unchanged, the same command starts again"
+    with user_errors(CurateError, OSError, interrupted=interrupted), ProgressBar() as progress:
         manifest = clean(dataset, against, out, text=text, overwrite=overwrite, report=progress)
-    except (CurateError, OSError) as error:
-        raise click.ClickException(str(error)) from error
-    except KeyboardInterrupt:
-        raise click.ClickException(f"interrupted; {dataset} is as it was, the same command starts again") from None
-    finally:
-        progress.close()
-    print_contamination(manifest["decontamination"])
-    kept = sum(count["kept"] for count in manifest["counts"].values())
-    click.echo(f"\n{kept} rows in {out}; every hit is in {out / 'contamination'}")
-    click.echo(f"content hash {manifest['content_hash']}")
-    sys.exit(0 if kept else 1)
+    print_contamination(manifest.decontamination)
+    click.echo(f"\n{manifest.n_kept} rows in {out}; every hit is in {out / 'contamination'}")
+    click.echo(f"content hash {manifest.content_hash}")
+    sys.exit(0 if manifest.n_kept else 1)

@@ -4,27 +4,30 @@ from pathlib import Path
 
 import click
 
-from curate.commands.extras import require_data
+from sandbox.commands.frame import require, user_errors
 
 
 @click.command("push")
 @click.argument("dataset", type=click.Path(path_type=Path))
 @click.argument("repo_id")
 @click.option(
-    "--private/--public", default=True, show_default=True, help="Of a repository that is new; others stay as they are."
+    "--private/--public",
+    default=True,
+    show_default=True,
+    help="Visibility if the repository is created; existing repositories keep theirs.",
 )
 @click.option("--revision", default="main", show_default=True, help="Branch to commit to.")
-@click.option("--dry-run", is_flag=True, help="Show what would be sent; the network is not asked.")
+@click.option("--dry-run", is_flag=True, help="Show what would be sent; the network is not used.")
 def command(dataset: Path, repo_id: str, private: bool, revision: str, dry_run: bool) -> None:
     """Commit DATASET to the Hub as the dataset REPO_ID, such as owner/name.
 
     All tables, the card, the manifest and the report go up in one commit, or nothing does.
     """
-    require_data()
+    require("data")
     from curate.dataset.push import push, upload_of
     from curate.errors import CurateError
 
-    try:
+    with user_errors(CurateError, OSError):
         upload = upload_of(dataset, repo_id, private=private, revision=revision)
         for name, size in upload.files.items():
             click.echo(f"{size:>14,}  {name}")
@@ -32,9 +35,7 @@ def command(dataset: Path, repo_id: str, private: bool, revision: str, dry_run: 
         where = f"dataset {repo_id}, revision {revision}"
         if dry_run:
             kind = "private" if private else "public"
-            click.echo(f"nothing was sent; to {where}, which would be created if it is not there, {kind}")
+            click.echo(f"nothing was sent; the target is {where}, which would be created as {kind} if missing")
             return
         click.echo(f"sending to {where}")
         click.echo(f"committed: {push(upload)}")
-    except (CurateError, OSError) as error:
-        raise click.ClickException(str(error)) from error

@@ -7,7 +7,7 @@ import click
 
 @click.command("sources")
 def command() -> None:
-    """List the sources that a dataset can be built from, with what is known to be wrong with them."""
+    """List the sources that a dataset can be built from, with their known defects."""
     from curate.pipeline import source_names
 
     for name in source_names():

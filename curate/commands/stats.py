@@ -5,23 +5,24 @@ from pathlib import Path
 
 import click
 
-from curate.commands.extras import require_data
-from curate.commands.reading import mistakes_explained, print_lines
+from curate.commands.printing import print_lines
+from sandbox.commands.frame import require, user_errors
 
 
 @click.command("stats")
 @click.argument("dataset", type=click.Path(path_type=Path))
-@click.option("--json", "as_json", is_flag=True, help="Print the numbers as report.json has them.")
+@click.option("--json", "as_json", is_flag=True, help="Print the numbers in the form of report.json.")
 def command(dataset: Path, as_json: bool) -> None:
-    """Count what is in DATASET: the tables of its report."""
-    require_data()
+    """Print statistics of DATASET: the tables of its report."""
+    require("data")
     from curate.dataset.folder import DatasetFolder
-    from curate.report.files import stored_pairs
+    from curate.errors import CurateError
+    from curate.report.files import stored_duplicates
     from curate.report.lines import lines
     from curate.report.numbers import numbers
 
-    with mistakes_explained():
-        counted = numbers(DatasetFolder.opened(dataset), stored_pairs(dataset))
+    with user_errors(CurateError, PermissionError):
+        counted = numbers(DatasetFolder.opened(dataset), stored_duplicates(dataset))
     if as_json:
         click.echo(json.dumps(counted, indent=1))
     else:

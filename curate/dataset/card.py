@@ -1,26 +1,39 @@
-"""The dataset card, README.md of the output folder: every number in it is taken from the run."""
+"""Write the dataset card, README.md of the output folder. Every number in it comes from the build."""
 
 import json
+from collections.abc import Iterable, Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from curate.dataset.writer import REJECTED_COLUMNS
+from curate.json_records import from_json
+from curate.manifest import Manifest, SourceCounts
+from curate.options import Options
 from curate.problem import COLUMNS
 
 _SIZES = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (1_000_000, "100K<n<1M"))
 
 
-def write(manifest: dict[str, Any], folder: Path) -> None:
-    """Render the card of the dataset in `folder`, whose Parquet files are there already."""
-    text = "\n".join([*_front_matter(manifest, folder), *_body(manifest, folder)])
-    (folder / "README.md").write_text(text + "\n")
+def write(manifest: Manifest, folder: Path) -> None:
+    """Write the card of the dataset in `folder`, which must already contain the Parquet files."""
+    sections = (
+        _front_matter(manifest, folder),
+        _introduction(manifest),
+        _funnel(manifest.counts),
+        contamination(manifest),
+        _tests_and_time(folder),
+        _making(manifest),
+        _provenance(manifest),
+        _columns(),
+    )
+    text = "\n".join(line for section in sections for line in section)
+    (folder / "README.md").write_text(text.rstrip("\n") + "\n")
 
 
-def _front_matter(manifest: dict[str, Any], folder: Path) -> list[str]:
-    kept = sum(counts["kept"] for counts in manifest["counts"].values())
-    size = next((name for most, name in _SIZES if kept < most), "n>1M")
-    hub_ids = [id for name in manifest["counts"] if (id := import_module(f"curate.sources.{name}").HUB_ID)]
+def _front_matter(manifest: Manifest, folder: Path) -> list[str]:
+    size = next((name for most, name in _SIZES if manifest.n_kept < most), "n>1M")
+    hub_ids = [id for name in manifest.counts if (id := import_module(f"curate.sources.{name}").HUB_ID)]
     return [
         "---",
         "pretty_name: Verified programming problems",
@@ -39,16 +52,24 @@ def _front_matter(manifest: dict[str, Any], folder: Path) -> list[str]:
     ]
 
 
-def _body(manifest: dict[str, Any], folder: Path) -> list[str]:
-    counts, options = manifest["counts"], manifest["plan"]["configuration"]
-    kept = sum(count["kept"] for count in counts.values())
-    verified = sum(count["verified"] for count in counts.values())
+def configs(folder: Path) -> list[str]:
+    """Return the front matter for the other tables that have rows; `datasets` opens only tables that are listed."""
+    import pyarrow.parquet as pq
+
+    lines = []
+    for name in ("rejected", "contamination"):
+        if any(pq.read_metadata(path).num_rows for path in (folder / name).glob("*.parquet")):
+            lines += [f"- config_name: {name}", f"  data_files: {name}/train-*.parquet"]
+    return lines
+
+
+def _introduction(manifest: Manifest) -> list[str]:
     return [
         "# Verified programming problems",
         "",
-        f"{kept} programming problems with tests. For {verified} of them a reference solution was executed "
-        "in a sandbox and passed every test, twice; the others come from sources that publish no solutions "
-        "(`verified` is false). Rows that fell out are in the config `rejected`, each with its reason.",
+        f"{manifest.n_kept} programming problems with tests. For {manifest.n_verified} of them a reference solution "
+        "was executed in a sandbox and passed every test, twice; the others come from sources that publish no "
+        "solutions (`verified` is false). Rows that fell out are in the config `rejected`, each with its reason.",
         "",
         "```python",
         "from datasets import load_dataset",
@@ -60,78 +81,45 @@ def _body(manifest: dict[str, Any], folder: Path) -> list[str]:
         "`report.html` shows what became of the rows, how strong the tests are and what was removed; `report.json` has",
         "its numbers.",
         "",
-        "## What became of the rows",
-        "",
-        *_table(["source", "read", "rejected", "kept", "verified"], map(_funnel_row, counts.items())),
-        "",
-        *_table(["source", "stage", "reason", "rows"], _reasons(counts)),
-        "",
-        *contamination(manifest),
-        "## Tests and time",
-        "",
-        "CPU seconds are those of the reference over all tests of a problem, on the machine of this build.",
-        "",
-        *_statistics(folder),
-        "",
-        "## How it was made",
-        "",
-        f"- At least {options['min_tests']} distinct tests, a statement, no pictures, not interactive.",
-        f"- Up to {options['tries']} solutions per problem ({', '.join(options['reference_languages'])}), shortest "
-        "first, until one passed every test; that one was run a second time with another seed.",
-        f"- {options['cross_checks']} further solutions were run on all tests, to see whether they agree.",
-        f"- Up to {options['mutants']} wrong programs were made of each reference, to see how many its tests reject; "
-        f"least share asked for: {options['min_test_strength'] or 'none'}.",
-        f"- Problems of sources without solutions: {options['no_reference']}.",
-        "- The same text, or word 5-gram Jaccard similarity of at least "
-        f"{options['dedup']} to a row that stays: removed, unless titles, functions or tests differ.",
-        f"- Seed {options['seed']}, curate-code {manifest['plan']['curate']}, content hash "
-        f"`{manifest['content_hash']}`.",
-        "",
-        "## Where it comes from",
-        "",
-        "Licences are those the sources state; statements may have further owners.",
-        "",
-        *_table(["source", "licence", "files", "sha256"], _provenance(manifest)),
-        "",
-        "## Columns",
-        "",
-        *_table(
-            ["column", "type", "meaning"],
-            ((n, t.replace("?", " or null"), m) for n, (t, m) in COLUMNS.items()),
-        ),
-        "",
-        "Config `rejected`:",
-        "",
-        *_table(["column", "type", "meaning"], ((n, t, m) for n, (t, m) in REJECTED_COLUMNS.items())),
     ]
 
 
-def configs(folder: Path) -> list[str]:
-    """Front matter of the tables beside the problems, as far as they have rows: datasets opens no others."""
-    import pyarrow.parquet as pq
+def _funnel(counts: Mapping[str, SourceCounts]) -> list[str]:
+    rows = [(name, count.read, count.n_rejected, count.kept, count.verified) for name, count in counts.items()]
+    return [
+        "## What became of the rows",
+        "",
+        *_table(["source", "read", "rejected", "kept", "verified"], rows),
+        "",
+        *_table(["source", "stage", "reason", "rows"], _reasons(counts)),
+        "",
+    ]
 
-    lines = []
-    for name in ("rejected", "contamination"):
-        if any(pq.read_metadata(path).num_rows for path in (folder / name).glob("*.parquet")):
-            lines += [f"- config_name: {name}", f"  data_files: {name}/train-*.parquet"]
-    return lines
+
+def _reasons(counts: Mapping[str, SourceCounts]) -> list[tuple[Any, ...]]:
+    return [
+        (name, stage, reason, rows)
+        for name, count in counts.items()
+        for stage, reasons in count.rejected.items()
+        for reason, rows in reasons.items()
+    ]
 
 
-def contamination(manifest: dict[str, Any]) -> list[str]:
-    """The section on evaluation sets; none if nothing was compared."""
-    sets: dict[str, Any] = manifest.get("decontamination") or {}
+def contamination(manifest: Manifest) -> list[str]:
+    """Return the section on evaluation sets; it is empty if nothing was compared."""
+    sets = manifest.decontamination
     if not sets:
         return []
     header = ["evaluation set", "items", "rows compared", "removed", "rate", "by rule", "to be looked at"]
     rows = [
         (
-            f"{name} {count['window'] or ''}".strip(),
-            count["items"],
-            count["rows"],
-            count["removed"],
-            f"{count['removal_rate']:.2%}",
-            ", ".join(f"{rule} {n}" for rule, n in count["rules"].items()) or "-",
-            count["review"],
+            f"{name} {count.window or ''}".strip(),
+            count.items,
+            count.rows,
+            count.removed,
+            f"{count.removal_rate:.2%}",
+            ", ".join(f"{rule} {n}" for rule, n in count.rules.items()) or "-",
+            count.review,
         )
         for name, count in sets.items()
     ]
@@ -144,60 +132,101 @@ def contamination(manifest: dict[str, Any]) -> list[str]:
         "",
         *_table(header, rows),
         "",
-        *(f"**{name}: {count['warning']}**\n" for name, count in sets.items() if count["warning"]),
+        *(f"**{name}: {count.warning}**\n" for name, count in sets.items() if count.warning),
     ]
 
 
-def _funnel_row(item: tuple[str, dict[str, Any]]) -> tuple[Any, ...]:
-    name, count = item
-    return name, count["read"], count["read"] - count["kept"], count["kept"], count["verified"]
-
-
-def _reasons(counts: dict[str, Any]) -> list[tuple[Any, ...]]:
-    return [
-        (name, stage, reason, rows)
-        for name, count in counts.items()
-        for stage, reasons in count["rejected"].items()
-        for reason, rows in reasons.items()
-    ]
-
-
-def _statistics(folder: Path) -> list[str]:
+def _tests_and_time(folder: Path) -> list[str]:
     import pandas as pd
 
-    rows = pd.read_parquet(folder / "data", columns=["source", "n_tests", "cpu_seconds"])
-    header = ["source", "problems", "median tests", "most tests", "median CPU s", "most CPU s"]
-    return _table(
-        header,
+    problems = pd.read_parquet(folder / "data", columns=["source", "n_tests", "cpu_seconds"])
+    rows = (
         (
-            (
-                source,
-                len(group),
-                f"{group['n_tests'].median():g}",
-                group["n_tests"].max(),
-                *(_seconds(value) for value in (group["cpu_seconds"].median(), group["cpu_seconds"].max())),
-            )
-            for source, group in rows.groupby("source")
-        ),
+            source,
+            len(group),
+            f"{group['n_tests'].median():g}",
+            group["n_tests"].max(),
+            _seconds(group["cpu_seconds"].median()),
+            _seconds(group["cpu_seconds"].max()),
+        )
+        for source, group in problems.groupby("source")
     )
+    return [
+        "## Tests and time",
+        "",
+        "CPU seconds are those of the reference over all tests of a problem, on the machine of this build.",
+        "",
+        *_table(["source", "problems", "median tests", "most tests", "median CPU s", "most CPU s"], rows),
+        "",
+    ]
 
 
 def _seconds(value: float) -> str:
     return "-" if value != value else f"{value:.2f}"  # nan: nothing of this source was executed
 
 
-def _provenance(manifest: dict[str, Any]) -> list[tuple[Any, ...]]:
+def _making(manifest: Manifest) -> list[str]:
+    options = from_json(Options, manifest.plan.configuration, ignore_unknown=True)
+    stages = [stage["name"] for stage in manifest.plan.configuration.get("stages", ())]
+    return [
+        "## How it was made",
+        "",
+        f"- At least {options.min_tests} distinct tests, a statement, no pictures, not interactive.",
+        f"- Up to {options.tries} solutions per problem ({', '.join(options.reference_languages)}), shortest "
+        "first, until one passed every test; that one was run a second time with another seed.",
+        f"- {options.cross_checks} further solutions were run on all tests, to see whether they agree.",
+        f"- Up to {options.mutants} wrong programs were made of each reference, to see how many its tests reject; "
+        f"least share asked for: {options.min_test_strength or 'none'}.",
+        f"- Problems of sources without solutions: {options.no_reference}.",
+        "- The same text, or word 5-gram Jaccard similarity of at least "
+        f"{options.dedup} to a row that stays: removed, unless titles, functions or tests differ.",
+        *([f"- Stages, chosen by the caller: {', '.join(stages)}."] if stages else []),
+        f"- Seed {options.seed}, curate-code {manifest.plan.curate}, content hash `{manifest.content_hash}`.",
+        "",
+    ]
+
+
+def _provenance(manifest: Manifest) -> list[str]:
+    return [
+        "## Where it comes from",
+        "",
+        "Licences are those the sources state; statements may have further owners.",
+        "",
+        *_table(["source", "licence", "files", "sha256"], _input_files(manifest)),
+        "",
+    ]
+
+
+def _input_files(manifest: Manifest) -> list[tuple[Any, ...]]:
     rows = []
-    for name, files in manifest["plan"]["inputs"].items():
+    for name, files in manifest.plan.inputs.items():
         source = import_module(f"curate.sources.{name}")
         link = f"[{source.TITLE}](https://huggingface.co/datasets/{source.HUB_ID})" if source.HUB_ID else source.TITLE
-        asked = manifest["plan"]["configuration"]["source_options"].get(name, {})
-        licence = asked.get("licence", source.LICENCE)
-        rows += [(link, licence, file["name"], f"`{file['sha256']}`") for file in files]
+        options = manifest.plan.configuration["source_options"].get(name, {})
+        licence = options.get("licence", source.LICENCE)
+        rows += [(link, licence, file.name, f"`{file.sha256}`") for file in files]
     return rows
 
 
-def _table(header: list[str], rows: Any) -> list[str]:
+def _columns() -> list[str]:
+    return [
+        "## Columns",
+        "",
+        *_table(
+            ["column", "type", "meaning"],
+            ((name, kind.replace("?", " or null"), meaning) for name, (kind, meaning) in COLUMNS.items()),
+        ),
+        "",
+        "Config `rejected`:",
+        "",
+        *_table(
+            ["column", "type", "meaning"],
+            ((name, kind, meaning) for name, (kind, meaning) in REJECTED_COLUMNS.items()),
+        ),
+    ]
+
+
+def _table(header: list[str], rows: Iterable[Iterable[Any]]) -> list[str]:
     return [
         "| " + " | ".join(header) + " |",
         "|" + "---|" * len(header),

@@ -1,32 +1,34 @@
 """What changed between two builds: their plans and inputs, and what became of each row.
 
-Memory holds the ids of both with a digest for each kept row, and for rows that changed a digest of each column, so
-two datasets of millions of rows can be compared. Columns that are measured differ from run to run and are left out.
+Memory holds the ids of both, a digest of each kept row, and for rows that changed a digest of each column, so datasets
+of millions of rows can be compared. Columns that are measured differ from run to run and are left out.
 """
 
 import hashlib
 import json
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from curate.dataset.folder import DatasetFolder
 from curate.errors import CurateError
+from curate.json_records import to_json
+from curate.manifest import Plan, SourceCounts
 from curate.problem import MEASURED
+from curate.progress import Progress, counted, silent
 
-Report = Callable[[str, int, int | None], None]
-Change = tuple[str, str, str]  # what, how it was, how it is
+Change = tuple[str, str, str]  # name, old value, new value
 
 EXAMPLES = 3
 KEPT, CHANGED, ABSENT = "kept", "kept, but changed", "not there"
-_DIGEST_BYTES = 8  # of a column: two texts share one in 10**19 pairs
+_DIGEST_BYTES = 8  # of a digest; about one pair of texts in 10**19 shares a digest
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Rows with the same fate: how many, and a few of them."""
+    """The number of rows with the same fate, and a few of these rows as examples."""
 
     n: int
     examples: tuple[str, ...]
@@ -34,11 +36,13 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """same: both have the same content hash, so only plan, inputs and what is measured can differ.
+    """What changed between two datasets.
 
-    plan, inputs, counts: what differs, with both values as JSON; nothing is empty.
-    fates: of rows that differ, by what they were and what they are: KEPT, ABSENT or stage, reason and cause.
-    columns: rows that differ in a column, by its name; only_old, only_new: columns that one of the two has.
+    same: both have the same content hash, so only plan, inputs and measured columns can differ
+    plan, inputs, counts: the differences, with both values as JSON; a missing value is an empty text
+    fates: rows that differ, by old and new fate: KEPT, ABSENT, or the stage, reason and cause of the rejection
+    columns: rows that differ in a column, by the name of the column
+    only_old, only_new: columns that only one of the two datasets has
     """
 
     same: bool
@@ -52,10 +56,10 @@ class Changes:
     only_new: tuple[str, ...]
 
 
-def changes(old: DatasetFolder, new: DatasetFolder, *, report: Report = lambda stage, done, total: None) -> Changes:
-    """Compare two datasets; rows are read only if the content hashes differ. Raises CurateError."""
+def changes(old: DatasetFolder, new: DatasetFolder, *, report: Progress = silent) -> Changes:
+    """Compare two datasets. Rows are read only if the content hashes differ. Raises CurateError on damaged files."""
     before, after = old.manifest, new.manifest
-    hashes = str(before["content_hash"]), str(after["content_hash"])
+    hashes = before.content_hash, after.content_hash
     columns, others = old.columns("data"), new.columns("data")
     fates: dict[tuple[str, str], Group] = {}
     changed: dict[str, Group] = {}
@@ -69,9 +73,9 @@ def changes(old: DatasetFolder, new: DatasetFolder, *, report: Report = lambda s
     return Changes(
         same=hashes[0] == hashes[1],
         hashes=hashes,
-        plan=tuple(_differences(_plan(before["plan"]), _plan(after["plan"]))),
-        inputs=tuple(_differences(_inputs(before["plan"]), _inputs(after["plan"]))),
-        counts=tuple(_differences(_counts(before["counts"]), _counts(after["counts"]))),
+        plan=tuple(_differences(_plan(before.plan), _plan(after.plan))),
+        inputs=tuple(_differences(_inputs(before.plan), _inputs(after.plan))),
+        counts=tuple(_differences(_counts(before.counts), _counts(after.counts))),
         fates=fates,
         columns=changed,
         only_old=tuple(sorted(columns - others)),
@@ -79,23 +83,22 @@ def changes(old: DatasetFolder, new: DatasetFolder, *, report: Report = lambda s
     )
 
 
-def _states(dataset: DatasetFolder, columns: Sequence[str], report: Report) -> dict[str, bytes | str]:
-    """By id: the digest of a kept row, or why a rejected one fell out."""
-    total = sum(count["kept"] for count in dataset.manifest["counts"].values())
+def _states(dataset: DatasetFolder, columns: Sequence[str], report: Progress) -> dict[str, bytes | str]:
+    """Return the digest of each kept row and the reason of each rejected row, by id."""
     states: dict[str, bytes | str] = {}
-    for done, row in enumerate(dataset.rows("data", columns), start=1):
+    rows = dataset.rows("data", columns)
+    for row in counted(rows, f"read {dataset.path}", report, total=dataset.manifest.n_kept):
         states[row["id"]] = _digest([row[name] for name in columns], 16)
-        report(f"read {dataset.path}", done, total)
     why = [name for name in ("stage", "reason", "cause") if name in dataset.columns("rejected")]
     for row in dataset.rows("rejected", ["id", *why]) if why else ():
-        words = " ".join(row[name] for name in why if row[name])
-        states.setdefault(row["id"], sys.intern(words))
+        reason = " ".join(row[name] for name in why if row[name])
+        states.setdefault(row["id"], sys.intern(reason))
     return states
 
 
 def _fates(old: dict[str, bytes | str], new: dict[str, bytes | str]) -> tuple[dict[tuple[str, str], Group], set[str]]:
-    """Rows whose fate differs, and the ids of rows that were kept both times and differ."""
-    found: dict[tuple[str, str], list[str]] = defaultdict(list)
+    """Return the rows whose fate differs, and the ids of rows that were kept both times and differ."""
+    examples: dict[tuple[str, str], list[str]] = defaultdict(list)
     counted: Counter[tuple[str, str]] = Counter()
     differing: set[str] = set()
     for id in sorted(old.keys() | new.keys()):
@@ -104,35 +107,34 @@ def _fates(old: dict[str, bytes | str], new: dict[str, bytes | str]) -> tuple[di
             continue
         if isinstance(was, bytes) and isinstance(now, bytes):
             differing.add(id)
-        fate = _word(was), CHANGED if id in differing else _word(now)
+        fate = _fate(was), CHANGED if id in differing else _fate(now)
         counted[fate] += 1
-        if len(found[fate]) < EXAMPLES:
-            found[fate].append(id)
-    return {fate: Group(n, tuple(found[fate])) for fate, n in counted.most_common()}, differing
+        if len(examples[fate]) < EXAMPLES:
+            examples[fate].append(id)
+    return {fate: Group(n, tuple(examples[fate])) for fate, n in counted.most_common()}, differing
 
 
-def _word(state: bytes | str | None) -> str:
+def _fate(state: bytes | str | None) -> str:
     if state is None:
         return ABSENT
     return state if isinstance(state, str) else KEPT
 
 
 def _columns(
-    old: DatasetFolder, new: DatasetFolder, columns: Sequence[str], ids: set[str], report: Report
+    old: DatasetFolder, new: DatasetFolder, columns: Sequence[str], ids: set[str], report: Progress
 ) -> dict[str, Group]:
-    """In which columns the rows of these ids differ."""
+    """Return the columns in which the rows of these ids differ."""
     before = dict(_column_digests(old, columns, ids))
-    found: dict[str, list[str]] = defaultdict(list)
-    counted: Counter[str] = Counter()
-    for done, (id, digests) in enumerate(_column_digests(new, columns, ids), start=1):
+    examples: dict[str, list[str]] = defaultdict(list)
+    numbers: Counter[str] = Counter()
+    for id, digests in counted(_column_digests(new, columns, ids), "compare columns", report, total=len(ids)):
         for place, name in enumerate(columns):
             part = slice(place * _DIGEST_BYTES, (place + 1) * _DIGEST_BYTES)
             if digests[part] != before[id][part]:
-                counted[name] += 1
-                if len(found[name]) < EXAMPLES:
-                    found[name].append(id)
-        report("compare columns", done, len(ids))
-    return {name: Group(n, tuple(found[name])) for name, n in counted.most_common()}
+                numbers[name] += 1
+                if len(examples[name]) < EXAMPLES:
+                    examples[name].append(id)
+    return {name: Group(n, tuple(examples[name])) for name, n in numbers.most_common()}
 
 
 def _column_digests(dataset: DatasetFolder, columns: Sequence[str], ids: set[str]) -> Iterator[tuple[str, bytes]]:
@@ -155,26 +157,22 @@ def _json(value: Any) -> str:
     return "" if value is None else json.dumps(value, ensure_ascii=False)
 
 
-def _plan(plan: Mapping[str, Any]) -> dict[str, Any]:
-    """What was asked for, an option a line."""
-    others = {name: value for name, value in plan.items() if name not in ("configuration", "inputs")}
-    return {**others, **plan.get("configuration", {})}
+def _plan(plan: Plan) -> dict[str, Any]:
+    """Return the plan without its inputs and with a separate entry for each option."""
+    others = {name: value for name, value in to_json(plan).items() if name not in ("configuration", "inputs")}
+    return {**others, **plan.configuration}
 
 
-def _inputs(plan: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        f"{source} {file['name']}": file["sha256"][:12]
-        for source, files in plan.get("inputs", {}).items()
-        for file in files
-    }
+def _inputs(plan: Plan) -> dict[str, str]:
+    return {f"{source} {file.name}": file.sha256[:12] for source, files in plan.inputs.items() for file in files}
 
 
-def _counts(counts: Mapping[str, Any]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+def _counts(counts: Mapping[str, SourceCounts]) -> dict[str, int | None]:
+    numbers: dict[str, int | None] = {}
     for source, count in counts.items():
-        found[f"{source} read"] = count["read"]
-        for stage, reasons in count.get("rejected", {}).items():
-            found |= {f"{source} {stage} {reason}": n for reason, n in reasons.items()}
-        found[f"{source} kept"] = count["kept"]
-        found[f"{source} verified"] = count.get("verified")
-    return found
+        numbers[f"{source} read"] = count.read
+        for stage, reasons in count.rejected.items():
+            numbers |= {f"{source} {stage} {reason}": n for reason, n in reasons.items()}
+        numbers[f"{source} kept"] = count.kept
+        numbers[f"{source} verified"] = count.verified
+    return numbers

@@ -9,7 +9,7 @@ _VALUE = 60  # characters of an option that are shown
 
 
 def lines(found: Changes) -> Iterator[str]:
-    """A section for each kind of change that there is, and the verdict at the end."""
+    """Yield a section for each kind of change that occurs, and the verdict at the end."""
     for title, differing in (("Plan", found.plan), ("Inputs", found.inputs), ("Counts", found.counts)):
         if differing:
             yield f"{title}\n"
@@ -25,14 +25,14 @@ def lines(found: Changes) -> Iterator[str]:
         changed = [[name, group.n, _examples(group)] for name, group in found.columns.items()]
         yield from table(["column", "rows", "for example"], changed, indent="  ")
         yield ""
-    for names, whose in ((found.only_old, "first"), (found.only_new, "second")):
+    for names, dataset in ((found.only_old, "first"), (found.only_new, "second")):
         if names:
-            yield f"Only the {whose} has the columns {', '.join(names)}\n"
+            yield f"Only the {dataset} dataset has the columns {', '.join(names)}\n"
     if found.same:
         yield f"Same content: {found.hashes[0]}"
     else:
         if not found.fates:
-            yield "No row became another one: what differs are details of rejections, or columns that only one has."
+            yield "No row changed: the differences are in details of rejections, or in columns that only one has."
         yield f"Different content: {found.hashes[0]} became {found.hashes[1]}"
 
 

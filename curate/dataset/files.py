@@ -1,6 +1,6 @@
-"""The files of a dataset of any make, and a copy of them without some of their rows.
+"""Find the files of any dataset, and copy them without some of their rows.
 
-Files keep their names, format, columns and order, and a row that stays is not touched.
+The copied files keep their names, formats, columns and order, and the rows that stay are unchanged.
 """
 
 import json
@@ -14,7 +14,7 @@ from curate.reading.tables import Table, known_options, locate
 
 @dataclass(frozen=True, slots=True)
 class DatasetFiles:
-    """The files to read, and below which folder they lie."""
+    """The files to read, and the folder that contains them, directly or in subfolders."""
 
     table: Table
     root: Path
@@ -32,12 +32,12 @@ class DatasetFiles:
 
 
 def files_of(location: str) -> DatasetFiles:
-    """Find the files of a dataset: a file, a folder or a Hub id. Raises CurateError where there is none."""
+    """Find the files of a dataset at a location: a file, a folder or a Hub id. Raises CurateError if there are none."""
     table = locate(location)
     known_options(table, ())
     for path in table.files:
         if path.suffix not in _COPIES:
-            raise CurateError(f"{path}: files that end in {', '.join(sorted(_COPIES))} are read, not this one.")
+            raise CurateError(f"{path}: unsupported file type. Supported are {', '.join(sorted(_COPIES))}.")
     given = Path(table.location).expanduser()
     parents = [given] if given.is_dir() else table.files[0].parents
     root = next(folder for folder in parents if all(path.is_relative_to(folder) for path in table.files))

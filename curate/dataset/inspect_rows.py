@@ -1,4 +1,4 @@
-"""One row of a dataset in words: the problem, its tests, where it comes from and what was found out about it."""
+"""What `curate inspect` prints: the first rows of a dataset, everything about one row, or one test in full."""
 
 import difflib
 import itertools
@@ -12,28 +12,27 @@ from curate.text.printable import one_line, printable, table
 from sandbox import Case, Suite
 
 SHOWN_TESTS = 8
-_LOOKED_AT = 20_000  # ids compared with one that does not exist
+_LOOKED_AT = 20_000  # number of ids that are searched for names similar to an unknown id
 _WIDTH = 60  # characters of an input or output in the list of tests
 _NEEDED = frozenset(("id", "title", "source", "statement", "tests", "verified"))
 
 
 def listed(dataset: DatasetFolder, limit: int) -> Iterator[str]:
-    """The first rows of a dataset, one line each. Raises CurateError if its rows are not problems of curate."""
+    """Yield the first rows of a dataset, one line each. Raises CurateError if curate did not build it."""
     names = ("id", "n_tests", "verified", "test_strength", "difficulty", "title")
     _of_our_make(dataset)
     present = [name for name in names if name in dataset.columns("data")]
     rows = dataset.rows("data", present)
     first = [[_word(row[name]) for name in present] for row in itertools.islice(rows, limit)]
     yield from table(present, first)
-    kept = sum(count["kept"] for count in dataset.manifest["counts"].values())
-    if kept > len(first):
-        yield f"... and {kept - len(first)} more"
-    fallen = sum(count["read"] - count["kept"] for count in dataset.manifest["counts"].values())
-    yield f"\n{kept} problems; {fallen} rows fell out (see `curate stats`)"
+    manifest = dataset.manifest
+    if manifest.n_kept > len(first):
+        yield f"... and {manifest.n_kept - len(first)} more"
+    yield f"\n{manifest.n_kept} problems; {manifest.n_rejected} rows fell out (see `curate stats`)"
 
 
 def shown(dataset: DatasetFolder, id: str) -> Iterator[str]:
-    """All about the row of this id, kept or not. Raises CurateError if there is none."""
+    """Yield everything about the row with this id, whether it was kept or not. Raises CurateError if there is none."""
     _of_our_make(dataset)
     kept = list(dataset.find("data", id))
     rejected = list(dataset.find("rejected", id))
@@ -46,12 +45,12 @@ def shown(dataset: DatasetFolder, id: str) -> Iterator[str]:
 
 
 def one_test(dataset: DatasetFolder, id: str, number: int) -> Iterator[str]:
-    """One test of a problem, whole; numbers count from 1. Raises CurateError if there is none."""
+    """Yield one test of a problem in full. Tests are numbered from 1. Raises CurateError if there is no such test."""
     _of_our_make(dataset)
     row = next(dataset.find("data", id), None)
     if row is None:
         if next(dataset.find("rejected", id), None):
-            raise CurateError(f"{id} fell out; the tests of such rows are not in the dataset.")
+            raise CurateError(f"{id} was rejected; the tests of rejected rows are not in the dataset.")
         raise CurateError(_unknown(dataset, id))
     cases = _suite(dataset, row).cases
     if not 1 <= number <= len(cases):
@@ -104,7 +103,7 @@ def _tests(row: dict[str, Any], suite: Suite) -> Iterator[str]:
     ]
     yield from table(["", "input", "expected", ""], rows, indent="  ")
     if len(suite.cases) > SHOWN_TESTS:
-        yield f"  ... and {len(suite.cases) - SHOWN_TESTS} more; --test N shows one whole"
+        yield f"  ... and {len(suite.cases) - SHOWN_TESTS} more; --test N shows one in full"
 
 
 def _test(case: Case) -> tuple[str, str]:
@@ -126,7 +125,7 @@ def _reference(row: dict[str, Any]) -> Iterator[str]:
     if row.get("n_references"):
         yield f"  {_count(row['n_references'], 'solution')} passed every test"
     if row.get("multi_answer_suspect"):
-        yield "  right solutions disagree on a test: there may be several right answers"
+        yield "  correct solutions disagree on a test: there may be several correct answers"
     if row.get("cpu_seconds") is not None:
         yield f"  {row['cpu_seconds']:.3g} CPU seconds over all tests"
     if row.get("slowest_cpu_seconds") is not None:
@@ -147,23 +146,24 @@ def _strength(row: dict[str, Any]) -> Iterator[str]:
 
 
 def _solve_rates(dataset: DatasetFolder, id: str) -> Iterator[str]:
-    found = list(dataset.find("difficulty", id))
-    if not found:
+    rates = list(dataset.find("difficulty", id))
+    if not rates:
         yield "  not measured"
         return
     names = [
         name
         for name in ("model", "n_correct", "n", "n_truncated", "pass_at_1", "k", "pass_at_k", "temperature")
-        if name in found[0]
+        if name in rates[0]
     ]
-    yield from table(names, [[_word(row[name]) for name in names] for row in found], indent="  ")
+    yield from table(names, [[_word(row[name]) for name in names] for row in rates], indent="  ")
 
 
 def _provenance(dataset: DatasetFolder, row: dict[str, Any]) -> Iterator[str]:
-    place = dataset.manifest.get("locations", {}).get(row["source"], {})
+    build = dataset.manifest.build
+    place = build.locations.get(row["source"]) if build else None
     facts = {
         "source": row["source"],
-        "location": "@".join(filter(None, (place.get("location"), place.get("revision")))),
+        "location": "@".join(filter(None, (place.location, place.revision))) if place else "",
         "platform": row.get("platform"),
         "url": row.get("url"),
         "date": row.get("date"),
@@ -175,7 +175,7 @@ def _provenance(dataset: DatasetFolder, row: dict[str, Any]) -> Iterator[str]:
 
 
 def _others(dataset: DatasetFolder, id: str) -> Iterator[str]:
-    """Rows that fell out in favour of this one, and hits of evaluation sets that were left for review."""
+    """Yield the rows that were removed in favour of this one, and its matches in evaluation sets that await review."""
     names = ("id", "reason", "detail")
     if dataset.columns("rejected").issuperset(names):
         mine = [row for row in dataset.rows("rejected", names) if f" kept={id} jaccard=" in row["detail"]]
@@ -215,8 +215,8 @@ def _of_our_make(dataset: DatasetFolder) -> None:
 
 def _unknown(dataset: DatasetFolder, id: str) -> str:
     known = (row["id"] for table in ("data", "rejected") for row in dataset.rows(table, ("id",)))
-    near = [*itertools.islice(known, _LOOKED_AT)]
-    close = [one for one in near if id.lower() in one.lower()][:3] or difflib.get_close_matches(id, near)
+    first = [*itertools.islice(known, _LOOKED_AT)]
+    close = [other for other in first if id.lower() in other.lower()][:3] or difflib.get_close_matches(id, first)
     hint = f"Did you mean {', '.join(close)}?" if close else f"`curate inspect {dataset.path}` lists some."
     return f"{dataset.path}: no row {id}, neither kept nor rejected. {hint}"
 

@@ -1,21 +1,22 @@
-"""What was already executed, one JSON line per problem, written as results come.
+"""The record of what has been executed, with one JSON line for each problem, written as results arrive.
 
-A line is flushed before the next result is waited for, so killing the process loses at most the line in hand.
-A torn last line is cut off when the journal is opened again. Records stay in the file until they are asked for:
+A line is flushed before the next result is awaited, so killing the process loses at most the line being written.
+A torn last line is cut off when the journal is opened again. Records stay in the file until they are needed, because
 those of a million problems would fill the memory.
 """
 
 import json
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, Generic, TypeVar
+
+from sandbox.closing import Closing
 
 Found = TypeVar("Found")
 
 
-class Journal:
-    """Records under keys that name everything the record depends on; one process writes at a time."""
+class Journal(Closing):
+    """Records, each under a key that names everything it depends on. Only one process may write at a time."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -29,17 +30,12 @@ class Journal:
                 if not line.endswith(b"\n"):
                     break
                 self._places[key] = self._end
-            except (ValueError, TypeError):  # torn, or nothing that was ever added
+            except (ValueError, TypeError):  # a torn line, or a line that add() did not write
                 break
             self._end += len(line)
         self._file.truncate(self._end)
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def close(self) -> None:
         self._file.close()
 
     def __contains__(self, key: str) -> bool:
@@ -49,7 +45,7 @@ class Journal:
         return _record(self._path, self._places[key])
 
     def add(self, key: str, record: Any) -> None:
-        """Keep the record; it is in the operating system's hands when this returns."""
+        """Append the record. When this returns, the record has been handed to the operating system."""
         line = json.dumps([key, record]).encode() + b"\n"
         self._file.write(line)
         self._file.flush()
@@ -57,12 +53,16 @@ class Journal:
         self._end += len(line)
 
     def records(self, keys: Mapping[str, str], read: Callable[[Any], Found]) -> "Records[Found]":
-        """The records of these problems. keys: by the problem's id; read: what makes of a record what it stands for."""
+        """Return the records of some problems.
+
+        keys  by the id of a problem, the key of its record
+        read  turns a stored record into the object that it stands for
+        """
         return Records(self._path, {id: self._places[key] for id, key in keys.items()}, read)
 
 
 class Records(Mapping[str, Found], Generic[Found]):
-    """What a journal holds of some problems by their ids, read from the file each time."""
+    """The records of some problems by id. Each access reads the file."""
 
     def __init__(self, path: Path, places: dict[str, int], read: Callable[[Any], Found]) -> None:
         self._path, self._places, self._read = path, places, read

@@ -1,20 +1,24 @@
-"""`curate push`: a finished dataset folder onto the Hub, in one commit or not at all."""
+"""`curate push`: publish a finished dataset folder on the Hub, in one commit or not at all."""
 
 from dataclasses import dataclass
 from pathlib import Path
 
 from curate.dataset import workspace
 from curate.errors import CurateError
+from curate.manifest import MANIFEST
 from curate.reading.location import HUB_ID
 from curate.reading.values import short
 
 CONFIGS = ("data", "rejected", "difficulty", "contamination")
-FILES = ("README.md", workspace.MANIFEST, "report.html", "report.json")
+FILES = ("README.md", MANIFEST, "report.html", "report.json")
 
 
 @dataclass(frozen=True, slots=True)
 class Upload:
-    """What goes where: paths relative to the folder, with their sizes in bytes."""
+    """The files that will be sent, and the repository that they are sent to.
+
+    files: sizes in bytes, by paths relative to the folder
+    """
 
     folder: Path
     repo: str
@@ -24,28 +28,30 @@ class Upload:
 
 
 def upload_of(folder: Path, repo: str, *, private: bool, revision: str = "main") -> Upload:
-    """What pushing the folder would do; the network is not asked. Raises CurateError if the folder is no finished
-    dataset, or the name of the repository is none."""
+    """Return what pushing the folder would send, without using the network.
+
+    Raises CurateError if the folder is not a finished dataset, or `repo` is not the name of a repository.
+    """
     workspace.manifest_of(folder)
     if not HUB_ID.fullmatch(repo) or "@" in repo:
         raise CurateError(f"{repo}: not the name of a repository. Give OWNER/NAME.")
-    # Folders that begin with a dot hold work in progress, such as a model's samples.
-    found = [path for name in CONFIGS for path in sorted((folder / name).glob("*")) if path.is_file()]
-    found += [folder / name for name in FILES if (folder / name).is_file()]
-    files = {path.relative_to(folder).as_posix(): path.stat().st_size for path in found}
+    # Folders whose names begin with a dot hold work in progress, such as a model's samples.
+    paths = [path for name in CONFIGS for path in sorted((folder / name).glob("*")) if path.is_file()]
+    paths += [folder / name for name in FILES if (folder / name).is_file()]
+    files = {path.relative_to(folder).as_posix(): path.stat().st_size for path in paths}
     return Upload(folder, repo, revision, private, files)
 
 
 def push(upload: Upload) -> str:
-    """Create the repository and the revision if they are not there, and commit; returns the commit's address.
+    """Create the repository and the revision if they do not exist, commit, and return the commit's address.
 
-    Files of these folders that an earlier push left and this one does not have are deleted by the same commit, so
-    that shards of two builds never lie side by side. Raises CurateError; then nothing was committed.
+    The same commit deletes files in these folders that are left from an earlier push and not part of this one, so
+    that shards of two builds are never mixed. If CurateError is raised, nothing has been committed.
     """
     from huggingface_hub import HfApi, constants, get_token
 
     if get_token() is None:
-        raise CurateError("the Hub wants to know who you are. Type: hf auth login, or set HF_TOKEN.")
+        raise CurateError("you are not logged in to the Hub. Type: hf auth login, or set HF_TOKEN.")
     api = HfApi()
     try:
         api.create_repo(upload.repo, repo_type="dataset", private=upload.private, exist_ok=True)
@@ -71,7 +77,7 @@ def push(upload: Upload) -> str:
 def _advice(error: Exception) -> str:
     status = getattr(getattr(error, "response", None), "status_code", None)
     if status == 401:
-        return "Your token is not known there. Type: hf auth login."
+        return "The Hub does not accept your token. Type: hf auth login."
     if status in (403, 404):
-        return "Your token may not write there. Take one that may, or a repository of your own: hf auth login."
+        return "Your token may not write to it. Log in with one that may (hf auth login), or use your own repository."
     return "Check the network, then type the same command again; files that arrived are not sent twice."

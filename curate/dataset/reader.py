@@ -1,4 +1,4 @@
-"""The kept rows of a dataset on disk: what is needed to compare them, and any of them whole."""
+"""Read the kept rows of a dataset on disk: all rows with the columns that comparisons need, or one row in full."""
 
 from bisect import bisect_right
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ _NEEDED = ("id", "source", "statement", "tests", "verified")
 
 
 class Stored:
-    """The folder of a dataset that `curate build-dataset` wrote. Raises CurateError on any other."""
+    """The folder of a dataset that `curate build-dataset` wrote. Raises CurateError for any other folder."""
 
     def __init__(self, folder: Path) -> None:
         import pyarrow.parquet as pq
@@ -38,7 +38,7 @@ class Stored:
         return self._n_rows
 
     def __iter__(self) -> Iterator[Problem]:
-        """The rows in order, without solutions and whatever else is not compared."""
+        """Yield the rows in order, without the solutions and the other columns that are not compared."""
         import pyarrow.parquet as pq
 
         for path, group in self._groups:
@@ -51,7 +51,7 @@ class Stored:
                 yield problem
 
     def columns(self, *names: str) -> Iterator[dict[str, Any]]:
-        """These columns of all rows, in order."""
+        """Yield these columns of all rows, in order."""
         import pyarrow.parquet as pq
 
         for path, group in self._groups:
@@ -63,7 +63,7 @@ class Stored:
             yield from rows
 
     def load(self, row: int) -> Problem:
-        """A whole row. Rows near each other are read together, so go through them in order if there are many."""
+        """Return a complete row. Neighbouring rows are read together, so load many rows in order."""
         import pyarrow.parquet as pq
 
         number = bisect_right(self._first_rows, row) - 1
@@ -77,7 +77,7 @@ class Stored:
 
 @contextmanager
 def readable(path: Path) -> Iterator[None]:
-    """While a file of a dataset is read: what is wrong with it becomes a CurateError that names it."""
+    """Turn errors that occur while a file of a dataset is read into a CurateError that names the file."""
     import pyarrow as pa
 
     try:

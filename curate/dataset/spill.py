@@ -1,4 +1,4 @@
-"""Problems parked on disk between the stages, so that memory holds ids and offsets rather than tests."""
+"""Keep problems on disk between the stages, so that memory holds ids and offsets rather than tests."""
 
 import json
 from collections.abc import Iterator
@@ -8,7 +8,7 @@ from curate.problem import Problem, from_row, to_row
 
 
 class Spill:
-    """Append problems, then load any of them by id. The file is started anew each time."""
+    """A file to which problems are appended and from which each can be loaded by id. An existing file is emptied."""
 
     def __init__(self, path: Path) -> None:
         self._file = path.open("w+b")
@@ -27,7 +27,7 @@ class Spill:
         return len(self._offsets)
 
     def add(self, problem: Problem) -> None:
-        """Raises UnicodeEncodeError, and parks nothing, if some text holds half a surrogate pair."""
+        """Append a problem. If a text has half a surrogate pair, write nothing and raise UnicodeEncodeError."""
         line = json.dumps(to_row(problem), ensure_ascii=False).encode()
         self._offsets[problem.id] = self._file.seek(0, 2)
         self._file.write(line + b"\n")

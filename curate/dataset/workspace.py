@@ -1,7 +1,7 @@
-"""The output folder and the work folder inside it: who may write, what is finished, what can be continued.
+"""The output folder and the work folder inside it: who may write, what is finished, and what can be continued.
 
-A folder is finished when it holds a manifest. Until then its `.work` folder holds the plan it is being built
-by, and the journals. A plan is everything that decides the content; workers, paths and times are not in it.
+A folder is finished when it has a manifest. Until then its `.work` folder holds the plan of the build and the journals.
+A plan contains everything that decides the content; it does not contain workers, paths and times.
 """
 
 import fcntl
@@ -12,50 +12,55 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from curate import manifest as manifests
 from curate.errors import CurateError
+from curate.json_records import to_json
+from curate.manifest import MANIFEST, Manifest, Plan
+from curate.reading.values import short
 
-MANIFEST = "manifest.json"
 PARTS = ("data", "rejected", "contamination", "difficulty", "README.md", "report.json", "report.html")
 WORK, PLAN = ".work", "plan.json"
 
 
-def finished(out: Path, plan: dict[str, Any], *, overwrite: bool) -> dict[str, Any] | None:
-    """The manifest of the folder if it was built by this very plan; None if there is something to do.
+def finished(out: Path, plan: Plan, *, overwrite: bool) -> Manifest | None:
+    """Return the manifest of the folder if it was built by exactly this plan, or None if it is still to be built.
 
-    Raises CurateError if the folder holds something else that must not be lost.
+    Raises CurateError if the folder contains something else that must not be lost.
     """
     if not out.exists() or (out.is_dir() and not any(out.iterdir())):
         return None
     if not out.is_dir():
         raise CurateError(f"{out} is a file. Choose another --out.")
     try:
-        manifest: dict[str, Any] = json.loads((out / MANIFEST).read_text())
-        found = manifest["plan"]
-        if not isinstance(found["configuration"], dict):
+        content = json.loads((out / MANIFEST).read_text())
+        # Plans are compared as JSON: a plan of another version may have other fields, and is then a different plan.
+        before, wanted = content["plan"], to_json(plan)
+        if not isinstance(before["configuration"], dict):
             raise TypeError
+        manifest = manifests.from_json(content) if before == wanted and not overwrite else None
     except FileNotFoundError:
         if (out / WORK).is_dir():
             return None
-        raise CurateError(f"{out} holds files that are not a dataset of ours. Choose another --out.") from None
+        raise CurateError(f"{out} holds files that are not a curate dataset. Choose another --out.") from None
     except (ValueError, KeyError, TypeError):
-        raise CurateError(f"{out / MANIFEST} is not a manifest of ours. Choose another --out.") from None
-    if found == plan and not overwrite:
-        if _begun(out / WORK) in (None, plan):  # left over from a build killed in its last moment
+        raise CurateError(f"{out / MANIFEST} is not a curate manifest. Choose another --out.") from None
+    if manifest is not None:
+        if _begun(out / WORK) in (None, wanted):  # left over from a build killed in its last moment
             shutil.rmtree(out / WORK, ignore_errors=True)
         return manifest
     if not overwrite:
         raise CurateError(
-            f"{out} holds a dataset made from another plan ({_difference(found, plan)}). "
+            f"{out} holds a dataset made from another plan ({_difference(before, wanted)}). "
             "Choose another --out, or add --overwrite to replace it."
         )
     return None
 
 
-def manifest_of(folder: Path) -> dict[str, Any]:
-    """The manifest of a finished dataset. Raises CurateError if the folder is none."""
+def manifest_of(folder: Path) -> Manifest:
+    """Return the manifest of a finished dataset. Raises CurateError if the folder is not one."""
     try:
-        manifest: dict[str, Any] = json.loads((folder / MANIFEST).read_text())
-        ours = {"plan", "counts", "content_hash"} <= manifest.keys() and (folder / "data").is_dir()
+        content = json.loads((folder / MANIFEST).read_text())
+        ours = {"plan", "counts", "content_hash"} <= content.keys() and (folder / "data").is_dir()
     except FileNotFoundError:
         if (folder / WORK).is_dir():
             raise CurateError(f"{folder} is not finished. Build it to its end: the same command continues.") from None
@@ -63,18 +68,23 @@ def manifest_of(folder: Path) -> dict[str, Any]:
     except (OSError, ValueError, AttributeError):
         ours = False
     if not ours:
-        raise CurateError(f"{folder} is not a dataset of ours. Give the folder that curate build-dataset wrote.")
-    return manifest
+        raise CurateError(f"{folder} is not a curate dataset. Give the folder that curate build-dataset wrote.")
+    try:
+        return manifests.from_json(content)
+    except ValueError as error:
+        raise CurateError(
+            f"{folder / MANIFEST}: not a manifest of this version of curate ({short(error)}). Build it again."
+        ) from error
 
 
 @contextmanager
-def opened(out: Path, plan: dict[str, Any], *, overwrite: bool) -> Iterator[Path]:
-    """The work folder, held by this process alone; what an earlier process left of the same plan is in it.
+def opened(out: Path, plan: Plan, *, overwrite: bool) -> Iterator[Path]:
+    """Yield the work folder, locked for this process. It still contains earlier work on the same plan.
 
-    Raises CurateError if it cannot be made, if another process holds it, or if another plan has executed something
-    in it, which the journals tell, `*.jsonl`.
+    Raises CurateError if the folder cannot be created, if another process has locked it, or if its journals,
+    `*.jsonl`, show that programs were executed for another plan.
     """
-    work = out / WORK
+    work, wanted = out / WORK, to_json(plan)
     try:
         work.mkdir(parents=True, exist_ok=True)
         held = (work / "lock").open("w")
@@ -86,25 +96,25 @@ def opened(out: Path, plan: dict[str, Any], *, overwrite: bool) -> Iterator[Path
         except OSError:
             raise CurateError(f"another build is writing to {out}. Wait for it, or choose another --out.") from None
         begun = _begun(work)
-        if begun not in (None, plan):
+        if begun not in (None, wanted):
             journals = list(work.glob("*.jsonl"))
             if not overwrite and any(path.stat().st_size for path in journals):
                 raise CurateError(
-                    f"{out} holds an unfinished build of another plan ({_difference(begun, plan)}). "
-                    "Choose another --out, or add --overwrite to drop it."
+                    f"{out} holds an unfinished build of another plan ({_difference(begun, wanted)}). "
+                    "Choose another --out, or add --overwrite to discard it."
                 )
             for path in journals:
                 path.unlink()
-        write_whole(work / PLAN, json.dumps(plan))
+        write_whole(work / PLAN, json.dumps(wanted))
         yield work
 
 
-def publish(work: Path, out: Path, manifest: dict[str, Any]) -> None:
-    """Move the finished parts into place, then write the manifest, then drop the work folder."""
-    (out / MANIFEST).unlink(missing_ok=True)  # what is being replaced must not look finished
+def publish(work: Path, out: Path, manifest: Manifest) -> None:
+    """Move the finished parts into place, then write the manifest, then delete the work folder."""
+    (out / MANIFEST).unlink(missing_ok=True)  # a dataset that is being replaced must not look finished
     for name in PARTS:
         old, new = out / name, work / "final" / name
-        if (old / WORK).is_dir():  # a model's samples: dear, and named after all they depend on
+        if (old / WORK).is_dir():  # keep a model's samples: they are expensive, and their names say what they depend on
             new.mkdir(exist_ok=True)
             (old / WORK).rename(new / WORK)
         if old.is_dir():
@@ -113,19 +123,19 @@ def publish(work: Path, out: Path, manifest: dict[str, Any]) -> None:
             old.unlink(missing_ok=True)
         if new.exists():
             new.rename(old)
-    write_whole(out / MANIFEST, json.dumps(manifest, indent=2) + "\n")
+    write_whole(out / MANIFEST, json.dumps(manifests.to_json(manifest), indent=2) + "\n")
     shutil.rmtree(work)
 
 
 def write_whole(path: Path, text: str) -> None:
-    """Write a file so that a reader finds all of it or none."""
+    """Write a file so that a reader finds either the complete file or none."""
     aside = path.with_name(path.name + ".new")
     aside.write_text(text, encoding="utf-8")
     aside.replace(path)
 
 
 def _begun(work: Path) -> dict[str, Any] | None:
-    """The plan that a work folder was begun by; None if there is none, an empty one if it cannot be read."""
+    """Return the plan for which a work folder was begun, as JSON: None without a plan, {} if it cannot be read."""
     try:
         plan = json.loads((work / PLAN).read_text())
     except FileNotFoundError:
@@ -135,8 +145,8 @@ def _begun(work: Path) -> dict[str, Any] | None:
     return plan if isinstance(plan, dict) else {}
 
 
-def _difference(found: dict[str, Any], wanted: dict[str, Any]) -> str:
-    before = found.get("configuration", {})
+def _difference(plan: dict[str, Any], wanted: dict[str, Any]) -> str:
+    before = plan.get("configuration", {})
     differing = [
         f"{name} was {before[name]}, now {value}"
         for name, value in wanted["configuration"].items()

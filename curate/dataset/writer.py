@@ -1,9 +1,8 @@
-"""The finished rows as Parquet, in the layout that `datasets.load_dataset(DIR)` opens."""
+"""Write the finished rows as Parquet, in the layout that `datasets.load_dataset(DIR)` opens."""
 
 import hashlib
 import json
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +11,7 @@ from curate.problem import COLUMNS, MEASURED, Rejection
 if TYPE_CHECKING:
     import pyarrow as pa
 
-# The Hub's viewer refuses to scan row groups of 300 MB; readers hold one at a time.
+# The Hub's viewer refuses to scan row groups of 300 MB, and readers hold one row group in memory at a time.
 ROW_GROUP_BYTES = 16 * 2**20
 ROW_GROUP_ROWS = 500
 FILE_BYTES = 400 * 2**20
@@ -28,13 +27,13 @@ REJECTED_COLUMNS = {
 
 
 class ContentHash:
-    """SHA-256 over rows in order, whatever is measured left out."""
+    """The SHA-256 of the rows in their order, without the columns that are measured."""
 
     def __init__(self) -> None:
         self._hash = hashlib.sha256()
 
     def add(self, row: dict[str, Any]) -> dict[str, Any]:
-        """Take the row in and hand it on."""
+        """Add a row to the hash and return it."""
         content = {name: value for name, value in row.items() if name not in MEASURED}
         self._hash.update(json.dumps(content, sort_keys=True).encode() + b"\n")
         return row
@@ -43,19 +42,27 @@ class ContentHash:
         return self._hash.hexdigest()
 
 
+def rejected_row(rejection: Rejection) -> dict[str, Any]:
+    """Return a rejection as a row of the table `rejected`."""
+    return {name: getattr(rejection, name) for name in REJECTED_COLUMNS}
+
+
 def write(rows: Iterable[dict[str, Any]], rejections: Iterable[Rejection], folder: Path) -> str:
     """Write `data/` and `rejected/` under the folder and return the content hash.
 
-    Rows must come sorted by id, so that the same content gives the same files.
+    Rows must be sorted by id, so that the same content gives the same files.
     """
     content = ContentHash()
     write_table(map(content.add, rows), COLUMNS, folder / "data")
-    write_table((content.add(asdict(rejection)) for rejection in rejections), REJECTED_COLUMNS, folder / "rejected")
+    write_table(map(content.add, map(rejected_row, rejections)), REJECTED_COLUMNS, folder / "rejected")
     return content.hexdigest()
 
 
 def write_table(rows: Iterator[dict[str, Any]], columns: dict[str, tuple[str, str]], folder: Path) -> None:
-    """Write rows of these columns (type and meaning by name) as the Parquet files of the folder."""
+    """Write rows as Parquet files into the folder.
+
+    columns: type and meaning of each column, by name
+    """
     import pyarrow as pa
     import pyarrow.parquet as pq
 

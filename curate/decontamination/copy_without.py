@@ -1,32 +1,29 @@
-"""`curate decontaminate`: a copy of a dataset without the rows that hold something of an evaluation set.
+"""Copy a dataset without the rows that contain items of an evaluation set, for `curate decontaminate`.
 
-Of a folder that `curate build-dataset` wrote comes what that build would have written with the same sets: rows that
-went are in `rejected/`, manifest and card say so. Of any other file or folder the rows that stay are copied as they
-are into `data/`, with the same `rejected/` and `contamination/` beside them, a manifest and a small card.
+The copy of a folder that `curate build-dataset` wrote is the same as if it had been built with the same sets: removed
+rows are in `rejected/`, and the manifest and the card describe the comparison. For any other file or folder, the rows
+that stay are copied unchanged into `data/`, beside `rejected/`, `contamination/`, a manifest and a small card.
 """
 
-import hashlib
 import itertools
-import shutil
 import time
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, replace
 from importlib import metadata
 from pathlib import Path
-from typing import Any
 
-from curate.dataset import card, workspace
-from curate.dataset.derivation import Manifest, apart, own_manifest, rebuilt, rows_of
-from curate.dataset.writer import REJECTED_COLUMNS, write_table
-from curate.decontamination.decontaminate import HIT_COLUMNS, Findings, decontaminate
-from curate.decontamination.evaluation_sets import Evaluation, evaluations_of
+from curate.dataset import workspace
+from curate.dataset.hits import HIT_COLUMNS
+from curate.decontamination.decontaminate import Findings, decontaminate
+from curate.decontamination.evaluation import Evaluation
+from curate.decontamination.evaluation_sets import evaluations_of
 from curate.decontamination.rows import reported
-from curate.decontamination.training_set import TrainingSet, training_set
-from curate.difficulty import card_section, table
+from curate.decontamination.training_set import training_set
+from curate.derivation import DIFFICULTY, Columns, Derivation, Origin, Row, own_manifest, write_derived
+from curate.difficulty import table
+from curate.manifest import InputFile, Manifest, Plan, SetCounts
+from curate.progress import Progress, silent
 from curate.reading.tables import sha256
-from curate.report.files import stored_pairs, write_report
-
-Report = Callable[[str, int, int | None], None]
 
 
 def clean(
@@ -36,110 +33,67 @@ def clean(
     *,
     text: str | None = None,
     overwrite: bool = False,
-    report: Report = lambda stage, done, total: None,
+    report: Progress = silent,
 ) -> Manifest:
     """Write the dataset without contaminated rows to the folder `out` and return its manifest.
 
-    text: the column that holds the problems, where it has an unusual name. A folder that is finished already is
-    recognised by its inputs, and left as it is. Raises CurateError.
+    location   a folder that build-dataset wrote, or any file, folder or Hub id of a table
+    against    the evaluation sets, in the form that `evaluations_of` takes
+    text       the name of the column with the problems, if it is an unusual one
+    overwrite  replace an existing dataset in the folder
+    report     called with the progress of the comparison
+
+    A folder that is already finished is recognised by its inputs, and is left as it is. Raises CurateError if the
+    dataset or a set cannot be read, or the folder cannot be written.
     """
-    before = own_manifest(Path(location).expanduser())
-    found = training_set(f"{location}/data" if before else location, text)
-    apart(out, Path(location).expanduser(), found.files.table.files)
+    given = Path(location).expanduser()
+    before = own_manifest(given)
+    rows = training_set(f"{location}/data" if before else location, text)
+    origin = Origin(given, before, rows.files)
+    origin.check_apart(out)
     evaluations = evaluations_of(against)
-    plan = _plan(before, found, evaluations, text)
-    done = workspace.finished(out, plan, overwrite=overwrite)
-    if done is not None:
-        return done
+    plan = _plan(origin, evaluations, text)
+    finished = workspace.finished(out, plan, overwrite=overwrite)
+    if finished is not None:
+        return finished
     started = time.monotonic()
-    findings = decontaminate(reported(found.rows, report), evaluations)
-    with workspace.opened(out, plan, overwrite=overwrite) as work:
-        final = work / "final"
-        shutil.rmtree(final, ignore_errors=True)  # half of it, if this was killed before
-        files = found.files.copy(findings.rejections, final / "data")
-        folder = Path(location).expanduser() if before else None
-        removed = [asdict(rejection) for rejection in findings.rejections.values()]
-        rejected = [*rows_of(folder, "rejected"), *removed]
-        rejected.sort(key=lambda row: tuple(row[name] for name in ("id", "stage", "reason", "detail")))
-        write_table(iter(rejected), REJECTED_COLUMNS, final / "rejected")
-        hits = [*rows_of(folder, "contamination"), *map(asdict, findings.hits)]
-        write_table(iter(hits), HIT_COLUMNS, final / "contamination")
-        gone = {row["id"] for row in removed}
-        solved = [row for row in table.read(folder) if row["id"] not in gone] if folder else []
-        if solved:
-            write_table(iter(solved), table.COLUMNS, final / table.FOLDER)
-        if before and "versions" in before:
-            manifest = {
-                **rebuilt(before, plan, findings.rejections.values(), files, rejected),
-                "decontamination": _sets(before, findings),
-            }
-            card.write(manifest, final)
-        else:
-            manifest = _copied(before, plan, findings, files, final)
-            (final / "README.md").write_text(_card(manifest, files, final), encoding="utf-8")
-        if solved:
-            card_section.announce(final, solved, manifest.get("solve_rate"))
-        manifest["seconds"] = {
-            **(before or {}).get("seconds", {}),
-            "decontaminate": round(time.monotonic() - started, 3),
-        }
-        write_report(final, manifest, stored_pairs(Path(location).expanduser()))
-        workspace.publish(work, out, manifest)
-    return manifest
+    findings = decontaminate(reported(rows.rows, report), evaluations)
+
+    def describe(manifest: Manifest) -> Manifest:
+        return replace(
+            manifest,
+            decontamination=_sets(manifest, findings),
+            seconds={**manifest.seconds, "decontaminate": round(time.monotonic() - started, 3)},
+        )
+
+    n_rows = max(count.rows for count in findings.counts.values())
+    derivation = Derivation(plan, n_rows, findings.rejections, _tables(origin, findings), describe)
+    return write_derived(origin, derivation, out, overwrite=overwrite)
 
 
-def _plan(before: Manifest | None, found: TrainingSet, evaluations: Iterable[Evaluation], text: str | None) -> Any:
-    sets = [evaluation.plan for evaluation in evaluations]
-    if before is not None:
-        return {**before["plan"], "against": [*before["plan"].get("against", []), *sets]}
-    files = [{"name": file.name, "sha256": sha256(file)} for file in found.files.table.files]
-    return {
-        "curate": metadata.version("curate-code"),
-        "inputs": {"dataset": files},
-        "configuration": {"text": text},
-        "against": sets,
-    }
+def _plan(origin: Origin, evaluations: Iterable[Evaluation], text: str | None) -> Plan:
+    sets = tuple(evaluation.plan for evaluation in evaluations)
+    if origin.manifest is not None:
+        before = origin.manifest.plan
+        return replace(before, against=(*before.against, *sets))
+    files = tuple(InputFile(file.name, sha256=sha256(file)) for file in origin.files.table.files)
+    return Plan(metadata.version("curate-code"), {"dataset": files}, {"text": text}, sets)
 
 
-def _copied(before: Manifest | None, plan: Any, findings: Findings, files: Sequence[Path], folder: Path) -> Manifest:
-    """The manifest of a dataset that others made; `before` if rows were taken from it earlier."""
-    rows = max(count["rows"] for count in findings.counts.values())
-    kept = rows - len(findings.rejections)
-    read = before["counts"]["dataset"]["read"] if before else rows
-    rejected = {"decontaminate": {"contaminated": read - kept}} if read > kept else {}
-    listed = "".join(f"{sha256(file)} {file.relative_to(folder).as_posix()}\n" for file in files)
-    return {
-        "plan": plan,
-        "content_hash": hashlib.sha256(listed.encode("utf-8", "surrogateescape")).hexdigest(),
-        "counts": {"dataset": {"read": read, "rejected": rejected, "kept": kept}},
-        "decontamination": _sets(before or {}, findings),
-    }
+def _tables(origin: Origin, findings: Findings) -> dict[str, tuple[list[Row], Columns]]:
+    hits = [*origin.table("contamination"), *map(asdict, findings.hits)]
+    tables = {"contamination": (hits, HIT_COLUMNS)}
+    removed = {rejection.id for rejection in findings.rejections.values()}
+    solve_rates = table.read(origin.location) if origin.manifest is not None else []
+    if left := [row for row in solve_rates if row["id"] not in removed]:
+        tables[DIFFICULTY] = left, table.COLUMNS
+    return tables
 
 
-def _sets(before: Manifest, findings: Findings) -> dict[str, Any]:
-    """What is said of each set, earlier ones included; a name that comes again gets a number."""
-    found: dict[str, Any] = dict(before.get("decontamination", {}))
-    for name, of_set in findings.counts.items():
+def _sets(before: Manifest, findings: Findings) -> dict[str, SetCounts]:
+    """Return the counts of all sets, including those of earlier comparisons. Repeated names are numbered."""
+    counts = dict(before.decontamination)
+    for name, count in findings.counts.items():
         names = itertools.chain([name], (f"{name} ({number})" for number in itertools.count(2)))
-        found[next(free for free in names if free not in found)] = of_set
-    return found
-
-
-def _card(manifest: Manifest, files: Sequence[Path], folder: Path) -> str:
-    counts = manifest["counts"]["dataset"]
-    lines = [
-        "---",
-        "configs:",
-        "- config_name: default",
-        f"  data_files: data/**/*{files[0].suffix}",
-        "  default: true",
-        *card.configs(folder),
-        "---",
-        "",
-        "# A dataset without evaluation items",
-        "",
-        f"{counts['kept']} of {counts['read']} rows are left. Content hash `{manifest['content_hash']}`.",
-        "",
-        *card.contamination(manifest),
-    ]
-    return "\n".join(lines).rstrip("\n") + "\n"
+        counts[next(free for free in names if free not in counts)] = count
+    return counts

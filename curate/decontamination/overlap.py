@@ -1,13 +1,13 @@
-"""Which texts hold passages of other texts, and how much of them? Counted in runs of eight words.
+"""Find texts that contain passages, and how much of each passage they contain, counted in runs of eight words.
 
-The runs of all passages are numbered, in one sorted array. A text is hashed as a whole and its runs are looked up
-there, a bitmap sparing most look-ups. What is found is small, a pair of numbers a match, so all else waits until
-every text has been seen; for which runs are boilerplate depends on the texts, too.
+The runs of all passages are numbered, in one sorted array. All runs of a text are hashed and looked up there; a bitmap
+avoids most look-ups. A match is kept as a pair of numbers until all texts have been seen. Only then is it known which
+runs are boilerplate, since that depends on the texts, too.
 
-Boilerplate is a run that occurs in at least 3 items and 1 % of the items of its set, or in at least 50 texts and
-1 % of the texts ("return the answer modulo 10^9 + 7"). It counts neither for nor against a passage. A passage that
-has fewer than 9 other runs, as all have that are shorter than 16 words, must be found whole: word by word in one
-piece. One of fewer than 5 words must be all there is.
+A run is boilerplate if it occurs in at least 3 items and 1 % of the items of its set, or in at least 50 texts and
+1 % of the texts ("return the answer modulo 10^9 + 7"). Boilerplate counts neither for nor against a passage. A passage
+with fewer than 9 other runs, such as any passage of fewer than 16 words, must be found word for word and in one piece.
+A passage of fewer than 5 words must be the whole text.
 """
 
 from collections import defaultdict
@@ -31,14 +31,14 @@ FEWEST_RUNS = 9
 FEWEST_WORDS = 5
 COMMON_ITEMS, COMMON_TEXTS, COMMON_SHARE = 3, 50, 0.01
 TEXTS_AT_ONCE = 128
-# Places of the bitmap for each run: so few of 100 runs of a text find theirs taken by chance.
+# Places of the bitmap for each run. With 32, at most 3 of 100 runs of a text match a place by chance.
 _PLACES = 32
 _LOW = 0xFFFFFFFF
 
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """A wording of an item of a set; both are the caller's numbers."""
+    """A wording of an item. item, set: the caller's numbers for the item and for its set."""
 
     text: str
     item: int
@@ -47,8 +47,12 @@ class Passage:
 
 @dataclass(frozen=True, slots=True)
 class Overlap:
-    """rule: the text is the passage (`same_text`), holds all its runs and perhaps all of it (`whole_item`), or
-    holds this share of its runs (`contained`). text and passage are numbers in the order in which they came."""
+    """A text and a passage that have something in common.
+
+    text, passage: their numbers, in the order in which they were given
+    rule: the text is the passage (`same_text`), contains all its runs and perhaps all of it (`whole_item`), or
+        contains this share of its runs (`contained`)
+    """
 
     text: int
     passage: int
@@ -57,7 +61,7 @@ class Overlap:
 
 
 class Passages:
-    """An index of passages. Let it see the texts, then ask which overlaps there are."""
+    """An index of passages. Pass all texts to `see` first, then get the overlaps from `overlaps`."""
 
     def __init__(self, passages: Sequence[Passage]) -> None:
         import numpy as np
@@ -66,13 +70,13 @@ class Passages:
         self._words = [part for batch in _batches(p.text for p in passages) for part in _parts(hashed(batch))]
         own = [np.unique(_runs_of(words, WORDS_PER_RUN)) for words in self._words]
         self._runs: Hashes = np.unique(np.concatenate([np.empty(0, dtype=np.uint64), *own]))
-        self._numbers: list[Numbers] = [np.searchsorted(self._runs, found) for found in own]
+        self._numbers: list[Numbers] = [np.searchsorted(self._runs, hashes) for hashes in own]
         self._common = self._common_in_sets()
         bits = max(10, (len(self._runs) * _PLACES).bit_length())
         self._shift = np.uint64(64 - bits)
         self._bitmap = np.zeros(1 << bits, dtype=bool)
         self._bitmap[self._runs >> self._shift] = True
-        # Passages by all their words, and those too short for a run by how many they have.
+        # Passages by the hash of all their words, and those too short for a run by their number of words.
         self._same: dict[bytes, list[int]] = defaultdict(list)
         self._short: dict[int, dict[int, list[int]]] = defaultdict(lambda: defaultdict(list))
         for number, words in enumerate(self._words):
@@ -86,7 +90,7 @@ class Passages:
         self._found: list[Overlap] = []
 
     def see(self, texts: Iterable[str]) -> None:
-        """Look for the passages in these texts, numbered on from those seen before."""
+        """Look for the passages in these texts. The numbers of the texts continue from those of earlier texts."""
         for batch in _batches(texts):
             words = hashed(batch)
             self._match(runs(words, WORDS_PER_RUN))
@@ -98,12 +102,12 @@ class Passages:
             self._n_texts += len(batch)
 
     def overlaps(self, least: float) -> Iterator[Overlap]:
-        """What was found, some pairs by more than one rule; shares below `least` are left out."""
+        """Yield the overlaps except those with shares below `least`. Some pairs overlap by more than one rule."""
         import numpy as np
 
         yield from self._found
         common = self._seen_in >= max(COMMON_TEXTS, COMMON_SHARE * self._n_texts)
-        boilerplate = {of: common | flags for of, flags in self._common.items()}
+        boilerplate = {number: common | flags for number, flags in self._common.items()}
         needed, by_share = [], []
         for numbers, passage in zip(self._numbers, self._passages, strict=True):
             telling = numbers[~boilerplate[passage.set][numbers]]
@@ -124,8 +128,10 @@ class Passages:
                     yield Overlap(text, number, "whole_item", 1.0)
 
     def stretch(self, overlap: Overlap, text: str) -> tuple[int, int] | None:
-        """The first and last word of the longest stretch that the text has in common with the passage; None if
-        the passage had to be there in one piece and is not."""
+        """Return the places of the first and last word of the longest stretch that text and passage have in common.
+
+        Returns None if the passage had to be in the text in one piece and is not.
+        """
         import numpy as np
 
         (words,), passage = _parts(hashed([text])), self._words[overlap.passage]
@@ -137,40 +143,40 @@ class Passages:
         return None
 
     def _common_in_sets(self) -> dict[int, "Flags"]:
-        """For each set, which runs are boilerplate in it."""
+        """Return for each set the runs that are boilerplate in it."""
         import numpy as np
 
         by_set: dict[int, dict[int, list[Numbers]]] = defaultdict(lambda: defaultdict(list))
         for numbers, passage in zip(self._numbers, self._passages, strict=True):
             by_set[passage.set][passage.item].append(numbers)
-        found = {}
-        for of, by_item in by_set.items():
+        common = {}
+        for number, by_item in by_set.items():
             n_items = np.zeros(len(self._runs), dtype=np.int64)
             for wordings in by_item.values():
                 n_items[np.unique(np.concatenate(wordings))] += 1
-            found[of] = n_items >= max(COMMON_ITEMS, COMMON_SHARE * len(by_item))
-        return found
+            common[number] = n_items >= max(COMMON_ITEMS, COMMON_SHARE * len(by_item))
+        return common
 
-    def _match(self, found: Runs) -> None:
+    def _match(self, text_runs: Runs) -> None:
         import numpy as np
 
-        perhaps = np.flatnonzero(self._bitmap[found.hashes >> self._shift])
+        perhaps = np.flatnonzero(self._bitmap[text_runs.hashes >> self._shift])
         if not len(perhaps):
             return
-        hashes = found.hashes[perhaps]
+        hashes = text_runs.hashes[perhaps]
         numbers = np.minimum(np.searchsorted(self._runs, hashes), len(self._runs) - 1)
         there = self._runs[numbers] == hashes
-        texts = np.searchsorted(found.offsets, perhaps[there], side="right") - 1 + self._n_texts
+        texts = np.searchsorted(text_runs.offsets, perhaps[there], side="right") - 1 + self._n_texts
         matches = np.unique((texts.astype(np.uint64) << np.uint64(32)) | numbers[there].astype(np.uint64))
         np.add.at(self._seen_in, (matches & np.uint64(_LOW)).astype(np.int64), 1)
         self._matches.append(matches)
 
-    def _match_short(self, found: Runs, numbers: dict[int, list[int]]) -> None:
+    def _match_short(self, text_runs: Runs, numbers: dict[int, list[int]]) -> None:
         import numpy as np
 
-        there = np.flatnonzero(np.isin(found.hashes, np.array(list(numbers), dtype=np.uint64)))
-        texts = np.searchsorted(found.offsets, there, side="right") - 1 + self._n_texts
-        for text, run in zip(texts.tolist(), found.hashes[there].tolist(), strict=True):
+        there = np.flatnonzero(np.isin(text_runs.hashes, np.array(list(numbers), dtype=np.uint64)))
+        texts = np.searchsorted(text_runs.offsets, there, side="right") - 1 + self._n_texts
+        for text, run in zip(texts.tolist(), text_runs.hashes[there].tolist(), strict=True):
             self._found += [Overlap(text, number, "whole_item", 1.0) for number in numbers[run]]
 
 
@@ -180,8 +186,8 @@ def _batches(texts: Iterable[str]) -> Iterator[list[str]]:
         yield batch
 
 
-def _parts(found: Runs) -> list["Hashes"]:
-    return [found.hashes[begin:end] for begin, end in pairwise(found.offsets.tolist())]
+def _parts(words: Runs) -> list["Hashes"]:
+    return [words.hashes[begin:end] for begin, end in pairwise(words.offsets.tolist())]
 
 
 def _runs_of(words: "Hashes", length: int) -> "Hashes":
@@ -191,12 +197,12 @@ def _runs_of(words: "Hashes", length: int) -> "Hashes":
 
 
 def _held(matches: "Hashes", holders: "Numbers", ends: "Numbers") -> tuple["Numbers", "Numbers", "Numbers"]:
-    """Texts and passages that have runs in common, and how many."""
+    """Return pairs of texts and passages that have runs in common, and the numbers of these runs."""
     import numpy as np
 
     texts, numbers = matches >> np.uint64(32), (matches & np.uint64(_LOW)).astype(np.int64)
     counts = ends[numbers + 1] - ends[numbers]
-    # The holders of run after run: each begins where its run's do, and counts on from there.
+    # List the holders of one run after another: each list begins at the run's first holder and counts on from there.
     within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
     passages = holders[np.repeat(ends[numbers], counts) + within]
     pairs, common = np.unique(
@@ -206,7 +212,7 @@ def _held(matches: "Hashes", holders: "Numbers", ends: "Numbers") -> tuple["Numb
 
 
 def _longest(matching: "Flags") -> tuple[int, int]:
-    """The first and last word of the longest row of runs that match; the first such row if there are several."""
+    """Return the first and last word of the longest sequence of matching runs, or of the first one if several tie."""
     import numpy as np
 
     padded = np.concatenate(([False], matching, [False]))

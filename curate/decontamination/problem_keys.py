@@ -1,7 +1,7 @@
-"""What a problem is called at the site it comes from, in one spelling: two rows that share a key are one problem.
+"""Keys of problems, made from their names at the sites they come from. Rows that share a key are the same problem.
 
-Sites write one address in many ways, and data sets write none at all but `1016_D` or a title. What cannot be told
-for certain has no key: no key says nothing, a wrong one would remove a row for nothing.
+The same address is written in many ways, and many datasets have only `1016_D` or a title instead. If it is not certain
+which problem is meant, there is no key: a missing key does no harm, but a wrong one would remove a row without cause.
 """
 
 import re
@@ -16,12 +16,12 @@ _ATCODER_NAME = re.compile(r"[a-z]+\d{3}_\w{1,2}")
 
 
 def keys(*, url: str = "", platform: str = "", names: tuple[str, ...] = ()) -> frozenset[str]:
-    """The keys of a problem; names are its title and what else it is called on the platform, numbers included."""
-    found = {_of_url(url)} | {_of_name(platform.lower(), name.strip()) for name in names}
-    return frozenset(key for key in found if key)
+    """Return the keys of a problem. names: its title and its other names on the platform, including numbers."""
+    candidates = {_key_of_url(url)} | {_key_of_name(platform.lower(), name.strip()) for name in names}
+    return frozenset(key for key in candidates if key)
 
 
-def _of_url(url: str) -> str | None:
+def _key_of_url(url: str) -> str | None:
     address = re.sub(r"^https?://(?:www\.)?|[?#].*$", "", url.strip().lower(), flags=re.DOTALL).rstrip("/")
     if match := _CODEFORCES_URL.match(address):
         return f"codeforces:{match[1] or match[2] or match[3]}/{match[4]}"
@@ -29,11 +29,11 @@ def _of_url(url: str) -> str | None:
         return f"atcoder:{match[1]}"
     if match := _LEETCODE_URL.match(address):
         return f"leetcode:{match[1]}"
-    # The address of a whole site or of a list belongs to many problems.
+    # The address of a whole site or of a list is shared by many problems.
     return f"url:{address}" if address.count("/") >= 2 else None
 
 
-def _of_name(platform: str, name: str) -> str | None:
+def _key_of_name(platform: str, name: str) -> str | None:
     if platform == "codeforces" and (match := _CODEFORCES_NAME.match(name)):
         return f"codeforces:{match[1]}/{match[2].lower()}"
     if platform == "atcoder" and _ATCODER_NAME.fullmatch(name.lower()):

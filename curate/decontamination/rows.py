@@ -1,18 +1,23 @@
-"""What is looked at of a training row when it is compared with evaluation sets."""
+"""Training rows, in the form in which evaluation sets are compared with them."""
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from curate.decontamination.problem_keys import keys
-from curate.dedup.duplicates import kept_instead
 from curate.problem import Problem, Rejection
+from curate.progress import Progress, counted
 from curate.reading.prompt_templates import without_template
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """contests: source and date of the row, and of others that hold the same problem."""
+    """A training row, in the form in which evaluation sets are compared with it.
+
+    text: the problem without its prompt template
+    keys: names under which the problem is known (problem_keys.py)
+    contests: source and date of the row, and of other rows with the same problem
+    """
 
     id: str
     source: str
@@ -21,29 +26,36 @@ class Row:
     contests: frozenset[tuple[str, str]] = frozenset()
 
 
-# The rows with their positions: all of them, or those at the given positions, always in the same order.
+# Returns rows with their positions: all rows, or those at the given positions, always in the same order.
 Rows = Callable[[Collection[int] | None], Iterator[tuple[int, Row]]]
 
 
 def row_of(problem: Problem, twins: Iterable[Problem] = ()) -> Row:
-    """A problem as it is looked at. twins: its removed duplicates, whose names and dates are its own, too."""
+    """Return a problem as a row to compare.
+
+    twins: its removed duplicates, whose names and dates count as its own
+    """
     same = [problem, *twins]
-    found = [keys(url=p.url, platform=p.platform, names=(p.id.rpartition("/")[2], p.title)) for p in same]
+    known_keys = [keys(url=p.url, platform=p.platform, names=(p.id.rpartition("/")[2], p.title)) for p in same]
     return Row(
         id=problem.id,
         source=problem.source,
         text=without_template(problem.statement),
-        keys=frozenset[str]().union(*found),
+        keys=frozenset[str]().union(*known_keys),
         contests=frozenset((p.source, p.date) for p in same),
     )
 
 
 def rows_of(ids: Sequence[str], load: Callable[[str], Problem], duplicates: Iterable[Rejection]) -> Rows:
-    """The problems of these ids, each known by those that were removed as its duplicates as well: a contest's date is
-    often known of the one that goes and not of the one that stays."""
+    """Return the problems of these ids as rows to compare.
+
+    duplicates: rows that were removed in favour of some of these problems; their names and dates count as well, since
+    the date of a contest is often known only for the row that was removed
+    """
     twins: dict[str, list[str]] = defaultdict(list)
     for removed in duplicates:
-        twins[kept_instead(removed)].append(removed.id)
+        if removed.kept_id is not None:
+            twins[removed.kept_id].append(removed.id)
 
     def rows(wanted: Collection[int] | None) -> Iterator[tuple[int, Row]]:
         for position, id in enumerate(ids):
@@ -53,13 +65,11 @@ def rows_of(ids: Sequence[str], load: Callable[[str], Problem], duplicates: Iter
     return rows
 
 
-def reported(rows: Rows, report: Callable[[str, int, int | None], None]) -> Rows:
-    """The same rows, counted as they pass."""
+def reported(rows: Rows, progress: Progress) -> Rows:
+    """Return the same rows, which now report progress while they are read."""
 
-    def passing(wanted: Collection[int] | None) -> Iterator[tuple[int, Row]]:
+    def rows_with_progress(wanted: Collection[int] | None) -> Iterator[tuple[int, Row]]:
         stage, total = ("compare", None) if wanted is None else ("look again", len(wanted))
-        for done, row in enumerate(rows(wanted), start=1):
-            yield row
-            report(stage, done, total)
+        yield from counted(rows(wanted), stage, progress, total=total)
 
-    return passing
+    return rows_with_progress

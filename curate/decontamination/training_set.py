@@ -1,6 +1,6 @@
-"""A training set of any make, on disk: what its rows can be recognised by.
+"""Read any training set on disk, with the texts and names by which its rows are compared.
 
-A row is called by its id, or else by its file and its zero-based place there.
+A row is named by its id, or if it has none, by its file and its zero-based place in it.
 """
 
 from collections.abc import Collection, Iterator
@@ -21,13 +21,13 @@ _OTHERS = ("source", "platform", "url", "title", "question_title", "name", "date
 
 @dataclass(frozen=True, slots=True)
 class TrainingSet:
-    """texts: columns of which the first that holds something is what a row is about."""
+    """A training set. texts: columns that may contain the problem; the first column that is not empty counts."""
 
     files: DatasetFiles
     texts: tuple[str, ...]
 
     def rows(self, wanted: Collection[int] | None = None) -> Iterator[tuple[int, Row]]:
-        """Positions and rows: all, or those wanted. Raises CurateError where nothing can be read or compared."""
+        """Yield positions and rows, either all or only those wanted. Raises CurateError if a row cannot be used."""
         position, has_text = 0, False
         for path in self.files.table.files:
             columns = (*self.texts, *_IDS, *_OTHERS)
@@ -37,9 +37,9 @@ class TrainingSet:
                         f"{path}: {row.place}: {row.detail}. Repair the file: nothing may be left unseen."
                     )
                 if wanted is None or position in wanted:
-                    found = self._row(f"{path.name}:{place}", row)
-                    has_text = has_text or bool(found.text)
-                    yield position, found
+                    compared = self._row(f"{path.name}:{place}", row)
+                    has_text = has_text or bool(compared.text)
+                    yield position, compared
                 position += 1
         if wanted is None and position and not has_text:
             raise CurateError(f"{self.files.table.location}: no text in any row. {self._hint()}")
@@ -53,7 +53,7 @@ class TrainingSet:
         values = {name: optional_text(row[name]) for name in (*_IDS, *_OTHERS)}
         id = next((values[name] for name in _IDS if values[name]), place)
         names = (id.rpartition("/")[2], *(values[name] for name in ("title", "question_title", "name")))
-        # LiveCodeBench's own files do not say what they are, but nobody else has both of these columns.
+        # LiveCodeBench's own files do not name their source, but no other data set has both of these columns.
         livecodebench = values["contest_date"] and values["question_title"]
         source = values["source"] or ("livecodebench" if livecodebench else "")
         return Row(
@@ -65,12 +65,12 @@ class TrainingSet:
         )
 
     def _hint(self) -> str:
-        return f"Looked at {', '.join(self.texts)}; name the column that holds the problem: --text COLUMN."
+        return f"Columns tried: {', '.join(self.texts)}. Name the column with the problem: --text COLUMN."
 
 
 def training_set(location: str, text: str | None = None) -> TrainingSet:
-    """Find a training set: a file, a folder or a Hub id. text: the column of the problems' text; None: the usual ones.
+    """Find a training set, which is a file, a folder or a Hub id. Raises CurateError if there is none.
 
-    Raises CurateError where there is none.
+    text: the name of the column with the problems; None: one of the usual names
     """
     return TrainingSet(files_of(location), (text,) if text else tuple(TEXTS))

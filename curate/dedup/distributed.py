@@ -1,9 +1,10 @@
-"""Beyond one machine: signatures go out as Parquet files, pairs come back, and what is removed is decided here.
+"""Deduplicate on several machines, which exchange signatures and pairs of similar rows as Parquet files.
 
-Up to some ten million rows one machine does it all (duplicates.py). Beyond, each shard writes a file of sketches;
-what then takes a cluster is finding the rows that share a band and checking the pairs, which Spark, datatrove or Ray
-Data do with nothing but these columns. The pairs that hold are few, and deciding between them takes an order of worth
-over all rows, so that is done in one place, by the rules that hold for one machine, too.
+One machine can deduplicate some ten million rows alone (duplicates.py). For more rows, each shard writes a file of
+sketches. A cluster then finds the rows that share a band and checks the pairs; Spark, datatrove or Ray Data can do this
+with the columns of these files alone. Few pairs remain. Choosing between the rows of a pair needs an order of worth
+over all rows, so it is done in one place, by the same rules as on one machine. docs/guides/many-machines.md shows the
+whole process, and examples/dedup_on_ray.py runs it.
 """
 
 from collections import defaultdict
@@ -12,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from curate.dedup import lsh
-from curate.dedup.duplicates import Match, decide
+from curate.dedup.duplicates import decide
 from curate.dedup.minhash import PERMUTATIONS
 from curate.dedup.sketches import Sketches, Worth
 from curate.problem import Problem, Rejection
@@ -24,13 +25,13 @@ _ROWS_AT_ONCE = 1024
 
 
 def write_signatures(problems: Iterable[Problem], file: Path) -> None:
-    """Write a Parquet file with a row for each problem:
+    """Write a Parquet file with a row for each problem and these columns:
 
-    id, source, verified, n_tests  what decides which row stays
-    digest                         SHA-256 of the text; rows that share it are the same
+    id, source, verified, n_tests  the values that decide which row stays
+    digest                         SHA-256 of the text; rows that share it have the same text
     bands                          25 keys; rows that share the key of a band are candidates
-    signature                      128 minima, those of datasketch 2, for other bands
-    shingles                       the set itself, sorted; its Jaccard similarity is the one that counts
+    signature                      the 128 minima that datasketch 2 computes, from which other bands can be made
+    shingles                       the sorted set of shingles, from which the exact Jaccard similarity is computed
     """
     import numpy as np
     import pyarrow as pa
@@ -54,7 +55,7 @@ def write_signatures(problems: Iterable[Problem], file: Path) -> None:
 
 
 class _Rows:
-    """What decides between rows, of all files of signatures."""
+    """The values that decide which rows stay, read from all files of signatures."""
 
     def __init__(self, files: Iterable[Path], sources: Sequence[str]) -> None:
         import pyarrow.parquet as pq
@@ -81,21 +82,26 @@ def duplicates_of_pairs(
     *,
     load: Callable[[str], Problem],
 ) -> Iterator[Rejection]:
-    """The rows to remove, as `duplicates` would. pairs: two ids and their Jaccard similarity, of all candidates at
-    or above the threshold, each once; sources: their order decides between equally good rows."""
+    """Yield the rows to remove, as `duplicates` does on one machine.
+
+    files    the files that write_signatures wrote for all shards
+    pairs    two ids and their Jaccard similarity, for all candidates at or above the threshold, each pair once
+    sources  names of the sources; their order decides between equally good rows
+    load     returns a problem by its id
+    """
     rows = _Rows(files, sources)
     numbers = {id: row for row, id in enumerate(rows.ids)}
     partners: dict[int, list[tuple[float, int]]] = defaultdict(list)
-    for one, other, similarity in pairs:
-        partners[numbers[one]].append((similarity, numbers[other]))
-        partners[numbers[other]].append((similarity, numbers[one]))
+    for first, second, similarity in pairs:
+        partners[numbers[first]].append((similarity, numbers[second]))
+        partners[numbers[second]].append((similarity, numbers[first]))
     kept: set[int] = set()
 
-    def alike(row: int) -> list[Match]:
-        found = sorted((pair for pair in partners[row] if pair[1] in kept), key=lambda pair: rows.worths[pair[1]])
-        return [Match(similarity, rows.ids[other], load) for similarity, other in found]
+    def similar_kept(row: int) -> list[tuple[float, str]]:
+        similar = sorted((pair for pair in partners[row] if pair[1] in kept), key=lambda pair: rows.worths[pair[1]])
+        return [(similarity, rows.ids[other]) for similarity, other in similar]
 
-    return decide(rows, alike, kept.add, load, lambda digest: None)
+    return decide(rows, similar_kept, kept.add, load)
 
 
 def _schema() -> "pa.Schema":

@@ -1,61 +1,49 @@
-"""Remove what occurs twice, across sources: the same text first, then nearly the same words.
+"""Find duplicates across sources: first rows with the same text, then rows with nearly the same words.
 
-MinHash only proposes pairs; exact Jaccard over runs of five words decides. Rows are taken in order of worth, and
-a row goes only if it matches a row that stays: no chain A~B~C removes C because of an A that it does not resemble,
-and each removed row names the one kept. What is compared is the statement without its source's template, and two
-that are alike but ask for different things, as the parts of a series do, both stay (curate/dedup/series.py).
+MinHash only proposes pairs; the exact Jaccard similarity over runs of five words decides. Rows are taken in order of
+worth, and a row is removed only if it matches a row that stays. So if A is like B and B is like C, C is not removed
+because of A unless it is like A, too. Each removed row names the row that was kept. Statements are compared without the
+templates of their sources. Two similar statements both stay if they ask for different things, as the parts of a series
+do (curate/dedup/series.py).
 """
 
 import logging
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
-from curate.dedup.existing_index import Existing
 from curate.dedup.lsh import Bands
 from curate.dedup.series import difference
 from curate.dedup.shingles import jaccard
 from curate.dedup.sketches import Sketches, Worth
 from curate.problem import Problem, Rejection
 
+EXACT, NEAR = "duplicate_exact", "duplicate_near"  # the reasons in its rejections
+
 log = logging.getLogger(__name__)
 
-# Two signatures estimate a similarity with a standard deviation of at most 0.044, so a pair that reaches the
-# threshold looks this much less alike once in 100,000 times. Where all is boilerplate it saves most comparisons.
+# Two signatures estimate a similarity with a standard deviation of at most 0.044, so the estimate for a pair that
+# reaches the threshold is this much too low once in 100,000 times. This saves most comparisons between boilerplate.
 _SLACK = 0.2
 
 
-def duplicates(
-    sketches: Sketches, *, threshold: float, load: Callable[[str], Problem], existing: Existing | None = None
-) -> Iterator[Rejection]:
-    """The rows to remove. `load` fetches a problem by id, to look more closely at two that are alike.
+def duplicates(sketches: Sketches, *, threshold: float, load: Callable[[str], Problem]) -> Iterator[Rejection]:
+    """Yield the rows to remove.
 
-    threshold is the least Jaccard similarity, above 0, at which two statements count as nearly the same. The rows
-    of an existing dataset stay whatever they are worth, and what matches one of them is removed.
+    threshold  minimum Jaccard similarity, above 0, at which two statements count as nearly the same
+    load       returns a problem by its id, so that two similar problems can be compared in detail
     """
     bands = Bands(sketches.keys)
 
-    def alike(row: int) -> list[Match]:
-        found = [Match(s, sketches.ids[other], load) for s, other in _alike(row, sketches, bands, threshold)]
-        if existing is not None:
-            pairs = existing.alike(sketches.shingles(row), sketches.signatures[row])
-            found += [Match(similarity, id, existing.load) for similarity, id in pairs if similarity >= threshold]
-        return found
+    def similar_kept(row: int) -> list[tuple[float, str]]:
+        return [(similarity, sketches.ids[other]) for similarity, other in _similar(row, sketches, bands, threshold)]
 
-    yield from decide(sketches, alike, bands.keep, load, existing.same if existing is not None else lambda digest: None)
+    yield from decide(sketches, similar_kept, bands.keep, load)
     if bands.overfull:
         log.warning("%d buckets held too many rows to compare all of them", len(bands.overfull))
 
 
-class Match(NamedTuple):
-    """A row that stays, how similar it is, and what fetches it by its id."""
-
-    similarity: float
-    id: str
-    load: Callable[[str], Problem]
-
-
 class Rows(Protocol):
-    """What decides between rows, a list for each thing; `worths` and `digests` are those of sketches.py."""
+    """The values that decide which rows stay, in one list each; sketches.py explains `worths` and `digests`."""
 
     @property
     def ids(self) -> Sequence[str]: ...
@@ -69,33 +57,33 @@ class Rows(Protocol):
 
 def decide(
     rows: Rows,
-    alike: Callable[[int], Sequence[Match]],
+    similar_kept: Callable[[int], Sequence[tuple[float, str]]],
     keep: Callable[[int], None],
     load: Callable[[str], Problem],
-    same: Callable[[bytes], str | None],
 ) -> Iterator[Rejection]:
-    """Go through the rows in order of worth and remove those that match one that stays.
+    """Go through the rows in order of worth and yield each row that matches a kept row.
 
-    alike gives the rows that stay and are similar enough, in order of worth; keep says of a row that it stays; same
-    gives the row of a digest that stays from the beginning.
+    similar_kept  returns the kept rows that are similar enough to a row, as (similarity, id) in order of worth
+    keep          called with each row that is kept
+    load          returns a problem by its id
     """
-    digests: dict[bytes, str] = {}
+    kept_ids: dict[bytes, str] = {}  # by digest
     for row in sorted(range(len(rows.ids)), key=rows.worths.__getitem__):
         id, digest = rows.ids[row], rows.digests[row]
-        if twin := same(digest) or digests.get(digest):
-            yield _removed(rows, row, "duplicate_exact", twin, 1.0)
+        if kept_id := kept_ids.get(digest):
+            yield _rejection(rows, row, EXACT, kept_id, 1.0)
             continue
-        for match in sorted(alike(row), key=lambda match: -match.similarity):
-            if not difference(load(id), match.load(match.id)):
-                yield _removed(rows, row, "duplicate_near", match.id, match.similarity)
+        for similarity, kept_id in sorted(similar_kept(row), key=lambda match: -match[0]):
+            if not difference(load(id), load(kept_id)):
+                yield _rejection(rows, row, NEAR, kept_id, similarity)
                 break
         else:
-            digests[digest] = id
+            kept_ids[digest] = id
             keep(row)
 
 
-def _alike(row: int, sketches: Sketches, bands: Bands, threshold: float) -> list[tuple[float, int]]:
-    """The kept rows at least so similar, with their similarity, in order of worth."""
+def _similar(row: int, sketches: Sketches, bands: Bands, threshold: float) -> list[tuple[float, int]]:
+    """Return (similarity, row) of the kept rows that reach the threshold, in order of worth."""
     import numpy as np
 
     met = bands.candidates(row)
@@ -109,13 +97,14 @@ def _alike(row: int, sketches: Sketches, bands: Bands, threshold: float) -> list
     return [(similarity, other) for similarity, other in pairs if similarity >= threshold]
 
 
-def kept_instead(removed: Rejection) -> str:
-    """The id of the row that was kept instead of a duplicate."""
-    named = removed.detail.removeprefix("cluster=").rpartition(" jaccard=")[0]
-    return named[: (len(named) - len(" kept=")) // 2]  # the same twice, and it may hold any words
-
-
-def _removed(rows: Rows, row: int, reason: str, kept: str, similarity: float) -> Rejection:
-    # Every removed row matches the kept one itself, so the kept id is also the name of the cluster.
-    detail = f"cluster={kept} kept={kept} jaccard={similarity:.3f}"
-    return Rejection(rows.ids[row], rows.sources[row], "dedup", reason, detail)
+def _rejection(rows: Rows, row: int, reason: str, kept_id: str, similarity: float) -> Rejection:
+    return Rejection(
+        rows.ids[row],
+        rows.sources[row],
+        "dedup",
+        reason,
+        # Every removed row matches the kept row directly, so the id of the kept row also names the cluster.
+        detail=f"cluster={kept_id} kept={kept_id} jaccard={similarity:.3f}",
+        kept_id=kept_id,
+        similarity=round(similarity, 3),
+    )

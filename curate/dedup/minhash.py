@@ -1,7 +1,7 @@
-"""MinHash signatures in bulk, bit for bit those of datasketch 2 (scheme "affine32", its default seed).
+"""Compute MinHash signatures in bulk, bit for bit the same as in datasketch 2 (scheme "affine32", default seed).
 
-datasketch applies the 128 permutations to one set at a time. Here each permutation goes over the sets of a
-hundred texts at once: the same arithmetic in a few calls of numpy instead of a few for each text.
+datasketch applies the 128 permutations to one set at a time. Here each permutation is applied to the sets of a
+hundred texts at once, so the same arithmetic needs a few calls of numpy for all of them instead of a few for each.
 """
 
 from functools import cache
@@ -16,22 +16,22 @@ if TYPE_CHECKING:
     Signatures = np.ndarray[tuple[int, int], np.dtype[np.uint32]]
 
 PERMUTATIONS = 128
-# The values of so many texts and one permutation of them stay in the second cache.
+# The values of this many texts and one permutation of these values fit into the second-level cache.
 TEXTS_AT_ONCE = 128
 
 
 def signatures(values: "Set32", offsets: "Offsets") -> "Signatures":
-    """A row of PERMUTATIONS minima for each set values[offsets[i] : offsets[i + 1]]; no set may be empty.
+    """Return a row of PERMUTATIONS minima for each set values[offsets[i] : offsets[i + 1]]. No set may be empty.
 
-    The values are 32-bit hashes of the members, as `MinHash.bulk(..., hashfunc=int)` takes them.
+    The values are 32-bit hashes of the members, such as `MinHash.bulk(..., hashfunc=int)` takes.
     """
     import numpy as np
 
     multipliers, addends = _permutations()
-    found = np.empty((len(offsets) - 1, PERMUTATIONS), dtype=np.uint32)
+    signed = np.empty((len(offsets) - 1, PERMUTATIONS), dtype=np.uint32)
     minima = np.empty((PERMUTATIONS, TEXTS_AT_ONCE), dtype=np.uint32)
-    for first in range(0, len(found), TEXTS_AT_ONCE):
-        last = min(first + TEXTS_AT_ONCE, len(found))
+    for first in range(0, len(signed), TEXTS_AT_ONCE):
+        last = min(first + TEXTS_AT_ONCE, len(signed))
         mixed = _finalised(values[offsets[first] : offsets[last]])
         starts = offsets[first:last] - offsets[first]
         permuted = np.empty_like(mixed)
@@ -39,13 +39,13 @@ def signatures(values: "Set32", offsets: "Offsets") -> "Signatures":
             np.multiply(mixed, multipliers[number], out=permuted)
             np.add(permuted, addends[number], out=permuted)
             np.minimum.reduceat(permuted, starts, out=minima[number, : last - first])
-        found[first:last] = minima[:, : last - first].T
-    return found
+        signed[first:last] = minima[:, : last - first].T
+    return signed
 
 
 @cache
 def _permutations() -> tuple["Set32", "Set32"]:
-    """The multipliers and addends that datasketch draws."""
+    """Return the multipliers and addends that datasketch draws."""
     from datasketch import MinHash
 
     multipliers, addends = MinHash(num_perm=PERMUTATIONS, scheme="affine32").permutations
@@ -53,7 +53,7 @@ def _permutations() -> tuple["Set32", "Set32"]:
 
 
 def _finalised(values: "Set32") -> "Set32":
-    """MurmurHash3's last step, which datasketch puts before the permutations."""
+    """Apply the last step of MurmurHash3, as datasketch does before the permutations."""
     import numpy as np
 
     mixed = values ^ (values >> np.uint32(16))

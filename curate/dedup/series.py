@@ -1,8 +1,7 @@
-"""Two statements alike: the same problem twice, or two problems of one series?
+"""Distinguish two problems of one series from two copies of one problem, if their statements are alike.
 
-"Two Sum" and "Two Sum II" share nearly all their words and are different problems. What tells them apart is
-looked for in what the rows hold anyway: their titles, the version that they say they are, the functions they ask
-for, and their tests.
+"Two Sum" and "Two Sum II" share nearly all their words and are different problems. The difference is looked for in the
+titles of the rows, the versions that their statements name, the functions that they ask for, and their tests.
 """
 
 import re
@@ -17,45 +16,45 @@ _VERSION = re.compile(r"\bthis is (?:the|an?) (\w+) version of (?:the|this|a) pr
 _SAME_VERSION = {"easier": "easy", "simple": "easy", "simpler": "easy", "simplified": "easy", "harder": "hard"}
 
 
-def difference(one: Problem, other: Problem) -> str | None:
-    """What shows that two problems with similar statements are not the same one; None if nothing does."""
-    if _of_one_series(one.title, other.title):
+def difference(first: Problem, second: Problem) -> str | None:
+    """Return the reason why two problems with similar statements are different problems; None if there is no reason."""
+    if _of_one_series(first.title, second.title):
         return "their titles number them"
-    if _versions(one.statement, other.statement):
+    if _versions(first.statement, second.statement):
         return "they say that they are different versions of a problem"
-    if one.tests.entry_point and other.tests.entry_point and one.tests.entry_point != other.tests.entry_point:
+    if first.tests.entry_point and second.tests.entry_point and first.tests.entry_point != second.tests.entry_point:
         return "they ask for different functions"
-    if (passed := _arguments(one.tests)) and (others := _arguments(other.tests)) and passed.isdisjoint(others):
+    if (counts := _arguments(first.tests)) and (others := _arguments(second.tests)) and counts.isdisjoint(others):
         return "they call their functions with different numbers of arguments"
-    if _contradict(one.tests, other.tests):
+    if _contradict(first.tests, second.tests):
         return "they expect different answers to the same input"
     return None
 
 
-def _of_one_series(one: str, other: str) -> bool:
-    """Titles of the same words but for the part: `... i` and `... ii`, `... easy` and `... hard`."""
-    if not one or not other:
+def _of_one_series(first: str, second: str) -> bool:
+    """Say whether titles differ only in the name of the part, as in `... i` and `... ii`, `... easy` and `... hard`."""
+    if not first or not second:
         return False
-    words, others = _title_words(one), _title_words(other)
-    return words - _SERIES == others - _SERIES != set() and words & _SERIES != others & _SERIES
+    words, other_words = _title_words(first), _title_words(second)
+    return words - _SERIES == other_words - _SERIES != set() and words & _SERIES != other_words & _SERIES
 
 
 def _title_words(title: str) -> set[str]:
-    """Contest numbers and problem indices go: the same problem carries different ones in two divisions."""
+    """Return the words of a title without contest numbers and problem indices, which differ between copies."""
     return {word for word in re.split(r"[^a-z0-9]+", title.lower()) if word.isalpha()}
 
 
-def _versions(one: str, other: str) -> bool:
-    """`This is the easy version of the problem` and the same with another word than easy."""
-    word, another = _VERSION.search(one), _VERSION.search(other)
-    if word is None or another is None:
+def _versions(first: str, second: str) -> bool:
+    """Say whether both name a version, as in `This is the easy version of the problem`, and the versions differ."""
+    version, other_version = _VERSION.search(first), _VERSION.search(second)
+    if version is None or other_version is None:
         return False
-    words = {found[1].lower() for found in (word, another)}
-    return len({_SAME_VERSION.get(word, word) for word in words}) > 1
+    names = {match[1].lower() for match in (version, other_version)}
+    return len({_SAME_VERSION.get(name, name) for name in names}) > 1
 
 
 def _arguments(suite: Suite) -> set[int]:
-    """How many arguments its first tests pass; none where there is no function or a test cannot be read."""
+    """Return the numbers of arguments in the first tests; none if there is no function or a test cannot be read."""
     if suite.entry_point is None:
         return set()
     try:
@@ -64,18 +63,18 @@ def _arguments(suite: Suite) -> set[int]:
         return set()
 
 
-def _contradict(one: Suite, other: Suite) -> bool:
-    if (one.entry_point is None) != (other.entry_point is None):
+def _contradict(first: Suite, second: Suite) -> bool:
+    if (first.entry_point is None) != (second.entry_point is None):
         return False  # nothing to compare between standard input and arguments
-    expected = {_key(case.input, one): case.expected for case in one.cases}
+    expected = {_key(case.input, first): case.expected for case in first.cases}
     return any(
-        (known := expected.get(_key(case.input, other))) is not None and not _agree(known, case.expected, one)
-        for case in other.cases
+        (known := expected.get(_key(case.input, second))) is not None and not _agree(known, case.expected, first)
+        for case in second.cases
     )
 
 
 def _key(text: str, suite: Suite) -> str:
-    """An input without what collectors change: blanks, line ends, the spelling of JSON."""
+    """Return an input without the details that collectors change: blanks, line ends and the formatting of JSON."""
     if suite.entry_point is None:
         return " ".join(text.split())
     try:
@@ -84,8 +83,8 @@ def _key(text: str, suite: Suite) -> str:
         return text
 
 
-def _agree(one: str, other: str, suite: Suite) -> bool:
+def _agree(first: str, second: str, suite: Suite) -> bool:
     if suite.entry_point is None:
-        one, other = one.casefold(), other.casefold()  # collectors disagree about YES and yes, as judges do
-        return tokens.same(one, other) or tokens.same(other, one)
-    return tokens.same_value(json_value(one, "output"), json_value(other, "output"))
+        first, second = first.casefold(), second.casefold()  # collectors disagree about YES and yes, as judges do
+        return tokens.same(first, second) or tokens.same(second, first)
+    return tokens.same_value(json_value(first, "output"), json_value(second, "output"))

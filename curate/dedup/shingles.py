@@ -1,6 +1,6 @@
-"""A text as the set of its runs of five words, and how alike two such sets are.
+"""Turn a text into the set of its runs of five words, and compute the similarity of two such sets.
 
-A run is a 32-bit hash: two different runs of a pair of ordinary statements share one in some 50,000 pairs.
+A run is stored as a 32-bit hash. In about one of 50,000 pairs of ordinary statements, two different runs share a hash.
 """
 
 from collections.abc import Sequence
@@ -29,12 +29,12 @@ class Sets:
 
 
 def shingles(texts: Sequence[str]) -> Sets:
-    """A set for each text. One of fewer than five words is one shingle, so no set is empty."""
+    """Return a set for each text. A text of fewer than five words is a single shingle, so no set is empty."""
     import numpy as np
 
     words = hashed(texts)
-    found = runs(words, WORDS_PER_SHINGLE)
-    values, offsets = (found.hashes >> np.uint64(32)).astype(np.uint32), found.offsets
+    long_enough = runs(words, WORDS_PER_SHINGLE)
+    values, offsets = (long_enough.hashes >> np.uint64(32)).astype(np.uint32), long_enough.offsets
     short = np.flatnonzero(np.diff(offsets) == 0)
     if len(short):
         whole = [_whole(words.hashes[words.offsets[text] : words.offsets[text + 1]].tolist()) for text in short]
@@ -49,19 +49,19 @@ def shingles(texts: Sequence[str]) -> Sets:
     return Sets(values[first], kept_before[offsets])
 
 
-def jaccard(one: "Set", other: "Set") -> float:
-    """Size of the intersection over size of the union."""
+def jaccard(left: "Set", right: "Set") -> float:
+    """Return the Jaccard similarity: the size of the intersection divided by the size of the union."""
     import numpy as np
 
-    both = np.concatenate((one, other))
-    both.sort(kind="stable")  # which merges what is sorted already
+    both = np.concatenate((left, right))
+    both.sort(kind="stable")  # a stable sort merges parts that are already sorted
     common = int(np.count_nonzero(both[1:] == both[:-1]))
     return common / (len(both) - common)
 
 
-def _whole(words: list[int]) -> int:
-    """All words of a short text as one 32-bit value."""
-    found = len(words)
-    for word in words:
-        found = (found * 0x9FB21C651E98DF25 + word) % 2**64
-    return (found * 0xD6E8FEB86659FD93 % 2**64) >> 32
+def _whole(word_hashes: list[int]) -> int:
+    """Hash all words of a short text to one 32-bit value."""
+    value = len(word_hashes)
+    for word_hash in word_hashes:
+        value = (value * 0x9FB21C651E98DF25 + word_hash) % 2**64
+    return (value * 0xD6E8FEB86659FD93 % 2**64) >> 32

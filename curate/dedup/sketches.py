@@ -1,7 +1,7 @@
-"""What deduplication remembers of each problem: its worth, its text's digest, its shingles and their signature.
+"""What deduplication remembers of each problem: its worth, the digest of its text, its shingles and their signature.
 
-Shingles and signatures lie in files that the system pages in as they are looked at, some 1.6 KB a problem of
-ordinary length; memory holds some 600 bytes a problem.
+Shingles and signatures are in files that the system pages in as they are read, with some 1.6 KB for a problem of
+ordinary length. Memory holds some 600 bytes per problem.
 """
 
 import hashlib
@@ -12,8 +12,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from itertools import islice
 from pathlib import Path
-from types import TracebackType
-from typing import IO, TYPE_CHECKING, Self
+from typing import IO, TYPE_CHECKING
 
 from curate.dedup import lsh
 from curate.dedup.minhash import PERMUTATIONS, TEXTS_AT_ONCE, signatures
@@ -21,6 +20,7 @@ from curate.dedup.shingles import shingles
 from curate.problem import Problem
 from curate.reading.prompt_templates import without_template
 from curate.text.ngrams import normal
+from sandbox.closing import Closing
 
 if TYPE_CHECKING:
     from curate.dedup.minhash import Signatures
@@ -38,12 +38,15 @@ _SPACES = re.compile(rb"  +")
 Worth = tuple[bool, int, int, str]
 
 
-class Sketches:
-    """The sketches of problems by row, which is the order in which they came."""
+class Sketches(Closing):
+    """The sketches of problems, by row. Rows are numbered in the order in which the problems were given."""
 
     def __init__(self, problems: Iterable[Problem], sources: Sequence[str], *, folder: Path | None = None) -> None:
-        """sources: their order decides between equally good rows. folder: where the files lie, nameless, for as
-        long as this is open; None: where temporary files lie."""
+        """Make the sketches of all these problems.
+
+        sources  names of the sources; their order decides between equally good rows
+        folder   folder for the unnamed files, which exist until this object is closed; None: the usual temporary folder
+        """
         self.ids: list[str] = []
         self.sources: list[str] = []
         self.worths: list[Worth] = []
@@ -61,19 +64,14 @@ class Sketches:
             self.signatures: Signatures = _values(signature_file).reshape(-1, PERMUTATIONS)
             self._opened = opened.pop_all()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def close(self) -> None:
         self._opened.close()
 
     def __len__(self) -> int:
         return len(self.ids)
 
     def shingles(self, row: int) -> "Set":
-        """Sorted, each once, at least one."""
+        """Return the distinct shingles of a row, sorted. There is at least one."""
         return self._shingles[self._ends[row] : self._ends[row + 1]]
 
     def _add(self, problems: Sequence[Problem], shingle_file: IO[bytes], signature_file: IO[bytes]) -> None:
@@ -91,25 +89,25 @@ class Sketches:
         signature_file.write(signed.data)
 
     def _worth(self, problem: Problem) -> Worth:
-        """Verified before unverified, then most tests, then the order of the sources, then the smallest id."""
+        """Return a key that ranks problems: verified ones first, then by most tests, source and smallest id."""
         place = self._places.get(problem.source, len(self._places))
         return not problem.verified, -len(problem.tests.cases), place, problem.id
 
 
 def _digest(text: str, entry_point: str | None) -> bytes:
-    """Of what is asked: the words and signs of the statement, and the function to write."""
+    """Return a digest of the task, made from the words and signs of the statement and the name of the function."""
     return hashlib.sha256(f"{entry_point or ''}\n".encode() + _plain(text)).digest()
 
 
 def _plain(text: str) -> bytes:
-    """The text without case, every run of blanks one space. ASCII goes a way that makes no object for each word."""
+    """Return the text in lower case with single spaces. For ASCII text this makes no object for each word."""
     if not text.isascii():
         return " ".join(normal(text).split()).encode(errors="surrogatepass")
     return _SPACES.sub(b" ", text.encode().translate(_PLAIN)).strip(b" ")
 
 
 def _values(file: IO[bytes]) -> "Set":
-    """What was written to the file, as numbers that stay there until they are looked at."""
+    """Return the numbers that were written to the file. They stay on disk until they are read."""
     import numpy as np
 
     if not file.tell():

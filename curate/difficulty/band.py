@@ -1,4 +1,4 @@
-"""The band of solve rates in which a problem teaches: neither always solved nor never."""
+"""A band of solve rates, to select problems that teach a model something: it solves them neither always nor never."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ from curate.errors import CurateError
 
 @dataclass(frozen=True, slots=True)
 class Band:
-    """Least and most share of samples that solve a problem, both included.
+    """The minimum and the maximum share of samples that solve a problem, both included.
 
     INTELLECT-2 keeps problems of which 1 to 4 of 8 samples are right: 0.125 to 0.5.
     """
@@ -17,7 +17,7 @@ class Band:
 
     @classmethod
     def parse(cls, text: str) -> "Band":
-        """LEAST:MOST; either may be left out. Raises CurateError for anything else."""
+        """Parse LEAST:MOST, in which either number may be left out. Raises CurateError for anything else."""
         least, colon, most = text.partition(":")
         try:
             band = cls(float(least or 0), float(most or 1))
@@ -31,10 +31,10 @@ class Band:
         return band
 
     def misses(self, n: int, n_correct: int) -> str | None:
-        """None: n_correct of n samples lie in the band. Otherwise a fixed word for why not."""
+        """Return a fixed word that says why n_correct of n samples is not in the band; None if it is."""
         if n == 0:
             return "not_sampled"
-        # The quotient is the float next to the ratio, and so is a bound that is written as that ratio's decimals.
+        # The quotient is the float nearest to the ratio. A bound that is written as a decimal is such a float, too.
         rate = n_correct / n
         if rate < self.least:
             return "too_hard"

@@ -1,14 +1,14 @@
-"""pass@k: the chance that at least one of k samples solves a problem, estimated without bias from n of them."""
+"""Estimate pass@k without bias: the probability that at least one of k samples solves a problem, given n samples."""
 
 from math import comb
 
 
 def pass_at_k(n: int, n_correct: int, k: int) -> float | None:
-    """1 - C(n - n_correct, k) / C(n, k), the share of all choices of k among the n samples that hold a correct one.
+    """Return 1 - C(n - n_correct, k) / C(n, k), the share of all choices of k of n samples that contain a correct one.
 
-    Chen et al. 2021, "Evaluating Large Language Models Trained on Code", section 2.1. In whole numbers, which do not
-    overflow here, so that what comes out is the float next to the true value. None: fewer than k samples are known.
-    Raises ValueError for numbers that cannot be.
+    See Chen et al. 2021, "Evaluating Large Language Models Trained on Code", section 2.1. It is computed with integers,
+    which do not overflow, so the result is the float nearest to the true value. It is None if there are fewer than k
+    samples. Raises ValueError for impossible numbers.
     """
     if k < 1 or not 0 <= n_correct <= n:
         raise ValueError(f"no pass@k of k={k} with {n_correct} of n={n} correct")

@@ -1,4 +1,4 @@
-"""The chat that asks a model for a program, in the manner of LiveCodeBench and DeepCoder: statement, then the form."""
+"""The chat that asks a model for a program. As in LiveCodeBench and DeepCoder, the format follows the statement."""
 
 _STDIN = """\
 Write a Python 3 program that solves this problem. It reads from standard input and prints to standard output.
@@ -18,11 +18,14 @@ what it returns counts; what it prints does not.
 _FORM = """
 Put the whole program into one ```python block at the end of your answer.
 """
-WORDS = (_STDIN, _CALL, _STARTER, _FORM)  # samples depend on them, so they are part of what names a sample
+WORDS = (_STDIN, _CALL, _STARTER, _FORM)  # samples depend on these texts, so they are part of a sample's name
 
 
 def chat(statement: str, starter_code: str, entry_point: str | None) -> list[dict[str, str]]:
-    """Messages for a chat model. entry_point: the function that the tests call; None: the program reads stdin."""
+    """Return the messages for a chat model.
+
+    entry_point: the function that the tests call; None: the program reads stdin
+    """
     if entry_point is None:
         task = _STDIN
     elif starter_code.strip():

@@ -1,4 +1,4 @@
-"""The table `difficulty/` of a dataset: how often which model solved which problem."""
+"""The table `difficulty/` of a dataset, which records how often each model solved each problem."""
 
 import fcntl
 import hashlib
@@ -9,9 +9,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from curate.dataset.derivation import own_manifest
+from curate.dataset import difficulty_section
 from curate.dataset.writer import write_table
-from curate.difficulty import card_section
+from curate.derivation import own_manifest
 from curate.difficulty.pass_at_k import pass_at_k
 from curate.errors import CurateError
 from curate.reading.values import short
@@ -25,32 +25,42 @@ COLUMNS: dict[str, tuple[str, str]] = {
     "model": ("string", "as it was named when it was sampled"),
     "n": ("int32", "samples that have a verdict"),
     "n_correct": ("int32", "of them, those that passed every test"),
-    "n_truncated": ("int32", "of them, those that were cut off before they ended; they count as wrong"),
-    "n_no_code": ("int32", "of them, those without a fenced program; they count as wrong"),
+    "n_truncated": ("int32", "of n, those that were cut off; each is judged by the program in it, if it has one"),
+    "n_truncated_correct": (
+        "int32?",
+        "of n_correct, those that were cut off: without them, cut-off answers count as wrong; null where an earlier "
+        "version counted them as wrong without judging them",
+    ),
+    "n_no_code": ("int32", "of n, those that ended by themselves without a fenced program; they count as wrong"),
     "n_sampled": ("int32", "answers of the model; more than n where the sandbox failed"),
-    "k": ("int32", "of pass_at_k"),
+    "k": ("int32", "the k of pass_at_k"),
     "pass_at_1": ("float64?", "n_correct / n; null where n is 0"),
     "pass_at_k": ("float64?", "unbiased estimate (Chen et al. 2021); null where n is below k"),
     "mean_tokens": ("float64?", "length of the answers; 0 where the server does not tell"),
     "temperature": ("float64", "of the samples"),
     "top_p": ("float64", "of the samples"),
     "max_tokens": ("int32", "most tokens of an answer"),
-    "seed": ("int32", "from which the seed of each sample is made"),
+    "seed": ("int32", "the seed from which the seed of each sample is derived"),
     "samples": ("string", "names what the samples depend on: problem, tests, prompt, model and settings"),
 }
+_LATER = ("n_truncated_correct",)  # columns that tables of earlier versions do not have
 
 
 def row(id: str, name: str, settings: Mapping[str, Any], records: list[Row], *, n_sampled: int) -> Row:
-    """One row from the verdicts of a problem's samples."""
+    """Return the row for a problem and a model, computed from the verdicts of the samples."""
     verdicts = [record["verdict"] for record in records]
     n, n_correct = len(verdicts), verdicts.count("accepted")
+    # Records of earlier versions have no field `truncated`: their verdict "truncated" stands for any cut-off answer.
+    truncated = [record for record in records if record.get("truncated", record["verdict"] == "truncated")]
+    all_judged = all("truncated" in record for record in truncated)
     values = {
         **settings,
         "id": id,
         "samples": name,
         "n": n,
         "n_correct": n_correct,
-        "n_truncated": verdicts.count("truncated"),
+        "n_truncated": len(truncated),
+        "n_truncated_correct": sum(r["verdict"] == "accepted" for r in truncated) if all_judged else None,
         "n_no_code": verdicts.count("no_code"),
         "n_sampled": n_sampled,
         "mean_tokens": sum(record["n_tokens"] for record in records) / n if n else None,
@@ -64,14 +74,16 @@ def estimates(n: int, n_correct: int, k: int) -> Row:
 
 
 def read(dataset: Path) -> list[Row]:
-    """All rows, by id and model; none where no model was sampled. Raises CurateError if they cannot be read."""
+    """Return all rows by id and model. There are none if no model was sampled. Raises CurateError on damaged files."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     rows: list[Row] = []
     for path in sorted((dataset / FOLDER).glob("train-*.parquet")):
         try:
-            rows += pq.read_table(path, columns=list(COLUMNS)).to_pylist()
+            names = set(pq.read_schema(path).names)
+            stored = pq.read_table(path, columns=[name for name in COLUMNS if name in names or name not in _LATER])
+            rows += (_with_later_columns(row) for row in stored.to_pylist())
         except (pa.ArrowException, OSError) as error:
             raise CurateError(
                 f"{path}: not a table of curate difficulty, or damaged ({short(error)}). Remove it; the same command "
@@ -80,9 +92,21 @@ def read(dataset: Path) -> list[Row]:
     return rows
 
 
+def _with_later_columns(row: Row) -> Row:
+    """Return the row with added columns that tables of earlier versions lack.
+
+    Earlier versions counted truncated answers as wrong without judging them, so it is unknown how many were correct.
+    """
+    missing = {"n_truncated_correct": None if row["n_truncated"] else 0}
+    return {name: row[name] if name in row else missing[name] for name in COLUMNS}
+
+
 def write(dataset: Path, model: str, rows: Iterable[Row]) -> None:
-    """Put the rows of one model in the place of its earlier ones. Problems of the table that are not among `rows` are
-    those that a filter has taken away; they stay, so that the whole distribution can be seen."""
+    """Replace the earlier rows of a model.
+
+    Problems of the table that are not in `rows` were removed from the dataset by a filter. Their rows stay in the
+    table, so that the whole distribution can be seen.
+    """
     folder = dataset / FOLDER
     with (folder / ".work" / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # another model may be at this point in another process
@@ -91,11 +115,12 @@ def write(dataset: Path, model: str, rows: Iterable[Row]) -> None:
         after = {(row["id"], row["model"]): row for row in before} | new
         if list(after.values()) != before:
             save(dataset, [after[key] for key in sorted(after)])
-        card_section.announce(dataset, list(after.values()), (own_manifest(dataset) or {}).get("solve_rate"))
+        manifest = own_manifest(dataset)
+        difficulty_section.announce(dataset, list(after.values()), manifest.solve_rate if manifest else None)
 
 
 def save(dataset: Path, rows: list[Row]) -> None:
-    """Write the table; a reader finds the old one or the new one."""
+    """Write the table in such a way that a reader finds either the old table or the new one."""
     folder = dataset / FOLDER
     aside = folder / ".new"
     shutil.rmtree(aside, ignore_errors=True)
@@ -107,9 +132,9 @@ def save(dataset: Path, rows: list[Row]) -> None:
 
 @contextmanager
 def work(dataset: Path, model: str) -> Iterator[Path]:
-    """Stem of the files in which this model's samples are collected, held by this process alone.
+    """Lock the files that collect this model's samples, and yield their path without suffix.
 
-    They stay beside the table when all is done, so that more samples can be added later.
+    The files stay beside the table afterwards, so that more samples can be added later.
     """
     folder = dataset / FOLDER / ".work"
     folder.mkdir(parents=True, exist_ok=True)

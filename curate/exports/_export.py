@@ -1,47 +1,43 @@
-"""`curate export`: a finished dataset in the form of a trainer or a tool, streamed row by row.
+"""Write a finished dataset in the format of a trainer or a tool, streamed row by row.
 
-Everything is written to a folder beside the one asked for, which takes its place when it is whole. A row that the
-target cannot express is left out and counted, and named in left_out.jsonl.
+Everything is written to a temporary folder beside the output folder and moved into place once it is complete. A row
+that the target cannot express is left out and counted, and named in left_out.jsonl.
 """
 
 import fcntl
 import json
 import os
-import pkgutil
 import shutil
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, replace
-from importlib import import_module, metadata
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from curate import exports
 from curate.dataset import workspace
 from curate.dataset.reader import Stored
 from curate.errors import CurateError
 from curate.exports._options import ExportOptions
+from curate.exports._target import load_target, settle
+from curate.manifest import MANIFEST
 from curate.problem import Problem
+from curate.progress import Progress, silent
 from rewards.selection import select
 from sandbox import Suite
 
 Manifest = dict[str, Any]
-Report = Callable[[str, int, int | None], None]
 UNVERIFIED = "unverified"
 LEFT_OUT = "left_out.jsonl"
 
 
-def target_names() -> list[str]:
-    """What a dataset can be exported to: the files of curate/exports."""
-    names = (module.name for module in pkgutil.iter_modules(exports.__path__))
-    return sorted(name for name in names if not name.startswith("_"))
-
-
 def reasons(to: str) -> dict[str, str]:
-    """The fixed words for which a target's rows are left out, with what they mean."""
-    of_target: dict[str, str] = import_module(f"curate.exports.{to}").REASONS
-    return {UNVERIFIED: "no reference has passed the tests; --unverified takes these rows, too", **of_target}
+    """Return the fixed words for reasons why a target leaves rows out, with their meanings."""
+    return {
+        UNVERIFIED: "no reference has passed the tests; --unverified takes these rows, too",
+        **load_target(to).REASONS,
+    }
 
 
 def export(
@@ -51,19 +47,19 @@ def export(
     options: ExportOptions,
     *,
     overwrite: bool = False,
-    report: Report = lambda stage, done, total: None,
+    report: Progress = silent,
 ) -> Manifest:
-    """Write the dataset in the form `to`, one of target_names(), into the folder `out`; returns the manifest.
+    """Write the dataset in the format `to`, one of target_names(), into the folder `out` and return the manifest.
 
-    Raises CurateError if the dataset is not finished or holds nothing that can be written, or if `out` is in the way.
+    Raises CurateError if the dataset is not finished, if none of its rows can be exported, or if `out` must not be
+    replaced.
     """
     before = workspace.manifest_of(dataset)
-    target = import_module(f"curate.exports.{to}")
-    if hasattr(target, "settle"):
-        options = target.settle(options)
+    target = load_target(to)
+    options = settle(target, options)
     options = replace(options, budget=options.most_tests, name=options.name or out.resolve().name)
     if out.resolve().is_relative_to(dataset.resolve()) or dataset.resolve().is_relative_to(out.resolve()):
-        raise CurateError(f"{out} holds the dataset, or lies in it. Choose another --out.")
+        raise CurateError(f"{out} contains the dataset, or lies inside it. Choose another --out.")
     _check_free(out, overwrite=overwrite)
     stored = Stored(dataset)
     left_out: Counter[str] = Counter()
@@ -85,15 +81,15 @@ def export(
             target.write(chosen(), folder, options)
         exported = len(stored) - left_out.total()
         if not exported:
-            words = "; ".join(f"{reason}: {reasons(to)[reason]}" for reason in left_out)
-            raise CurateError(f"{dataset}: no row can be exported to {to}. {words or 'It has none'}.")
+            why = "; ".join(f"{reason}: {reasons(to)[reason]}" for reason in left_out) or "The dataset has no rows"
+            raise CurateError(f"{dataset}: no row can be exported to {to}. {why}.")
         manifest = {
             "export": {"to": to, **asdict(options)},
-            "dataset": {"content_hash": before["content_hash"]},
+            "dataset": {"content_hash": before.content_hash},
             "counts": {"rows": len(stored), "exported": exported, "left_out": dict(sorted(left_out.items()))},
             "curate": metadata.version("curate-code"),
         }
-        workspace.write_whole(folder / workspace.MANIFEST, json.dumps(manifest, indent=2) + "\n")
+        workspace.write_whole(folder / MANIFEST, json.dumps(manifest, indent=2) + "\n")
         if out.exists():
             shutil.rmtree(out)
         folder.rename(out)
@@ -112,22 +108,22 @@ def _unverified(problem: Problem, options: ExportOptions) -> str | None:
 
 
 def _check_free(out: Path, *, overwrite: bool) -> None:
-    """Raises CurateError unless `out` is nothing yet, or an export that may be replaced."""
+    """Raise CurateError unless `out` does not exist yet, or is an export that may be replaced."""
     if not out.exists() or (out.is_dir() and not any(out.iterdir())):
         return
     try:
-        ours = "export" in json.loads((out / workspace.MANIFEST).read_text())
+        ours = "export" in json.loads((out / MANIFEST).read_text())
     except (OSError, ValueError):
         ours = False
     if not ours:
-        raise CurateError(f"{out} holds something that is not an export of ours. Choose another --out.")
+        raise CurateError(f"{out} exists and is not an export of this program. Choose another --out.")
     if not overwrite:
-        raise CurateError(f"{out} holds an export. Choose another --out, or add --overwrite to replace it.")
+        raise CurateError(f"{out} holds an export already. Choose another --out, or add --overwrite to replace it.")
 
 
 @contextmanager
 def _aside(out: Path) -> Iterator[Path]:
-    """An empty folder beside `out`, of this process alone; it is gone afterwards, unless it was renamed.
+    """Yield an empty folder beside `out`, locked for this process. Unless it is renamed, it is deleted afterwards.
 
     Raises CurateError while another export to `out` is running.
     """
@@ -137,12 +133,12 @@ def _aside(out: Path) -> Iterator[Path]:
     try:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            mine = folder.exists() and os.path.samestat(os.fstat(lock), folder.stat())  # or it was just renamed
+            mine = folder.exists() and os.path.samestat(os.fstat(lock), folder.stat())  # or the folder was just renamed
         except BlockingIOError:
             mine = False
         if not mine:
             raise CurateError(f"another export to {out} is running. Wait for it, or choose another --out.")
-        _empty(folder)  # of what an export left that was killed
+        _empty(folder)  # an export that was killed may have left files
         try:
             yield folder
         finally:

@@ -1,4 +1,4 @@
-"""What decides the content of an export, beside the dataset."""
+"""The options of an export."""
 
 from dataclasses import dataclass
 
@@ -7,11 +7,13 @@ from rewards.selection import BUDGET, WAYS
 
 @dataclass(frozen=True, slots=True)
 class ExportOptions:
-    select: str = "strongest"  # of selection.WAYS: which tests a reward runs
-    budget: int | None = None  # tests at most; None: BUDGET, or what the target can run
-    unverified: bool = False  # also problems without a reference, whose tests nobody has seen to hold
+    """The options that, together with the dataset, decide the content of an export."""
+
+    select: str = "strongest"  # which tests a reward runs: one of selection.WAYS
+    budget: int | None = None  # maximum number of tests; None: BUDGET, or as many as the target can run
+    unverified: bool = False  # also export problems without a reference, whose tests may be wrong
     verl_data_source: str = "taco"
-    name: str = ""  # of the package, for targets that are one; "": that of the output folder
+    name: str = ""  # name of the package, if the target is one; "": the name of the output folder
 
     def __post_init__(self) -> None:
         if self.select not in WAYS:

@@ -1,8 +1,8 @@
-"""A Parquet file of nested rows, written a row group at a time."""
+"""Write nested rows as a Parquet file, one row group at a time."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from curate.dataset.writer import ROW_GROUP_BYTES, ROW_GROUP_ROWS
 
@@ -11,18 +11,18 @@ if TYPE_CHECKING:
 
 
 def conversations() -> "pa.DataType":
-    """The type of a column of conversations, as datasets and trainers write it."""
+    """Return the type of a column of conversations that datasets and trainers use."""
     import pyarrow as pa
 
     return pa.list_(pa.struct({"role": pa.string(), "content": pa.string()}))
 
 
-def write_parquet(rows: Iterable[tuple[dict[str, Any], int]], schema: "pa.Schema", path: Path) -> None:
-    """rows: each with its size in bytes, roughly; no more than a row group of them is held."""
+def write_parquet(rows: Iterable[tuple[Mapping[str, object], int]], schema: "pa.Schema", path: Path) -> None:
+    """Write rows, each given with its approximate size in bytes. At most one row group is held in memory."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    group: list[dict[str, Any]] = []
+    group: list[Mapping[str, object]] = []
     held = 0
     with pq.ParquetWriter(path, schema, compression="zstd", write_page_index=True) as writer:
         for row, size in rows:

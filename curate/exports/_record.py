@@ -1,22 +1,45 @@
-"""A suite in the words of a `curate judge` record: the inverse of sandbox.record.suite_of."""
+"""Turn a suite into a record of `curate judge`. This is the inverse of sandbox.record.suite_of."""
 
 from dataclasses import replace
-from typing import Any
+from typing import Literal, NotRequired, TypedDict
 
 from sandbox import Limits, Suite
 
-LIMITS = "limits of its own beside wall time and memory, which a record does not have"
+LIMITS = "limits of its own beside wall time and memory, which a record cannot express"
+
+
+class CaseRecord(TypedDict):
+    input: str
+    output: str
+
+
+class RefereeRecord(TypedDict):
+    code: str
+    language: str
+    convention: str
+
+
+class SuiteRecord(TypedDict):
+    """The fields of a record that determine how a program is judged."""
+
+    kind: Literal["stdin", "function"]
+    fn_name: str | None
+    tests: list[CaseRecord]
+    time_limit_s: float
+    memory_limit_mb: int
+    checker: str
+    referee: NotRequired[RefereeRecord]
 
 
 def has_other_limits(suite: Suite) -> bool:
-    """Whether the suite bounds more than a record can say."""
+    """Say whether the suite has limits that a record cannot express."""
     default = Limits()
     return replace(suite.limits, wall_seconds=default.wall_seconds, memory_mb=default.memory_mb) != default
 
 
-def record(suite: Suite) -> dict[str, Any]:
-    """The fields that say how a program is judged."""
-    fields: dict[str, Any] = {
+def suite_record(suite: Suite) -> SuiteRecord:
+    """Return the fields of a record for a suite."""
+    record: SuiteRecord = {
         "kind": "stdin" if suite.entry_point is None else "function",
         "fn_name": suite.entry_point,
         "tests": [{"input": case.input, "output": case.expected} for case in suite.cases],
@@ -26,5 +49,5 @@ def record(suite: Suite) -> dict[str, Any]:
     }
     if suite.referee is not None:
         program, convention = suite.referee.program, suite.referee.convention
-        fields["referee"] = {"code": program.source, "language": program.language, "convention": convention.value}
-    return fields
+        record["referee"] = {"code": program.source, "language": program.language, "convention": convention.value}
+    return record

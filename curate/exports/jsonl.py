@@ -1,5 +1,7 @@
-"""problems.jsonl: one JSON object per line, which is a record of `curate judge` with the reference as its program,
-and beside it what a trainer wants. Put an answer in the place of `code`, and `curate judge` says what it is worth."""
+"""Write problems.jsonl, in which each line is a record of `curate judge` with further fields for trainers.
+
+The program in a record, `code`, is the reference. Replace it by an answer, and `curate judge` will judge the answer.
+"""
 
 import json
 from collections.abc import Iterable
@@ -7,7 +9,7 @@ from pathlib import Path
 
 from curate.exports._options import ExportOptions
 from curate.exports._prompt import question
-from curate.exports._record import LIMITS, has_other_limits, record
+from curate.exports._record import LIMITS, has_other_limits, suite_record
 from curate.problem import Problem
 
 REASONS = {"limits": LIMITS}
@@ -38,7 +40,7 @@ def _line(problem: Problem) -> dict[str, object]:
         "prompt": question(problem),
         "code": problem.reference and problem.reference.source,
         "language": problem.reference.language if problem.reference else "python",
-        **record(problem.tests),
+        **suite_record(problem.tests),
         "statement": problem.statement,
         "starter_code": problem.starter_code,
         "source": problem.source,

@@ -1,9 +1,10 @@
-"""train.parquet for TRL: a conversation in `prompt`, and columns that reward functions get as keywords, of which
-`tests` is what `rewards.trl.code_reward` judges by. It holds every suite whole: checkers, referees and limits."""
+"""Write train.parquet for TRL: a conversation in `prompt`, and columns that are keyword arguments of reward functions.
+
+`rewards.trl.code_reward` judges by the column `tests`, which has complete suites: cases, checker, referee and limits.
+"""
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
 
 from curate.exports._options import ExportOptions
 from curate.exports._parquet import conversations, write_parquet
@@ -44,7 +45,7 @@ def write(problems: Iterable[Problem], folder: Path, options: ExportOptions) -> 
     (folder / "README.md").write_text(_README)
 
 
-def _rows(problems: Iterable[Problem]) -> Iterator[tuple[dict[str, Any], int]]:
+def _rows(problems: Iterable[Problem]) -> Iterator[tuple[dict[str, object], int]]:
     for problem in problems:
         tests = problem.tests.to_json()
         yield (

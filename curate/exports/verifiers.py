@@ -1,11 +1,12 @@
-"""A package for verifiers: install the folder, then its name is a taskset. Problems lie inside as Parquet, rewards are
-executed in our sandbox, so every suite is held whole."""
+"""Write a package for verifiers. Once the folder is installed, the name of the package can be used as a taskset.
+
+The package contains the problems as Parquet. Rewards are computed in our sandbox, so suites are exported completely.
+"""
 
 import re
 import shutil
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
 
 from curate.exports._options import ExportOptions
 from curate.exports._parquet import write_parquet
@@ -50,7 +51,7 @@ def unfit(problem: Problem, options: ExportOptions) -> str | None:
 
 
 def package_name(folder: str) -> str:
-    """A name that can be imported, after that of the folder, and that is nobody else's."""
+    """Return a package name made from the name of the folder; its prefix distinguishes it from other packages."""
     return f"curate_{re.sub(r'[^a-z0-9]+', '_', folder.lower()).strip('_') or 'problems'}"
 
 
@@ -69,8 +70,16 @@ def write(problems: Iterable[Problem], folder: Path, options: ExportOptions) -> 
     (folder / "README.md").write_text(_README.format(**names))
 
 
-def _rows(problems: Iterable[Problem]) -> Iterator[tuple[dict[str, Any], int]]:
+def _rows(problems: Iterable[Problem]) -> Iterator[tuple[dict[str, object], int]]:
     for problem in problems:
         tests = problem.tests.to_json()
-        row = {"id": problem.id, "prompt": question(problem), "tests": tests, "source": problem.source}
-        yield row | {"licence": problem.licence}, len(tests)
+        yield (
+            {
+                "id": problem.id,
+                "prompt": question(problem),
+                "tests": tests,
+                "source": problem.source,
+                "licence": problem.licence,
+            },
+            len(tests),
+        )

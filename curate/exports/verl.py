@@ -1,38 +1,39 @@
-"""train.parquet for verl, whose default scorer dispatches on `data_source`.
+"""Write train.parquet for verl, which chooses its default scorer by `data_source`.
 
-For the names in SCORED_BY_VERL that is its prime_code, or its client of SandboxFusion if a URL is configured. It
-takes APPS's {"inputs", "outputs", "fn_name"}, has rules of its own, and once a test has failed counts the first ten
-only: a program that fails the eleventh gets full marks. So no more than ten go out, and no row that it would misjudge.
-Any other name is for `rewards.verl`, which runs all tests in our sandbox; then every row fits that a record can hold.
+For the names in SCORED_BY_VERL the scorer is verl's prime_code, or its client of SandboxFusion if a URL is configured.
+This scorer takes tests in APPS's form, {"inputs", "outputs", "fn_name"}, and has rules of its own. Once a test has
+failed, it counts only the first ten tests, so a program that fails the eleventh gets full marks. We therefore export at
+most ten tests, and leave out rows that this scorer would misjudge. Any other name is for `rewards.verl`, which runs all
+tests in our sandbox. Then every row that a record can express is exported.
 
-verl/utils/reward_score/__init__.py, prime_code/testing_util.py and sandbox_fusion/utils.py of verl 0.9.1.
+See verl/utils/reward_score/__init__.py, prime_code/testing_util.py and sandbox_fusion/utils.py of verl 0.9.1.
 """
 
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from curate.errors import CurateError
 from curate.exports._options import ExportOptions
 from curate.exports._parquet import conversations, write_parquet
 from curate.exports._prompt import conversation
-from curate.exports._record import LIMITS, has_other_limits, record
+from curate.exports._record import LIMITS, has_other_limits, suite_record
 from curate.problem import Problem
 from sandbox import Case, Suite
 
 SCORED_BY_VERL = ("apps", "codecontests", "codeforces", "taco")
 _COUNTED = 10
-_OF_TEXT, _OF_CALLS = ("lcb",), ("lcb", "exact")  # checkers that verl's comparison comes near; it takes 1.0 for 1
-_SECONDS_OF_CALLS = 3.0  # for all of them together: verl's scorer has six, on a machine that may be slower
-_SECONDS_OF_A_TEST = 5.0  # it has ten
+# Checkers that verl's comparison approximates; it accepts 1.0 for 1.
+_TEXT_CHECKERS, _CALL_CHECKERS = ("lcb",), ("lcb", "exact")
+_SECONDS_FOR_CALLS = 3.0  # for all of them together: verl's scorer has six, on a machine that may be slower
+_SECONDS_PER_TEST = 5.0  # it has ten
 REASONS = {
     "limits": LIMITS,
-    "checker": "a checker that verl's scorer does not have; rewards.verl does: choose another --verl-data-source",
-    "arguments": "calls whose arguments or values verl cannot be given, or takes apart: none at all, dictionaries "
-    "keyed by numbers, integers of thousands of digits",
-    "slow": "a reference that needs more time than verl's scorer is sure to give",
+    "checker": "a checker that verl's scorer lacks, unlike rewards.verl: choose another --verl-data-source",
+    "arguments": "calls with arguments or values that verl cannot receive or would alter: no arguments at all, "
+    "dictionaries keyed by numbers, integers of thousands of digits",
+    "slow": "a reference that may need more time than verl's scorer allows",
 }
 _README = """# Problems for verl
 
@@ -57,7 +58,7 @@ _BY_US = "`data_source` is {name}, which verl's own scorers do not know: it must
 
 
 def settle(options: ExportOptions) -> ExportOptions:
-    """No more tests than verl's scorer counts. Raises CurateError if more were asked for."""
+    """Limit the number of tests to what verl's scorer counts. Raises CurateError if more were requested."""
     if options.verl_data_source not in SCORED_BY_VERL:
         return options
     if options.select == "all" or (options.budget or 0) > _COUNTED:
@@ -74,12 +75,12 @@ def unfit(problem: Problem, options: ExportOptions) -> str | None:
     by_verl = options.verl_data_source in SCORED_BY_VERL
     if has_other_limits(suite):
         return "limits"
-    if by_verl and suite.checker not in (_OF_CALLS if calls else _OF_TEXT):
+    if by_verl and suite.checker not in (_CALL_CHECKERS if calls else _TEXT_CHECKERS):
         return "checker"
     if calls and not all(_fits(case, by_verl) for case in suite.cases):
         return "arguments"
     slowest = problem.slowest_cpu_seconds or 0.0
-    most = _SECONDS_OF_CALLS / len(suite.cases) if calls else _SECONDS_OF_A_TEST
+    most = _SECONDS_FOR_CALLS / len(suite.cases) if calls else _SECONDS_PER_TEST
     return "slow" if by_verl and slowest > most else None
 
 
@@ -102,10 +103,10 @@ def write(problems: Iterable[Problem], folder: Path, options: ExportOptions) -> 
     (folder / "README.md").write_text(_README.format(scoring=scoring.format(name=options.verl_data_source)))
 
 
-def _rows(problems: Iterable[Problem], data_source: str) -> Iterator[tuple[dict[str, Any], int]]:
+def _rows(problems: Iterable[Problem], data_source: str) -> Iterator[tuple[dict[str, object], int]]:
     for index, problem in enumerate(problems):
         truth = json.dumps(_ground_truth(problem.tests))
-        row = {
+        row: dict[str, object] = {
             "data_source": data_source,
             "prompt": conversation(problem),
             "ability": "code",
@@ -122,21 +123,24 @@ def _rows(problems: Iterable[Problem], data_source: str) -> Iterator[tuple[dict[
         yield row, len(truth)
 
 
-def _ground_truth(suite: Suite) -> dict[str, Any]:
-    """APPS's form for verl, and beside it what only rewards.verl reads."""
+def _ground_truth(suite: Suite) -> dict[str, object]:
+    """Return the suite in APPS's form, which verl reads, with further fields that only rewards.verl reads."""
     cases = suite.cases
     if suite.entry_point is not None:
         cases = tuple(map(_call, cases))
     elif suite.checker == "lcb":
-        # The same by that rule; verl's compares lines to stripped ones.
+        # The checker `lcb` ignores the difference, but verl compares lines as they are with stripped lines.
         cases = tuple(Case(case.input, _stripped(case.expected)) for case in cases)
-    fields = {name: value for name, value in record(suite).items() if name not in ("kind", "tests", "fn_name")}
+    fields = {name: value for name, value in suite_record(suite).items() if name not in ("kind", "tests", "fn_name")}
     called = {} if suite.entry_point is None else {"fn_name": suite.entry_point}
     return {"inputs": [c.input for c in cases], "outputs": [c.expected for c in cases], **called, **fields}
 
 
 def _call(case: Case) -> Case:
-    """The arguments one a line, and values spelt as Python's json does, which one of verl's scorers compares."""
+    """Return the call with one argument a line.
+
+    Values are written as Python's json module writes them, because one of verl's scorers compares that text.
+    """
     arguments = "\n".join(map(json.dumps, json.loads(case.input)))
     return Case(arguments, json.dumps(json.loads(case.expected)))
 
@@ -146,7 +150,7 @@ def _stripped(text: str) -> str:
 
 
 def _fits(case: Case, by_verl: bool) -> bool:
-    """Whether a call can be written down and, by verl's scorer, passed and compared as it is."""
+    """Say whether a call can be written as JSON and, if verl scores it, be passed and compared without changes."""
     try:
         arguments, value = json.loads(case.input), json.loads(case.expected)
     except ValueError:  # an integer of more digits than Python reads
@@ -156,7 +160,10 @@ def _fits(case: Case, by_verl: bool) -> bool:
 
 
 def _keyed_by_numbers(value: object) -> bool:
-    """A dictionary that verl's scorer rewrites, dropping what stands beside it; the empty one is among them."""
+    """Say whether this is a dictionary, perhaps empty, whose keys are all integers.
+
+    verl's scorer rewrites such a dictionary and drops the values beside it.
+    """
     return isinstance(value, dict) and all(map(_is_integer, value))
 
 

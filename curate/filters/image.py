@@ -1,4 +1,4 @@
-"""A statement that needs a picture cannot be read by a text model; often the picture stood for a formula."""
+"""Drop a problem that needs a picture, often that of a formula, because a text model cannot see it."""
 
 import re
 
@@ -8,5 +8,5 @@ _PLACEHOLDER = re.compile(r"<image>|\[Image\]|!\[|\\includegraphics|<img\b", re.
 
 
 def image(problem: Problem) -> str | None:
-    """The source counts pictures, or the statement shows where one stood."""
+    """Return "image" if the source says that there are pictures, or the statement shows where one was."""
     return "image" if problem.n_pictures or _PLACEHOLDER.search(problem.statement) else None

@@ -1,4 +1,4 @@
-"""An interactive problem answers back; a fixed input cannot."""
+"""Drop an interactive problem, because a fixed input cannot answer a program."""
 
 import re
 
@@ -12,5 +12,5 @@ _SIGNS = re.compile(
 
 
 def interactive(problem: Problem) -> str | None:
-    """The statement says so, or has a section called Interaction."""
+    """Return "interactive" if the statement says that it is, or has a section called Interaction."""
     return "interactive" if _SIGNS.search(problem.statement) else None

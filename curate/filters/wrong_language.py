@@ -1,4 +1,4 @@
-"""References are executed; those in a language that was not chosen, or that nobody here can run, are not."""
+"""Drop a problem whose solutions are all in languages that were not chosen or that the sandbox cannot run."""
 
 from collections.abc import Sequence
 
@@ -7,5 +7,8 @@ from curate.reading.solutions import candidates
 
 
 def wrong_language(problem: Problem, *, languages: Sequence[str] = ("python",)) -> str | None:
-    """There are solutions, and none of them is in one of the `languages`. Functions of C++ cannot be called."""
+    """Return "wrong_language" if there are solutions, but none can be run that is in one of the `languages`.
+
+    A solution in C++ cannot be run if the tests call a function.
+    """
     return "wrong_language" if problem.solutions and not candidates(problem, languages) else None

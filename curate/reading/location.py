@@ -1,6 +1,6 @@
-"""What stands behind NAME= in --source: a place, and options for the source that reads it.
+"""Read the value after NAME= in --source: a place, and options for the source that reads it.
 
-PATH?release=v5&from=2024-08-01      options follow the place
+PATH?release=v5&from=2024-08-01      the options follow the place
 source.toml                          both are in a file: `location`, relative to it, and the options beside it
 """
 
@@ -18,7 +18,7 @@ HUB_ID = re.compile(r"[\w-]+/[\w.-]+(@[\w./-]+)?")
 
 
 def split(location: str) -> tuple[str, dict[str, Any]]:
-    """The place and the options. Raises CurateError where they cannot be read."""
+    """Return the place and the options of a location. Raises CurateError if they cannot be read."""
     place, mark, query = location.partition("?")
     if not mark or Path(location).expanduser().exists():
         return _from_file(location)
@@ -27,7 +27,9 @@ def split(location: str) -> tuple[str, dict[str, Any]]:
     except ValueError:
         asked = []
     if not asked or len(dict(asked)) < len(asked):
-        raise CurateError(f"{location}: what follows ? must be like from=2024-08-01&to=2025-02-01, each name once.")
+        raise CurateError(
+            f"{location}: what follows the ? must look like from=2024-08-01&to=2025-02-01, with each name once."
+        )
     place, options = _from_file(place)
     return place, options | dict(asked)
 
@@ -42,8 +44,8 @@ def _from_file(place: str) -> tuple[str, dict[str, Any]]:
         raise CurateError(f"{path}: not TOML ({short(error)}).") from None
     inner = options.pop("location", None)
     if not isinstance(inner, str) or not inner:
-        raise CurateError(f'{path}: it does not say where the data are. Write: location = "PATH or Hub id"')
+        raise CurateError(f'{path}: it does not say where the data is. Write: location = "PATH or Hub id"')
     if (path.parent / Path(inner).expanduser()).exists() or not HUB_ID.fullmatch(inner):
         inner = str(path.parent / Path(inner).expanduser())
-    # TOML has dates; as text they are what a query holds, and what a manifest can.
+    # TOML has dates. As text they are the same as in a query, and a manifest can hold them.
     return inner, json.loads(json.dumps(options, default=str))

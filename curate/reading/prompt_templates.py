@@ -1,7 +1,8 @@
-"""What collectors put around a statement: prompts for a model, all the same, which make strangers look alike.
+"""The prompts that collectors put around every statement, which make different statements look similar.
 
-Only the ends of a text are looked at, and only wordings known from the sources come off, so a statement that
-merely mentions them stays whole. This is for comparing; what a dataset shows is the business of its source's reader.
+Only the beginning and the end of a text are examined, and only wordings known from the sources are removed, so a
+statement that merely mentions them stays whole. This is for comparisons; the statement that a dataset shows is up to
+the reader of its source.
 """
 
 import re
@@ -21,7 +22,7 @@ _TAILS = (
     "ANSWER:",
     "### Answer: (use the provided format with backticks)",  # LiveCodeBench, LeetCodeDataset
 )
-# From here on all is template: LiveCodeBench puts the starter code behind it.
+# Everything from here on is template: LiveCodeBench puts the starter code behind it.
 _FORMATS = (
     "### Format: You will use the following starter code",
     "### Format: Read the inputs from stdin",
@@ -31,7 +32,7 @@ _LAST_LINE = re.compile(r"The input will be (?:given via )?stdin and [^\n]{0,80}
 
 
 def without_template(text: str) -> str:
-    """The text less the known wordings at its beginning and end, however many of them follow each other."""
+    """Return the text without the known wordings at its beginning and end, even if several follow each other."""
     begin = 0
     while head := _HEAD.match(text, begin):
         begin = head.end()

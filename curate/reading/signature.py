@@ -1,4 +1,4 @@
-"""Do the arguments of a test fit the function they are for? Tests of another problem often do not."""
+"""Check whether the arguments of a test fit its function. If the test belongs to another problem, they often do not."""
 
 import ast
 
@@ -15,7 +15,7 @@ _VALUES: dict[str, tuple[type, ...]] = {
 
 
 def misfit(starter_code: str, entry_point: str, arguments: list[object]) -> str | None:
-    """What is wrong with the arguments, or None where they fit or the starter code does not tell."""
+    """Return what is wrong with the arguments, or None if they fit or the starter code is not clear about it."""
     function = _function(starter_code, entry_point)
     if function is None or function.args.vararg or function.args.kwonlyargs or function.args.kwarg:
         return None
@@ -32,13 +32,13 @@ def misfit(starter_code: str, entry_point: str, arguments: list[object]) -> str 
 
 
 def parameters(starter_code: str, entry_point: str) -> list[str] | None:
-    """The names of the function's parameters, in order; None where the starter code does not tell."""
+    """Return the names of the function's parameters, in order, or None if the starter code does not show them."""
     function = _function(starter_code, entry_point)
     return None if function is None else [parameter.arg for parameter in _parameters(function)]
 
 
 def only_function(starter_code: str) -> str | None:
-    """The name of the one function that the starter code asks for, if it is one."""
+    """Return the name of the function that the starter code asks for; None unless there is exactly one."""
     names = {function.name for function in _functions(starter_code) if not function.name.startswith("_")}
     return names.pop() if len(names) == 1 else None
 
@@ -52,7 +52,7 @@ def _function(starter_code: str, entry_point: str) -> ast.FunctionDef | None:
 
 
 def _functions(starter_code: str) -> list[ast.FunctionDef]:
-    """Starter code ends where the body should begin, so a body is added to make it parse."""
+    """Return the functions in starter code. It ends where a body should begin, so a body is added before parsing."""
     last = starter_code.rstrip().splitlines()[-1:] or [""]
     indent = len(last[0]) - len(last[0].lstrip()) + 4
     try:

@@ -1,4 +1,4 @@
-"""What language a solution is in, and which of a problem's solutions are worth executing, the cheapest first."""
+"""Find out the languages of solutions, and choose the solutions of a problem to execute, the cheapest first."""
 
 import ast
 import re
@@ -21,26 +21,32 @@ _PYTHON2_NAMES = {"raw_input", "xrange", "unichr", "basestring", "execfile"}
 
 
 def program(text: str, stated: str = "") -> Program:
-    """The solution inside `text`, out of its Markdown fence, and its language: "python" (3), "python2", "cpp", or
-    "unknown". `stated` is the source's own word for it. A stated third language is believed and kept in that word;
-    a stated Python is looked at, because many are Python 2, and some are no Python at all."""
+    """Return the solution inside `text`, without its Markdown fence, and its language.
+
+    The language is "python" (3), "python2", "cpp", "unknown" or another word of the source.
+
+    stated  the source's own word for the language. A word for another language is believed and kept; if the word is
+            Python, it is checked, because much of what sources call Python is Python 2 or not Python at all
+    """
     source, label = unfence(text)
-    words = (stated or label).strip().lower()
-    if re.match(r"(?:gnu )?(?:c\+\+|g\+\+|cpp)", words):
+    stated_language = (stated or label).strip().lower()
+    if re.match(r"(?:gnu )?(?:c\+\+|g\+\+|cpp)", stated_language):
         return Program(source, "cpp")
-    if re.match(r"py\w* ?2", words):
+    if re.match(r"py\w* ?2", stated_language):
         return Program(source, "python2")
-    return Program(source, words if words and not words.startswith("py") else language(source))
+    return Program(
+        source, stated_language if stated_language and not stated_language.startswith("py") else language(source)
+    )
 
 
 def unfence(text: str) -> tuple[str, str]:
-    """What is inside a Markdown code fence, and the fence's label; the text itself where there is no fence."""
+    """Return the content of a Markdown code fence and the fence's label, or the text itself if there is no fence."""
     fence = _FENCE.search(text)
     return (fence[2], fence[1]) if fence else (text, "")
 
 
 def language(source: str) -> str:
-    """Python 3 that has a mistake in it is python all the same: the sandbox will say so."""
+    """Guess the language of a program. Python 3 with a mistake in it is still "python"; the sandbox finds mistakes."""
     try:
         with warnings.catch_warnings(action="ignore"):
             tree = ast.parse(source)
@@ -51,7 +57,7 @@ def language(source: str) -> str:
             return "unknown"
         return "python2" if _PYTHON2.search(source) else "python"
     if re.search(r"\bversion|NameError|PY[23]\b", source):
-        return "python"  # asks which Python it runs on, so it may name the other one's builtins
+        return "python"  # it asks which Python it runs on, so it may name builtins of the other Python
     used: set[str] = set()
     defined: set[str] = set()
     for node in ast.walk(tree):
@@ -65,8 +71,10 @@ def language(source: str) -> str:
 
 
 def candidates(problem: Problem, languages: Sequence[str]) -> list[Program]:
-    """The problem's distinct solutions in one of the `languages` that can be run on its tests. Python, which need not
-    be compiled, comes first, and then the shortest: as a rule the cheapest to run."""
+    """Return the problem's distinct solutions in one of the `languages` that can be run on its tests.
+
+    Python comes first, because it need not be compiled, and then the shortest solution, usually the cheapest to run.
+    """
     fitting = [name for name in languages if problem.tests.entry_point is None or load(name).CALLABLE]
     distinct = dict.fromkeys(solution for solution in problem.solutions or () if solution.source.strip())
     return sorted(

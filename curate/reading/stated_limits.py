@@ -1,4 +1,4 @@
-"""How long a reference may run. Stated limits are meant for C++; Python is allowed several times that."""
+"""Derive the limits for a reference. The time that a source states is for C++, so Python gets several times that."""
 
 import re
 from collections.abc import Mapping
@@ -21,10 +21,11 @@ _MEGABYTES = {
 
 
 def limits(stated_time: object, stated_memory: object) -> Limits:
-    """Limits of one test from a source's own words, such as "2.0 seconds" and "256 megabytes".
+    """Return the limits of one test from a source's own words, such as "2.0 seconds" and "256 megabytes".
 
-    Wall seconds: 5 times the stated time but between 6 and 12; 10 where none is stated or it cannot be read.
-    Megabytes: the stated memory but between 512 and 1024; 1024 where none is stated.
+    The wall time is 5 times the stated time, but at least 6 s and at most 12 s. It is 10 s if no time is stated or the
+    time cannot be read. The memory is the stated memory, but at least 512 MB and at most 1024 MB. It is 1024 MB if none
+    is stated.
     """
     seconds = _quantity(stated_time, _SECONDS)
     megabytes = _quantity(stated_memory, _MEGABYTES)
@@ -36,8 +37,8 @@ def limits(stated_time: object, stated_memory: object) -> Limits:
     )
 
 
-def _quantity(words: object, units: Mapping[str, float]) -> float | None:
-    match = re.match(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]+)", words) if isinstance(words, str) else None
+def _quantity(stated: object, units: Mapping[str, float]) -> float | None:
+    match = re.match(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]+)", stated) if isinstance(stated, str) else None
     if match is None:
         return None
     unit = match[2].lower()

@@ -1,4 +1,4 @@
-"""Rows of a data set on disk or on the Hub, streamed as plain dictionaries, a batch of a file at a time."""
+"""Stream the rows of a dataset on disk or on the Hub as plain dictionaries, one batch of a file at a time."""
 
 import hashlib
 import json
@@ -16,14 +16,17 @@ from curate.reading.values import short
 
 Row = dict[str, Any]
 FORMATS = (".parquet", ".arrow", ".jsonl", ".json")
-# Rows with all their tests reach tens of megabytes, so few are held at once.
+# Rows with all their tests can take tens of megabytes, so only a few are held at once.
 BATCH_ROWS = 16
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """The files of one data set, in reading order. revision is the Hub commit, empty for a local path. options are
-    what was asked of the source beside its location, for the source to understand."""
+    """The files of one dataset, in the order in which they are read.
+
+    revision  the Hub commit; empty for a local path
+    options   options that were given with the location; the source interprets them
+    """
 
     location: str
     files: tuple[Path, ...]
@@ -33,22 +36,24 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Unreadable:
-    """A line of a JSONL file that is not a JSON object. place is `file:line`, counted from one."""
+    """A line of a JSONL file that is not a JSON object. Its place is `file:line`, with lines counted from one."""
 
     place: str
     detail: str
 
 
 def locate(location: str) -> Table:
-    """Find the files of a location: a file, a folder, or a Hub data set id such as `owner/name` or
-    `owner/name@revision`, which is downloaded into the usual Hub cache.
+    """Find the files of a location.
 
-    In a folder the first of FORMATS that occurs is read, and where some files are named train or lie in a
-    folder named train, only those: a training set is built, and test splits are for evaluation.
+    A location is a file, a folder, or the id of a dataset on the Hub such as `owner/name` or `owner/name@revision`,
+    which is downloaded into the usual Hub cache.
 
-    Options may follow the location, or stand with it in a TOML file; see location.py. The one option that all sources
-    have is `files`, a pattern such as `taco/*` that the files to read must match, train or not.
-    Raises CurateError where nothing is found.
+    In a folder, only files of the first of FORMATS that occurs are read. If some of these are named train or are in a
+    folder named train, only those are read, because datasets are for training, and test splits are for evaluation.
+
+    Options may follow the location, or be with it in a TOML file; see location.py. All sources have the option `files`,
+    a pattern such as `taco/*` that the files to read must match, whether they are named train or not.
+    Raises CurateError if nothing is found.
     """
     place, options = split(location)
     pattern = options.pop("files", None)
@@ -68,24 +73,24 @@ def locate(location: str) -> Table:
 
 
 def known_options(table: Table, names: Sequence[str]) -> Mapping[str, Any]:
-    """The options of a table. Raises CurateError if there are others than those of the given names."""
+    """Return the options of a table. Raises CurateError if it has an option that is not among the given names."""
     unknown = [name for name in table.options if name not in names]
     if unknown:
         choice = f"Options are {', '.join((*names, 'files'))}." if names else "The only option is files."
-        raise CurateError(f"{table.location}: no option {', '.join(unknown)}. {choice}")
+        raise CurateError(f"{table.location}: unknown option {', '.join(unknown)}. {choice}")
     return table.options
 
 
 def _files(folder: Path, location: str, pattern: str | None = None) -> tuple[Path, ...]:
-    found = list(_below(folder))
+    paths = list(_below(folder))
     if pattern:
-        matching = [path for path in found if fnmatchcase(path.relative_to(folder).as_posix(), pattern)]
+        matching = [path for path in paths if fnmatchcase(path.relative_to(folder).as_posix(), pattern)]
         if not matching:
-            names = ", ".join(sorted(path.relative_to(folder).as_posix() for path in found)[:5])
+            names = ", ".join(sorted(path.relative_to(folder).as_posix() for path in paths)[:5])
             raise CurateError(f"{location}: no file matches {pattern}. There are {names or 'none'}.")
-        found = matching
+        paths = matching
     for ending in FORMATS:
-        files = sorted((path for path in found if path.suffix == ending), key=_natural)
+        files = sorted((path for path in paths if path.suffix == ending), key=_natural)
         if files:
             train = [p for p in files if p.name.startswith("train") or p.parent.name == "train"]
             return tuple(files if pattern else train or files)
@@ -93,7 +98,7 @@ def _files(folder: Path, location: str, pattern: str | None = None) -> tuple[Pat
 
 
 def _below(folder: Path) -> Iterator[Path]:
-    """The files below a folder. Raises OSError or CurateError where something would be left out unnoticed."""
+    """Yield the files below a folder. Raises OSError or CurateError rather than leaving something out unnoticed."""
     for place, folders, names in os.walk(folder, onerror=_raise):
         # Folders that begin with a dot are caches of download tools.
         folders[:] = [name for name in folders if not name.startswith(".")]
@@ -101,7 +106,7 @@ def _below(folder: Path) -> Iterator[Path]:
             if path.is_file():
                 yield path
             elif path.is_symlink() and path.suffix in FORMATS:
-                raise CurateError(f"{path}: a link to a file that is not there. Fetch it again, or remove the link.")
+                raise CurateError(f"{path}: a link to a missing file. Fetch the file again, or remove the link.")
 
 
 def _raise(error: OSError) -> None:
@@ -109,7 +114,7 @@ def _raise(error: OSError) -> None:
 
 
 def _natural(path: Path) -> list[tuple[int, str]]:
-    """test2 before test10, and test before both."""
+    """Return a sort key by which test comes before test2, and test2 before test10."""
     parts = re.split(r"(\d+)", str(path.with_suffix("")))
     return [(int(part), "") if part.isdigit() else (-1, part) for part in parts]
 
@@ -130,7 +135,7 @@ def _from_hub(location: str, pattern: str | None) -> Table:
 
 
 def read_rows(table: Table, columns: Sequence[str], optional: Sequence[str]) -> Iterator[Row | Unreadable]:
-    """The rows of a table, in order, with the given columns; an optional column that is missing is None.
+    """Yield the rows of a table, in order, with the given columns; an optional column that is missing is None.
 
     Raises CurateError on a file that is damaged or lacks a column.
     """
@@ -173,7 +178,7 @@ def _jsonl(path: Path, columns: Sequence[str], optional: Sequence[str]) -> Itera
                 if not isinstance(row, dict):
                     raise ValueError("not a JSON object")
             except (ValueError, RecursionError) as error:
-                # A file that begins so is no JSONL at all; later it is one bad line among good ones.
+                # On line 1 this means that the file is not JSONL at all; later, that one line is damaged.
                 if number == 1:
                     raise CurateError(
                         f"{path}: line 1 is not a JSON object. One JSON object per line is read."
@@ -200,17 +205,17 @@ def _row(row: Row, columns: Sequence[str], optional: Sequence[str]) -> Row:
     return {name: row.get(name) for name in (*columns, *optional)}
 
 
-def _check(path: Path, found: Any, columns: Sequence[str]) -> None:
-    missing = [name for name in columns if name not in found]
+def _check(path: Path, present: Any, columns: Sequence[str]) -> None:
+    missing = [name for name in columns if name not in present]
     if missing:
         raise CurateError(
-            f"{path}: has no column {', '.join(missing)} (it has {', '.join(map(str, found))}). "
+            f"{path}: has no column {', '.join(missing)} (it has {', '.join(map(str, present))}). "
             "Is this the right file, and the right --source NAME for it?"
         )
 
 
 def sha256(path: Path) -> str:
-    """Hex digest of a file's bytes; of a folder, that of the names and digests of all files below it."""
+    """Return the hex digest of a file's bytes, or for a folder, of the names and digests of all files below it."""
     if path.is_dir():
         below = sorted(inner for inner in path.rglob("*") if inner.is_file())
         listed = "".join(f"{sha256(inner)} {inner.relative_to(path).as_posix()}\n" for inner in below)
@@ -220,6 +225,6 @@ def sha256(path: Path) -> str:
 
 
 def size(path: Path) -> int:
-    """Bytes of a file, or of all files below a folder."""
+    """Return the number of bytes of a file, or of all files below a folder."""
     files = path.rglob("*") if path.is_dir() else [path]
     return sum(file.stat().st_size for file in files if file.is_file())

@@ -1,5 +1,8 @@
-"""Text in the sources' encodings -> plain values. Nothing here executes anything, and nothing here can hang
-or crash on hostile text: what cannot be read is an Unparsable, which the sources turn into a rejection."""
+"""Read plain values from text in the sources' encodings.
+
+Nothing here executes anything, and nothing here can hang or crash on hostile text: text that cannot be read raises
+Unparsable, which the sources turn into a rejection.
+"""
 
 import ast
 import json
@@ -11,8 +14,8 @@ from typing import Any
 
 from sandbox import Case
 
-# Python refuses integers beyond 4,300 digits because converting them takes quadratic time; real tests have
-# them. At this many digits a conversion still takes well under a second.
+# Python refuses integers of more than 4,300 digits, because converting them takes quadratic time, but real tests
+# have them. With this many digits a conversion still takes well under a second.
 MAX_DIGITS = 200_000
 
 
@@ -22,7 +25,7 @@ class Unparsable(ValueError):
 
 @contextmanager
 def long_integers() -> Iterator[None]:
-    """Let integers of up to MAX_DIGITS digits be read and written inside the block."""
+    """Allow integers of up to MAX_DIGITS digits to be read and written inside the block."""
     before = sys.get_int_max_str_digits()
     sys.set_int_max_str_digits(MAX_DIGITS)
     try:
@@ -32,7 +35,7 @@ def long_integers() -> Iterator[None]:
 
 
 def json_value(text: object, name: str) -> Any:
-    """The value of a JSON text; `name` says in the error what was being read. Raises Unparsable."""
+    """Return the value of a JSON text, which error messages call `name`. Raises Unparsable."""
     if not isinstance(text, str):
         raise Unparsable(f"{name} is {type(text).__name__}, not text")
     try:
@@ -43,14 +46,14 @@ def json_value(text: object, name: str) -> Any:
 
 
 def python_value(text: object, name: str) -> Any:
-    """The value of a JSON text or a Python literal. Raises Unparsable."""
+    """Return the value of a JSON text or a Python literal. Raises Unparsable."""
     try:
         return json_value(text, name)
     except Unparsable:
         if not isinstance(text, str):
             raise
     try:
-        # A literal may hold "\d", which only deserves a warning in code that somebody maintains.
+        # A literal may contain "\d". A warning about that is only useful in code that somebody maintains.
         with long_integers(), warnings.catch_warnings(action="ignore"):
             return ast.literal_eval(text)
     except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError) as error:
@@ -58,7 +61,7 @@ def python_value(text: object, name: str) -> Any:
 
 
 def json_text(value: object, name: str) -> str:
-    """JSON text of a value that JSON carries unchanged (tuples become lists). Raises Unparsable."""
+    """Return the JSON text of a value that JSON carries unchanged (tuples become lists). Raises Unparsable."""
     try:
         _carried(value)
         with long_integers():
@@ -79,7 +82,7 @@ def _carried(value: object) -> None:
 
 
 def lines(value: object, name: str) -> str:
-    """Standard input or output, which sources write as text or as a list of lines. Raises Unparsable."""
+    """Return standard input or output as text; sources write it as text or as a list of lines. Raises Unparsable."""
     if isinstance(value, str):
         return value
     if isinstance(value, list) and all(isinstance(line, str) for line in value):
@@ -88,7 +91,7 @@ def lines(value: object, name: str) -> str:
 
 
 def texts(value: object, name: str) -> list[str]:
-    """A list of texts, or the JSON text of one; nothing at all is an empty list. Raises Unparsable."""
+    """Return a list of texts that is given as a list or as JSON text; a missing one is empty. Raises Unparsable."""
     content = json_value(value, name) if value and isinstance(value, str) else value or []
     if not isinstance(content, list) or not all(isinstance(text, str) for text in content):
         raise Unparsable(f"{name} is not a list of texts")
@@ -96,22 +99,21 @@ def texts(value: object, name: str) -> list[str]:
 
 
 def optional_text(value: object) -> str:
-    """A column that may be missing or null, as text."""
+    """Return a value as text, even if it is missing or null."""
     return "" if value is None else str(value)
 
 
 def distinct(cases: Sequence[Case]) -> tuple[Case, ...]:
-    """The cases without repetitions, in order."""
+    """Return the cases without repetitions, in order."""
     return tuple(dict.fromkeys(cases))
 
 
 def storable(text: str) -> str:
-    """The text with halves of surrogate pairs, which no file can hold, written as escapes."""
+    """Return the text with halves of surrogate pairs, which no file can hold, written as escapes."""
     return text.encode("utf-8", "backslashreplace").decode()
 
 
 def short(error: object) -> str:
-    """An error's own words (or any text) on one line, bounded and storable: some quote the whole input."""
-    words = " ".join(str(error)[:1000].split()) or type(error).__name__
-    words = storable(words)
-    return words if len(words) <= 120 else words[:117] + "..."
+    """Return an error's message (or any text) as a short storable line, since some messages quote the whole input."""
+    message = storable(" ".join(str(error)[:1000].split()) or type(error).__name__)
+    return message if len(message) <= 120 else message[:117] + "..."

@@ -1,5 +1,19 @@
-"""What people look at: `report.json`, numbers computed from a dataset folder, and `report.html`, which shows them.
+"""The report of a dataset: `report.json`, numbers computed from a dataset folder, and `report.html`, which shows them.
 
-numbers.py reads top to bottom and names every section; each section is one file, a function from the folder to plain
-values. page.py draws these values and computes none, so what the page says is what the numbers say.
+numbers.py names every section. Most sections have a file of their own, with a function that computes plain values from
+the folder. page.py shows these values and computes none, so the page always agrees with report.json.
+
+numbers         all sections, the content of report.json
+funnel          what became of the rows of each source, stage by stage
+rejections      why rows were rejected
+reference_time  CPU time of the references, compared with the time limits
+solve_rates     how often models solve the problems
+duplicates      which duplicates were removed
+contamination   items of evaluation sets that were found
+columns         the number columns of the kept rows
+histogram       counts of numbers between edges
+page, charts    report.html, and the positions of the bars in its charts
+word_diff       the words in which two statements differ
+lines           the report as lines for a terminal
+files           the report written into a dataset folder
 """

@@ -1,7 +1,7 @@
-"""Counts -> where bars, ticks and labels go. Pure geometry; page.html draws it.
+"""Compute the positions of bars, ticks and labels from counts. This is pure geometry; page.html draws it.
 
-Across, everything is in percent of the plot's width, so that a chart fills a page of any width while its letters keep
-their size; upwards in pixels, from the top as SVG has it.
+Horizontal positions are in percent of the plot's width, so that a chart fills a page of any width while its letters
+keep their size. Vertical positions are in pixels from the top, as in SVG.
 """
 
 import itertools
@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-HEIGHT = 150.0  # of the plot, without labels
-_GAP = 0.12  # of a bar's room that stays free
-_LABELS_ON_BARS = 12  # with more bars than this their numbers would touch
+HEIGHT = 150.0  # pixels of the plot, without labels
+_GAP = 0.12  # share of a bar's space that stays free
+_LABELS_ON_BARS = 12  # if there were more bars than this, their numbers would touch
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ class Bar:
     height: float
     series: int
     label: str  # the number above the bar, or nothing
-    words: str  # what a pointer over the bar shows
+    words: str  # the text that appears when the pointer is over the bar
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ def between_edges(
     line_label: str = "",
     legend: Sequence[str] = (),
 ) -> Chart:
-    """Bars of equal width between edges, whatever the edges are; several histograms of the same edges side by side."""
+    """Draw bars of equal width, even if edges are unequally spaced. Several histograms are drawn side by side."""
     edges = histograms[0]["edges"]
     names = [f"{_number(low)} to {_number(high)}{unit}" for low, high in zip(edges, edges[1:], strict=False)]
     n = len(edges) - 1
@@ -74,7 +74,7 @@ def between_edges(
 
 
 def whole_numbers(histogram: dict[str, Any], x_label: str) -> Chart:
-    """A bar for each number or run of numbers, with its name under it."""
+    """Draw a bar for each number or range of numbers, with its name under it."""
     edges = histogram["edges"]
     names = [run_words(low, high) for low, high in zip(edges, edges[1:], strict=False)]
     bars, up = _bars([histogram["counts"]], names)
@@ -88,7 +88,7 @@ def whole_numbers(histogram: dict[str, Any], x_label: str) -> Chart:
 
 
 def steps(rates: dict[str, Any], x_label: str) -> Chart:
-    """A bar for each share that a number of samples can give; the chosen band is shaded."""
+    """Draw a bar for each share of right answers that is possible, and shade the chosen band."""
     n = rates["steps"]
     shares = [step / n for step in range(n + 1)]
     bars, up = _bars([rates["counts"]], [f"{step} of {n} right" for step in range(n + 1)])
@@ -133,12 +133,12 @@ def _bars(series: Sequence[Sequence[int]], names: Sequence[str]) -> tuple[tuple[
 
 
 def _height(count: int, top: int) -> float:
-    """What exists is seen: no bar is thinner than a line."""
+    """Return the height of a bar, which is at least that of a line, so that every count can be seen."""
     return max(1.5, HEIGHT * count / top)
 
 
 def _round_ticks(most: int) -> list[int]:
-    """A few round numbers from 0 to just above the highest bar, which leaves room for its label."""
+    """Return a few round numbers from 0 to just above the highest bar, which leaves room for its label."""
     wanted = max(most * 1.08, 1)
     sizes = (10**digits * part for digits in itertools.count() for part in (1, 2, 5))
     step = next(size for size in sizes if wanted / size <= 4)
@@ -146,7 +146,7 @@ def _round_ticks(most: int) -> list[int]:
 
 
 def _place(value: float, edges: Sequence[float | None]) -> float | None:
-    """Where a value stands between edges, in percent; None outside of them."""
+    """Return the place of a value between the edges, in percent, or None if it is outside of them."""
     for place, (low, high) in enumerate(zip(edges, edges[1:], strict=False)):
         if low is not None and high is not None and low <= value <= high:
             return 100 * (place + (value - low) / (high - low)) / (len(edges) - 1)
@@ -154,7 +154,7 @@ def _place(value: float, edges: Sequence[float | None]) -> float | None:
 
 
 def run_words(low: float | None, high: float | None) -> str:
-    """Whole numbers from low to below high, in words."""
+    """Return a name for the whole numbers from low to below high."""
     if high is None:
         return f"{_number(low)}+"
     return _number(low) if low is not None and high - low <= 1 else f"{_number(low)}–{_number(high - 1)}"

@@ -1,4 +1,4 @@
-"""The number columns of the kept rows, read once and without anything else: 8 bytes a row and column."""
+"""Read the number columns of the kept rows, once and without the other columns. They take 8 bytes per value."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -12,7 +12,7 @@ _BATCH_ROWS = 65_536
 
 
 def number_columns(dataset: DatasetFolder, names: Sequence[str]) -> "dict[str, Values]":
-    """Those of the named columns that the table `data` has, null as nan and false as 0."""
+    """Return the named columns, as far as the table `data` has them, with null as nan and false as 0."""
     import numpy as np
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -23,4 +23,4 @@ def number_columns(dataset: DatasetFolder, names: Sequence[str]) -> "dict[str, V
         for name in present:
             column = pc.cast(batch.column(name), pa.float64())
             parts[name].append(column.to_numpy(zero_copy_only=False))
-    return {name: np.concatenate(found) if found else np.empty(0) for name, found in parts.items()}
+    return {name: np.concatenate(arrays) if arrays else np.empty(0) for name, arrays in parts.items()}

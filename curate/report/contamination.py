@@ -1,4 +1,4 @@
-"""What was found of evaluation sets, and the hits that lie closest to the border between removing and keeping."""
+"""Report the items of evaluation sets that were found, and the hits closest to the border of being removed or kept."""
 
 import heapq
 from collections.abc import Iterator
@@ -11,18 +11,20 @@ _COLUMNS = ("id", "set", "item", "rule", "score", "span", "verdict")
 
 
 def contamination(dataset: DatasetFolder) -> dict[str, Any]:
-    """For each evaluation set what the manifest says of it, and of the hits by shared words the least similar ones
-    that were removed and the most similar ones that stayed. Empty if nothing was compared."""
-    found: dict[str, Any] = dataset.manifest.get("decontamination") or {}
+    """Return for each evaluation set its counts in the manifest, and the hits by shared words closest to the border.
+
+    These are the least similar rows that were removed and the most similar rows that stayed. The result is empty if no
+    set was compared.
+    """
     return {
         name: {
-            **{key: count.get(key) for key in ("items", "rows", "removed", "removal_rate", "rules", "review")},
-            "window": count.get("window"),
-            "warning": count.get("warning"),
+            **{key: getattr(count, key) for key in ("items", "rows", "removed", "removal_rate", "rules", "review")},
+            "window": count.window,
+            "warning": count.warning,
             "removed_least": heapq.nsmallest(N_BORDERLINE, _hits(dataset, name, "removed"), key=_score),
             "kept_most": heapq.nlargest(N_BORDERLINE, _hits(dataset, name, "review"), key=_score),
         }
-        for name, count in found.items()
+        for name, count in dataset.manifest.decontamination.items()
     }
 
 

@@ -1,9 +1,13 @@
-"""What near-duplicates were removed: how similar they were, between which sources, and the least similar ones."""
+"""Report which duplicates were removed, how similar they were, from which sources, and the least similar pairs.
+
+Only the build knows which row was kept instead of each duplicate, so the build counts them. `report.json` keeps the
+section for later reports of this dataset and of datasets made from it by removing rows.
+"""
 
 import heapq
-import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from curate.dataset.folder import DatasetFolder
@@ -12,70 +16,112 @@ from curate.reading.prompt_templates import without_template
 from curate.report.histogram import histogram
 
 N_PAIRS = 10
-# Enough to judge by, and a bound on what a page can become.
+# This is enough for a reader to judge, and it limits the size of the page.
 STATEMENT_CHARACTERS = 4_000
-_DETAIL = re.compile(r"cluster=(.*) kept=(.*) jaccard=([\d.]+)", re.DOTALL)
+NEAR = "duplicate_near"
 
 
-def least_similar(removed: Iterable[Rejection], load: Callable[[str], Problem]) -> list[dict[str, Any]]:
-    """The removed near-duplicates that resemble the row kept instead least, with both statements as compared.
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One problem of a pair, with its statement in the form in which it was compared."""
 
-    They are where a mistake is likeliest. `load` fetches a problem by its id; rejected rows have no statement in the
-    dataset, so this is for the build to call, and the report keeps what it gives.
+    id: str
+    title: str
+    statement: str
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A near-duplicate that was removed, the row that was kept instead, and how similar they are."""
+
+    jaccard: float
+    removed: Side
+    kept: Side
+
+
+@dataclass(frozen=True, slots=True)
+class Duplicates:
+    """The section `duplicates` of the report.
+
+    threshold: the least similarity at which the build removed a row, if it is known
+    similarity: histogram of the similarities of near-duplicates
+    removed_by_kept: numbers of removed rows by their source (rows) and that of the row kept (columns), as in `sources`
+    least_similar: the removed near-duplicates that least resemble the row kept, where a mistake is likeliest
     """
-    found = (
-        (float(match[3]), rejection.id, match[2])
-        for rejection in removed
-        if rejection.reason == "duplicate_near" and (match := _DETAIL.fullmatch(rejection.detail))
+
+    n_exact: int
+    n_near: int
+    threshold: float | None
+    similarity: Mapping[str, Any]
+    sources: tuple[str, ...]
+    removed_by_kept: tuple[tuple[int, ...], ...]
+    least_similar: tuple[Pair, ...]
+
+
+def duplicates_among(removed: Collection[Rejection], *, threshold: float, load: Callable[[str], Problem]) -> Duplicates:
+    """Count the removed duplicates and choose the least similar pairs. load: returns a problem by its id."""
+    similarities = [_similarity(rejection) for rejection in removed if rejection.reason == NEAR]
+    pairs = Counter((rejection.source, _source(rejection.kept_id or "")) for rejection in removed)
+    names = tuple(sorted({name for pair in pairs for name in pair}))
+    return Duplicates(
+        n_exact=len(removed) - len(similarities),
+        n_near=len(similarities),
+        threshold=threshold,
+        similarity=_histogram(similarities, threshold),
+        sources=names,
+        removed_by_kept=tuple(tuple(pairs[source, kept] for kept in names) for source in names),
+        least_similar=_least_similar(removed, load),
     )
-    return [
-        {"jaccard": similarity, "removed": _side(load(id)), "kept": _side(load(kept))}
-        for similarity, id, kept in heapq.nsmallest(N_PAIRS, found)
-    ]
 
 
-def duplicates(dataset: DatasetFolder, threshold: float | None) -> dict[str, Any]:
-    """Counts of removed rows by source of the removed and of the kept row, and the similarities of near ones.
+def duplicates_in(dataset: DatasetFolder, threshold: float | None) -> Duplicates:
+    """Count the removed duplicates of a dataset whose report is lost, so that their similarities are unknown."""
+    reasons: Counter[str] = Counter()
+    if {"stage", "reason"} <= dataset.columns("rejected"):
+        for batch in dataset.batches("rejected", ("stage", "reason"), rows=4096):
+            pairs = zip(batch.column("stage").to_pylist(), batch.column("reason").to_pylist(), strict=True)
+            reasons.update(reason for stage, reason in pairs if stage == "dedup")
+    n_near = reasons[NEAR]
+    return Duplicates(
+        n_exact=reasons.total() - n_near,
+        n_near=n_near,
+        threshold=threshold,
+        similarity=_histogram([float("nan")] * n_near, threshold),
+        sources=(),
+        removed_by_kept=(),
+        least_similar=(),
+    )
 
-    threshold: the least similarity at which the build removed a row, where it is known.
-    """
+
+def _least_similar(removed: Collection[Rejection], load: Callable[[str], Problem]) -> tuple[Pair, ...]:
+    near = (
+        (_similarity(rejection), rejection.id, rejection.kept_id)
+        for rejection in removed
+        if rejection.reason == NEAR and rejection.kept_id is not None
+    )
+    return tuple(
+        Pair(similarity, _side(load(id)), _side(load(kept))) for similarity, id, kept in heapq.nsmallest(N_PAIRS, near)
+    )
+
+
+def _similarity(rejection: Rejection) -> float:
+    return float("nan") if rejection.similarity is None else round(rejection.similarity, 3)
+
+
+def _histogram(similarities: list[float], threshold: float | None) -> dict[str, Any]:
     import numpy as np
 
-    near: list[float] = []
-    pairs: Counter[tuple[str, str]] = Counter()
-    n_exact = 0
-    for source, reason, kept, similarity in _removed(dataset):
-        pairs[source, kept.partition("/")[0]] += 1
-        if reason == "duplicate_near":
-            near.append(similarity)
-        else:
-            n_exact += 1
-    names = sorted({name for pair in pairs for name in pair})
-    begin = int(100 * min([threshold or 1.0, *near]) + 1e-9) // 2 * 2
+    known = [similarity for similarity in similarities if similarity == similarity]
+    begin = int(100 * min([threshold or 1.0, *known]) + 1e-9) // 2 * 2
     edges = [step / 100 for step in range(min(begin, 98), 101, 2)]
-    return {
-        "n_exact": n_exact,
-        "n_near": len(near),
-        "threshold": threshold,
-        "similarity": histogram(np.array(near, dtype=np.float64), edges, trim=False),
-        "sources": names,
-        "removed_by_kept": [[pairs[removed, kept] for kept in names] for removed in names],
-    }
+    return histogram(np.array(similarities, dtype=np.float64), edges, trim=False)
 
 
-def _removed(dataset: DatasetFolder) -> Iterator[tuple[str, str, str, float]]:
-    """Source, reason, id of the row kept instead and similarity, of each row that another one replaced."""
-    names = ("source", "stage", "reason", "detail")
-    if not dataset.columns("rejected").issuperset(names):
-        return
-    for batch in dataset.batches("rejected", names, rows=4096):
-        columns = (batch.column(name).to_pylist() for name in names)
-        for source, stage, reason, detail in zip(*columns, strict=True):
-            if stage == "dedup" and (match := _DETAIL.fullmatch(detail)):
-                yield source, reason, match[2], float(match[3])
+def _source(id: str) -> str:
+    return id.partition("/")[0]
 
 
-def _side(problem: Problem) -> dict[str, str]:
+def _side(problem: Problem) -> Side:
     text = without_template(problem.statement)
     cut = text if len(text) <= STATEMENT_CHARACTERS else text[: STATEMENT_CHARACTERS - 4] + " ..."
-    return {"id": problem.id, "title": problem.title, "statement": cut}
+    return Side(problem.id, problem.title, cut)

@@ -1,31 +1,27 @@
-"""What became of the rows of each source, stage by stage."""
+"""Report what became of the rows of each source, stage by stage."""
 
+from collections.abc import Mapping
 from typing import Any
+
+from curate.manifest import SourceCounts
 
 STAGES = ("parse", "filter", "verify", "dedup", "decontaminate", "strength", "difficulty")
 
 
-def funnel(counts: dict[str, Any]) -> dict[str, Any]:
-    """counts: those of the manifest. For each source how many rows were read, were left after each stage, and stay.
+def funnel(counts: Mapping[str, SourceCounts]) -> dict[str, Any]:
+    """Return for each source how many rows were read, how many were left after each stage, and how many stay.
 
-    Stages in which no source lost a row are left out. A source that was told nothing about references has no
-    `verified`.
+    Stages in which no source lost a row are left out; custom stages follow those that curate knows. `verified` is None
+    for datasets that curate did not build.
     """
-    lost = {
-        source: {stage: sum(reasons.values()) for stage, reasons in count.get("rejected", {}).items()}
-        for source, count in counts.items()
-    }
-    happened = {stage for stages in lost.values() for stage in stages}
+    happened = {stage for count in counts.values() for stage in count.rejected}
     stages = [*(stage for stage in STAGES if stage in happened), *sorted(happened.difference(STAGES))]
-    return {
-        "stages": stages,
-        "sources": {source: _source(count, lost[source], stages) for source, count in counts.items()},
-    }
+    return {"stages": stages, "sources": {source: _source(count, stages) for source, count in counts.items()}}
 
 
-def _source(count: dict[str, Any], lost: dict[str, int], stages: list[str]) -> dict[str, Any]:
-    left, after = count["read"], []
+def _source(count: SourceCounts, stages: list[str]) -> dict[str, Any]:
+    left, after = count.read, []
     for stage in stages:
-        left -= lost.get(stage, 0)
+        left -= count.rejected_in(stage)
         after.append(left)
-    return {"read": count["read"], "after": after, "kept": count["kept"], "verified": count.get("verified")}
+    return {"read": count.read, "after": after, "kept": count.kept, "verified": count.verified}

@@ -1,4 +1,4 @@
-"""Numbers -> counts between edges, with the least, the middle and the most."""
+"""Histograms: counts of numbers between edges, with minimum, median and maximum."""
 
 import math
 from collections.abc import Sequence
@@ -9,15 +9,18 @@ if TYPE_CHECKING:
 
     Values = np.ndarray[tuple[int], np.dtype[np.float64]]
 
-# Close together where most problems are: whether 5 or 8 tests matters, whether 305 or 308 does not.
+# Edges are close together where most problems are: 5 and 8 tests are very different, but 305 and 308 are not.
 WHOLE = (0, 1, 2, 3, 4, 5, 6, 8, 11, 16, 21, 31, 51, 76, 101, 151, 201, 501, 1001, 10_001, math.inf)
 SECONDS = (0, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, math.inf)
 SHARES = tuple(round(0.05 * step, 2) for step in range(21))
 
 
 def histogram(values: "Values", edges: Sequence[float], *, trim: bool = True) -> dict[str, Any]:
-    """Counts of the values between neighbouring edges, the lower one included; a value at the last edge is in the
-    last count. nan is not known, and counted as that. With trim, empty ends are left off; an open end is None."""
+    """Count the values between neighbouring edges, including the lower edge.
+
+    A value at the last edge belongs to the last count. nan stands for an unknown value; these are counted separately.
+    With trim, empty ranges at both ends are left out. An edge at infinity becomes None.
+    """
     import numpy as np
 
     known = values[~np.isnan(values)]
@@ -32,7 +35,7 @@ def histogram(values: "Values", edges: Sequence[float], *, trim: bool = True) ->
 
 
 def summary(values: "Values") -> dict[str, Any]:
-    """How many values there are and how many are not known (nan), the least, the middle and the most; None of none."""
+    """Return the numbers of known and unknown (nan) values, and the minimum, median and maximum (None if unknown)."""
     import numpy as np
 
     known = values[~np.isnan(values)]

@@ -1,4 +1,4 @@
-"""The numbers of the report as lines for a terminal."""
+"""Format the numbers of the report as lines for a terminal."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -11,7 +11,7 @@ _BAR = 40  # characters of the longest
 
 
 def lines(numbers: Numbers) -> Iterator[str]:
-    """All tables, one after another, each with a heading."""
+    """Yield all tables, one after another, each with a heading."""
     funnel = numbers["funnel"]
     stages, sources = funnel["stages"], funnel["sources"]
     kept = sum(count["kept"] for count in sources.values())
@@ -37,15 +37,15 @@ def lines(numbers: Numbers) -> Iterator[str]:
         yield from _section("Closest to their time limit", _tightest(time["tightest"]))
     for rates in numbers["solve_rates"]:
         yield from _section(f"Solve rate of {printable(rates['model'])}", _solve_rate(rates))
-    found = numbers["duplicates"]
-    if found["n_near"]:
-        yield from _section("Similarity of near-duplicates to the row kept", _bars(*_ranges(found["similarity"])))
-    if found["sources"]:
+    duplicates = numbers["duplicates"]
+    if duplicates["n_near"]:
+        yield from _section("Similarity of near-duplicates to the row kept", _bars(*_ranges(duplicates["similarity"])))
+    if duplicates["sources"]:
         yield from _section(
             "Duplicates by source: removed (down), kept (across)",
             table(
-                ["", *found["sources"]],
-                [[name, *row] for name, row in zip(found["sources"], found["removed_by_kept"], strict=True)],
+                ["", *duplicates["sources"]],
+                [[name, *row] for name, row in zip(duplicates["sources"], duplicates["removed_by_kept"], strict=True)],
             ),
         )
     if numbers["contamination"]:
@@ -89,8 +89,10 @@ def _measures(numbers: Numbers) -> Iterator[str]:
         "similarity of near-duplicates": numbers["duplicates"]["similarity"],
     }
     rows = [
-        [name, *(found[key] for key in ("n", "unknown", "min", "median", "max"))] if found else [name, 0, *[None] * 4]
-        for name, found in measures.items()
+        [name, *(summary[key] for key in ("n", "unknown", "min", "median", "max"))]
+        if summary
+        else [name, 0, *[None] * 4]
+        for name, summary in measures.items()
     ]
     return table(["measure", "known", "unknown", "least", "median", "most"], rows)
 
@@ -103,11 +105,11 @@ def _tightest(rows: list[dict[str, Any]]) -> Iterator[str]:
 
 
 def _solve_rate(rates: dict[str, Any]) -> Iterator[str]:
-    words = f"mean {rates['mean']:.3g}, never solved {rates['never']}, always {rates['always']} of {rates['n']}"
+    summary = f"mean {rates['mean']:.3g}, never solved {rates['never']}, always {rates['always']} of {rates['n']}"
     if rates["band"]:
         low, high = rates["band"]
-        words += f"; {rates['in_band']} in the chosen band, {low:g} to {high:g}"
-    yield words
+        summary += f"; {rates['in_band']} in the chosen band, {low:g} to {high:g}"
+    yield summary
     steps = rates["steps"]
     yield from _bars([f"{step / steps:.3g}" for step in range(steps + 1)], rates["counts"])
 
@@ -116,7 +118,7 @@ def _contamination(sets: dict[str, Any]) -> Iterator[str]:
     keys = ("items", "rows", "removed", "removal_rate", "review")
     yield from table(
         ["evaluation set", "items", "rows compared", "removed", "rate", "for review"],
-        [[f"{name} {found['window'] or ''}".strip(), *(found[key] for key in keys)] for name, found in sets.items()],
+        [[f"{name} {count['window'] or ''}".strip(), *(count[key] for key in keys)] for name, count in sets.items()],
     )
 
 
@@ -136,7 +138,7 @@ def _ranges(histogram: dict[str, Any]) -> tuple[list[str], list[int]]:
 
 
 def _bars(names: list[str], counts: list[int]) -> Iterator[str]:
-    """A bar for each count, without the empty ones at both ends."""
+    """Yield a bar for each count, except empty ones at both ends."""
     filled = [place for place, count in enumerate(counts) if count]
     if filled:
         names, counts = names[filled[0] : filled[-1] + 1], counts[filled[0] : filled[-1] + 1]

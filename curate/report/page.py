@@ -1,4 +1,4 @@
-"""`report.html`: the numbers of the report as one file that needs nothing else, neither scripts nor a network.
+"""Write `report.html`, which shows the numbers of the report in one file and needs neither scripts nor a network.
 
 Every text goes through Jinja's escaping, since statements and names come from strangers.
 """
@@ -14,7 +14,7 @@ _PERCENT = "\N{NO-BREAK SPACE}%"
 
 
 def page(numbers: Numbers) -> str:
-    """The page that shows these numbers; what it needs is in them."""
+    """Return a self-contained page that shows these numbers."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     environment = Environment(
@@ -34,7 +34,7 @@ def _count(value: int) -> str:
 
 
 def _percent(share: float) -> str:
-    """With as many digits as tell it from none and from all."""
+    """Return a percentage, with enough digits to distinguish it from 0 % and 100 %."""
     percent = 100 * share
     if percent >= 100:
         return f"{percent:,.0f}{_PERCENT}"
@@ -43,7 +43,7 @@ def _percent(share: float) -> str:
 
 
 def _seconds(value: float | None) -> str:
-    """Three digits that matter."""
+    """Return a duration with three significant digits."""
     if value is None:
         return "–"
     if value < 1:
@@ -52,7 +52,7 @@ def _seconds(value: float | None) -> str:
 
 
 def _number(value: Any) -> str:
-    """A number without needless zeros, a list with commas, nothing as a dash."""
+    """Return the text for a value: a number without needless zeros, a list with commas, or a dash for None."""
     if value is None or value == [] or value == {}:
         return "–"
     if isinstance(value, list):

@@ -1,4 +1,4 @@
-"""CPU time of the references at their slowest test, against the time limits that submissions get."""
+"""Compare the CPU time that references need for their slowest test with the time limits for submissions."""
 
 import heapq
 from typing import TYPE_CHECKING, Any
@@ -14,9 +14,9 @@ _SLOWEST, _LIMIT = "slowest_cpu_seconds", "time_limit_seconds"
 
 
 def reference_time(dataset: DatasetFolder, columns: "dict[str, Values]") -> dict[str, Any] | None:
-    """Histograms of both with the same edges, and the problems whose reference takes most of its limit.
+    """Return histograms of times and limits with the same edges, and the problems with the least time to spare.
 
-    None if the dataset has no such columns.
+    Returns None if the dataset has no such columns.
     """
     import numpy as np
 
@@ -37,9 +37,9 @@ def _tightest(dataset: DatasetFolder) -> list[dict[str, Any]]:
     for batch in dataset.batches("data", ("id", _SLOWEST, _LIMIT), rows=65_536):
         ids, slowest, limits = (batch.column(name).to_pylist() for name in ("id", _SLOWEST, _LIMIT))
         shares = (
-            (-one / limit, id, one, limit)
-            for id, one, limit in zip(ids, slowest, limits, strict=True)
-            if one is not None and limit
+            (-seconds / limit, id, seconds, limit)
+            for id, seconds, limit in zip(ids, slowest, limits, strict=True)
+            if seconds is not None and limit
         )
         best = heapq.nsmallest(N_TIGHTEST, [*best, *heapq.nsmallest(N_TIGHTEST, shares)])
     return [

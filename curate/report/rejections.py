@@ -1,4 +1,4 @@
-"""Why rows fell out: counts by stage, reason, cause and source."""
+"""Count the rejected rows by stage, reason, cause and source."""
 
 from collections import Counter
 from typing import Any
@@ -10,20 +10,20 @@ _BATCH_ROWS = 65_536
 
 
 def rejections(dataset: DatasetFolder) -> list[dict[str, Any]]:
-    """One entry for each stage, reason and cause that occurs, in the order of the stages, the most frequent first."""
+    """Return an entry for each stage, reason and cause that occurs. Each stage begins with its most frequent one."""
     names = [name for name in ("source", "stage", "reason", "cause") if name in dataset.columns("rejected")]
     if not {"source", "stage", "reason"}.issubset(names):
         return []
     counted: Counter[tuple[str, ...]] = Counter()
     for batch in dataset.batches("rejected", names, rows=_BATCH_ROWS):
         counted.update(zip(*(batch.column(name).to_pylist() for name in names), strict=True))
-    found: dict[tuple[str, str, str], dict[str, int]] = {}
+    by_cause: dict[tuple[str, str, str], dict[str, int]] = {}
     for (source, stage, reason, *rest), n in sorted(counted.items()):
         cause = rest[0] if rest else ""
-        found.setdefault((stage, reason, cause), {})[source] = n
+        by_cause.setdefault((stage, reason, cause), {})[source] = n
     entries = [
         {"stage": stage, "reason": reason, "cause": cause, "n": sum(sources.values()), "sources": sources}
-        for (stage, reason, cause), sources in found.items()
+        for (stage, reason, cause), sources in by_cause.items()
     ]
     return sorted(entries, key=_order)
 

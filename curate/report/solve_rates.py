@@ -1,20 +1,22 @@
-"""How often models solve the problems: the share of right answers per problem, one histogram for each model."""
+"""Report how often models solve the problems, as a histogram for each model of the shares of right answers."""
 
 from collections import Counter
 from typing import Any
 
 from curate.dataset.folder import DatasetFolder
+from curate.manifest import ChosenBand
 
 _COLUMNS = ("model", "n", "n_correct")
-_MOST_STEPS = 32  # bars; with more samples than that neighbouring shares are counted together
+_MOST_STEPS = 32  # bars; if there are more samples than this, neighbouring shares are counted together
 
 
-def solve_rates(dataset: DatasetFolder, chosen: dict[str, Any] | None) -> list[dict[str, Any]]:
-    """One entry for each model in `difficulty/`, by name.
+def solve_rates(dataset: DatasetFolder, chosen: ChosenBand | None) -> list[dict[str, Any]]:
+    """Return an entry for each model in `difficulty/`, by name.
 
-    shares are i / steps, and counts says how many problems are nearest to each; steps is the usual number of samples.
-    chosen: what the manifest says of a filter, the band of shares that stayed as LEAST:MOST, and the models whose
-    shares had to lie in it; None if there was none.
+    chosen: the band that the dataset was reduced to; None if it was not reduced
+
+    Shares are i / steps, where `steps` is the usual number of samples, and `counts` has the number of problems that
+    are nearest to each share.
     """
     if not dataset.columns("difficulty").issuperset(_COLUMNS):
         return []
@@ -22,8 +24,8 @@ def solve_rates(dataset: DatasetFolder, chosen: dict[str, Any] | None) -> list[d
     for batch in dataset.batches("difficulty", _COLUMNS, rows=65_536):
         counted.update(zip(*(batch.column(name).to_pylist() for name in _COLUMNS), strict=True))
     models = sorted({model for model, _, _ in counted})
-    filtered = (chosen or {}).get("models", ())
-    band = tuple(float(end) for end in (chosen or {}).get("band", "0:1").split(":"))
+    filtered = chosen.models if chosen else ()
+    band = tuple(float(end) for end in chosen.band.split(":")) if chosen else (0.0, 1.0)
     return [
         _of_model(
             model,
@@ -60,7 +62,7 @@ def _of_model(model: str, counted: dict[tuple[int, ...], int], band: tuple[float
 
 
 def _nearest(right: int, n: int, steps: int) -> int:
-    """Never and always keep their own bars, whatever the rounding."""
+    """Return the nearest step. Problems that are never or always solved have bars of their own despite rounding."""
     if right in (0, n):
         return 0 if right == 0 else steps
     return min(max(round(right / n * steps), 1), steps - 1) if steps > 1 else round(right / n)

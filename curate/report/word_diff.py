@@ -1,4 +1,4 @@
-"""Two texts side by side: which words does only one of them have?"""
+"""Mark the words that only one of two texts has, to show the texts side by side."""
 
 import re
 from collections.abc import Sequence
@@ -7,16 +7,18 @@ from itertools import groupby
 
 from curate.text.ngrams import normal
 
-# The comparison takes quadratic time.
+# The number of words is limited, because the comparison takes quadratic time.
 MOST_WORDS = 700
 _PIECE = re.compile(r"\w+|\W+")
 
 
 def marked(one: str, other: str) -> tuple[list[tuple[str, bool]], list[tuple[str, bool]]]:
-    """Both texts as stretches with whether the other one lacks them; joined they are the text again.
+    """Return both texts as stretches, each with a flag that is true if the other text lacks it.
 
-    Words are compared as near-duplicates are, so case and what stands between them never differ. Words beyond
-    MOST_WORDS count as not differing.
+    Joined together, the stretches give the text again.
+
+    Words are compared as in the search for near-duplicates, so case and anything between words make no difference.
+    Words beyond MOST_WORDS count as not differing.
     """
     pieces, others = _PIECE.findall(one), _PIECE.findall(other)
     places, other_places = _words(pieces), _words(others)
@@ -35,7 +37,7 @@ def _words(pieces: Sequence[str]) -> list[int]:
 
 
 def _stretches(pieces: Sequence[str], differing: set[int]) -> list[tuple[str, bool]]:
-    """What stands between two differing words differs with them, so that a phrase is one mark."""
+    """Join the pieces. Text between two differing words counts as differing, so that a phrase is marked as a whole."""
     between = {place for place in range(len(pieces)) if place - 1 in differing and place + 1 in differing}
     marks = (place in differing or place in between for place in range(len(pieces)))
     grouped = groupby(zip(marks, pieces, strict=True), key=lambda pair: pair[0])

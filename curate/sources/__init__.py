@@ -1,1 +1,8 @@
-"""One file, one source: `read(table)` yields a Problem, or a Rejection for a row that cannot be read."""
+"""The sources, one file each: apps, codecontests, deepcoder, generic, livecodebench, synthetic1 and taco.
+
+`--source` takes the name of the file. Each file has the constants that `curate sources` shows, TITLE, HUB_ID, LICENCE,
+ROWS and DEFECTS, and these functions:
+
+read(table)    yields a Problem for each row, or a Rejection for a row that cannot be read
+select(table)  returns the table with the files to read; only sources with options or folders of their own have it
+"""

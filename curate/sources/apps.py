@@ -28,7 +28,7 @@ OPTIONAL = ("problem_id", "id", "difficulty", "url", "starter_code")
 
 
 def select(table: Table) -> Table:
-    """If these are the authors' folders, each split is one input; the training split is read if it is there."""
+    """Return each of the authors' folders as one input, but only the training split if there is one."""
     known_options(table, ())
     splits = {path.parent.parent for path in table.files if (path.parent / "question.txt").exists()}
     if not splits:
@@ -38,7 +38,7 @@ def select(table: Table) -> Table:
 
 
 def read(table: Table) -> Iterator[Problem | Rejection]:
-    """Problems in the order of the table; `apps/17` is problem 17 of its split."""
+    """Yield problems in the order of the table; `apps/17` is problem 17 of its split."""
     for position, row in enumerate(_rows(table)):
         if isinstance(row, Unreadable):
             yield Rejection(f"apps/{row.place}", "apps", "parse", "unparsable", row.detail)
@@ -62,12 +62,12 @@ def _rows(table: Table) -> Iterator[Row | Unreadable]:
 
 
 def _row(folder: Path) -> Row | Unreadable:
-    """The files of one folder under the names of the columns. Solutions and tests may be missing."""
+    """Return the files of one folder as a row with the usual columns. Solutions and tests may be missing."""
     names = {"question": "question.txt", "solutions": "solutions.json", "input_output": "input_output.json"}
     names |= {"starter_code": "starter_code.py", "metadata": "metadata.json"}
     try:
-        found = {name: folder / file for name, file in names.items() if (folder / file).exists()}
-        row: Row = {name: path.read_text(encoding="utf-8") for name, path in found.items()}
+        paths = {name: folder / file for name, file in names.items() if (folder / file).exists()}
+        row: Row = {name: path.read_text(encoding="utf-8") for name, path in paths.items()}
         metadata = json.loads(row.get("metadata", "{}"))
         if not isinstance(metadata, dict) or "question" not in row:
             raise ValueError("no question.txt, or metadata.json is no object")
@@ -78,15 +78,15 @@ def _row(folder: Path) -> Row | Unreadable:
 
 
 def _problem(id: str, row: dict[str, Any]) -> Problem:
-    found = inputs_outputs.read(row["input_output"])
+    tests = inputs_outputs.read(row["input_output"])
     return Problem(
         id=id,
         source="apps",
         statement=optional_text(row["question"]),
         starter_code=optional_text(row["starter_code"]),
-        tests=found.suite(limits(None, None)),
-        n_tests_read=len(found.cases),
-        wrapping=found.wrapping,
+        tests=tests.suite(limits(None, None)),
+        n_tests_read=len(tests.cases),
+        wrapping=tests.wrapping,
         solutions=tuple(map(program, texts(row["solutions"], "solutions"))),
         url=optional_text(row["url"]),
         difficulty=optional_text(row["difficulty"]),

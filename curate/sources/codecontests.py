@@ -1,6 +1,6 @@
-"""DeepMind CodeContests as Parquet: lists of tests and solutions lie in structs of lists.
+"""DeepMind CodeContests as Parquet: tests and solutions are structs of lists.
 
-Languages and sites are numbers. A site's names are distinct, so a problem is called after both:
+Languages and sites are numbers. Names are unique only within a site, so a problem's id has both:
 `codecontests/codeforces/76_B. Mice`.
 """
 
@@ -38,12 +38,12 @@ _DIFFICULTIES = dict(enumerate("EASY MEDIUM HARD HARDER HARDEST EXTERNAL A B C D
 
 
 def read(table: Table) -> Iterator[Problem | Rejection]:
-    """Problems in the order of the table."""
+    """Yield problems in the order of the table."""
     for position, row in enumerate(read_rows(table, COLUMNS, OPTIONAL)):
         if isinstance(row, Unreadable):
             yield Rejection(f"codecontests/{row.place}", "codecontests", "parse", "unparsable", row.detail)
             continue
-        site = _word(_SITES, row["source"]) or "unknown"
+        site = _name(_SITES, row["source"]) or "unknown"
         id = f"codecontests/{site}/{optional_text(row['name']) or f'row-{position}'}"
         files = [name for name in map(optional_text, (row["input_file"], row["output_file"])) if name]
         if files:
@@ -76,19 +76,19 @@ def _problem(id: str, site: str, row: dict[str, Any]) -> Problem:
         platform=site,
         title=optional_text(row["name"]),
         url=f"https://codeforces.com/problemset/problem/{contest}/{index}" if on_codeforces else "",
-        # The words mean something else on every site; codeforces' rating is the better measure where there is one.
-        difficulty=str(rating) if rated else _word(_DIFFICULTIES, row["difficulty"]),
+        # The words have different meanings on different sites, so codeforces' rating is better if there is one.
+        difficulty=str(rating) if rated else _name(_DIFFICULTIES, row["difficulty"]),
         tags=tuple(map(str, row["cf_tags"])) if isinstance(row["cf_tags"], list) else (),
         licence=LICENCE,
     )
 
 
-def _word(words: dict[int, str], number: object) -> str:
-    return words.get(number, "") if isinstance(number, int) else ""
+def _name(names: dict[int, str], number: object) -> str:
+    return names.get(number, "") if isinstance(number, int) else ""
 
 
 def _columns(struct: object, names: tuple[str, str], name: str) -> Iterator[tuple[Any, Any]]:
-    """The pairs inside a struct of two lists."""
+    """Return the pairs in a struct of two lists."""
     first, second = (struct.get(key) for key in names) if isinstance(struct, dict) else (None, None)
     if not isinstance(first, list) or not isinstance(second, list) or len(first) != len(second):
         raise Unparsable(f"{name} has no {names[0]} and {names[1]} of one length")
@@ -103,15 +103,15 @@ def _cases(struct: object, name: str) -> list[Case]:
 
 
 def _solutions(struct: object) -> tuple[Program, ...]:
-    """Judges accepted them in that language, so it is believed. There are hundreds to a problem."""
+    """Return the solutions, often hundreds. The stated languages are right, since judges accepted solutions in them."""
     if struct is None:
         return ()
     pairs = _columns(struct, ("language", "solution"), "solutions")
-    return tuple(Program(optional_text(source), _word(_LANGUAGES, number) or "unknown") for number, source in pairs)
+    return tuple(Program(optional_text(source), _name(_LANGUAGES, number) or "unknown") for number, source in pairs)
 
 
 def _seconds(limit: object) -> str:
-    """In words, from {"seconds": 2, "nanos": 500000000}; a part may be missing."""
+    """Return a time limit such as {"seconds": 2, "nanos": 500000000} as text. Either part may be missing."""
     if not isinstance(limit, dict):
         return ""
     parts = [limit.get(name) or 0 for name in ("seconds", "nanos")]

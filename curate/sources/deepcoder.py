@@ -1,11 +1,11 @@
-"""DeepCoder-Preview: four configs with four ways to write tests down, which tell the configs apart.
+"""DeepCoder-Preview: four configs, which can be distinguished by the formats of their tests.
 
 taco            {"inputs", "outputs", "fn_name"?}
 primeintellect  [{"type", "input", "output", "fn_name"?}], the statement in PrimeIntellect's prompt
 lcbv5           [{"input", "output", "testtype"}], the function's name in the row's metadata
-codeforces      [{"input", "output"}]; a test set
+codeforces      [{"input", "output"}]; it is a test set
 
-Rows have no id, so a problem is called after its config (the folder, or else the file) and its position there:
+Rows have no id, so a problem is named after its config (the folder, or otherwise the file) and its position in it:
 `deepcoder/taco/17`. Only taco and primeintellect have solutions.
 """
 
@@ -35,7 +35,7 @@ _CONFIGS = ("taco", "primeintellect", "lcbv5", "codeforces")
 
 
 def read(table: Table) -> Iterator[Problem | Rejection]:
-    """Problems in the order of the table."""
+    """Yield problems in the order of the table."""
     counts: dict[str, int] = {}
     for path in table.files:
         config = _config(path)
@@ -59,16 +59,16 @@ def _problem(id: str, config: str, row: dict[str, Any]) -> Problem:
     statement, starter_code = without_template(optional_text(row["problem"]))
     starter_code = optional_text(row["starter_code"]) or starter_code
     encoded = python_value(row["tests"], "tests") if isinstance(row["tests"], str) else row["tests"]
-    found = _tests(encoded, row["metadata"], starter_code)
+    tests = _tests(encoded, row["metadata"], starter_code)
     published = row["solutions"] is not None or _has_solutions(encoded)
     return Problem(
         id=id,
         source="deepcoder",
         statement=statement,
         starter_code=starter_code,
-        tests=found.suite(limits(None, None)),
-        n_tests_read=len(found.cases),
-        wrapping=found.wrapping if published else Wrapping.NONE,
+        tests=tests.suite(limits(None, None)),
+        n_tests_read=len(tests.cases),
+        wrapping=tests.wrapping if published else Wrapping.NONE,
         solutions=tuple(map(program, texts(row["solutions"], "solutions"))) if published else None,
         platform=config,
         licence=LICENCE,
@@ -87,5 +87,5 @@ def _tests(encoded: object, metadata: object, starter_code: str) -> Parsed:
 
 
 def _has_solutions(encoded: object) -> bool:
-    """Is this how taco or primeintellect write their tests? A row of theirs may lack solutions all the same."""
+    """Say whether tests have the format of taco or primeintellect, whose rows usually have solutions."""
     return isinstance(encoded, dict) or (isinstance(encoded, list) and any("type" in test for test in encoded))

@@ -1,15 +1,16 @@
-"""Any JSON, JSONL, Arrow or Parquet file, read as a small TOML file says: `--source generic=mapping.toml`
+"""Any JSON, JSONL, Arrow or Parquet file, read as described by a small TOML file: `--source generic=mapping.toml`
 
     location = "problems.parquet"        # a file, a folder or a Hub id; a relative path is relative to the mapping
     licence = "cc-by-4.0"
 
     [fields]
-    id = "task_id"                       # else the position in the table
+    id = "task_id"                       # if left out: the position in the table
     statement = "prompt.0.content"       # steps into objects, lists and JSON text are joined by dots
     tests = "reward_model.ground_truth"  # or inputs and outputs, two lists
-    solutions = "canonical_solution"     # left out: the source publishes none
+    solutions = "canonical_solution"     # if left out: the source publishes none
 
-Tests may be written in any of the ways of curate/dialects. A stated time limit is meant for C++, as everywhere.
+Tests may be written in any of the dialects of curate/reading/dialects. As in all sources, a stated time limit is
+assumed to be for C++.
 """
 
 from collections.abc import Iterator, Mapping
@@ -43,7 +44,7 @@ _MEGABYTES = {"mb": 1.0, "kb": 1 / 1024, "bytes": 2.0**-20}
 
 
 def select(table: Table) -> Table:
-    """The same table. Raises CurateError if its options are no mapping."""
+    """Return the table unchanged. Raises CurateError if its options are not a mapping."""
     options = known_options(table, OPTIONS)
     fields = options.get("fields")
     if not isinstance(fields, Mapping) or not all(isinstance(path, str) and path for path in fields.values()):
@@ -61,18 +62,18 @@ def select(table: Table) -> Table:
     return table
 
 
-def _wrong(table: Table, words: str) -> CurateError:
-    return CurateError(f"mapping of {table.location}: {words}.")
+def _wrong(table: Table, message: str) -> CurateError:
+    return CurateError(f"mapping of {table.location}: {message}.")
 
 
 def read(table: Table) -> Iterator[Problem | Rejection]:
-    """Problems in the order of the table. Raises CurateError at the end if a field had no value in any row."""
+    """Yield problems in the order of the table. Raises CurateError at the end if a field had no value in any row."""
     fields: Mapping[str, str] = table.options["fields"]
     needed = [fields[name] for name in ("statement", "tests", "inputs", "outputs") if name in fields]
     columns = {path: path.partition(".")[0] for path in fields.values()}
     required = sorted({columns[path] for path in needed})
     missing = set(fields)
-    looked = False
+    any_read = False
     for position, row in enumerate(read_rows(table, required, sorted(set(columns.values())))):
         id = f"generic/{position}"
         if isinstance(row, Unreadable):
@@ -82,18 +83,21 @@ def read(table: Table) -> Iterator[Problem | Rejection]:
             if "id" in fields:
                 id = f"generic/{optional_text(_value(row, fields['id'])) or position}"
             values = {name: _value(row, fields[name]) for name in fields}
-            looked = True
+            any_read = True
             missing -= {name for name, value in values.items() if value is not None}
             yield _problem(id, values, table.options)
         except Unparsable as error:
             yield Rejection(id, "generic", "parse", "unparsable", str(error))
-    if missing and looked:
+    if missing and any_read:
         listed = ", ".join(f'{name} = "{fields[name]}"' for name in fields if name in missing)
         raise _wrong(table, f"no row has a value for {listed}. Correct the path, or take the line out")
 
 
 def _value(row: Row, path: str) -> Any:
-    """What lies at the end of the path, None where it leads nowhere. Texts on the way hold JSON or Python literals."""
+    """Return the value at the end of the path, or None if there is none.
+
+    Texts on the way there are read as JSON or Python literals.
+    """
     value: Any = row
     for step in path.split("."):
         if isinstance(value, str):
@@ -106,8 +110,8 @@ def _value(row: Row, path: str) -> Any:
 
 
 def _problem(id: str, values: Mapping[str, Any], options: Mapping[str, Any]) -> Problem:
-    starter_code, _ = unfence(optional_text(values.get("starter_code")))  # perhaps it is the prompt that holds it
-    found = _tests(values, function_name(values.get("fn_name"), "fn_name"), starter_code)
+    starter_code, _ = unfence(optional_text(values.get("starter_code")))  # perhaps the prompt contains it
+    tests = _tests(values, function_name(values.get("fn_name"), "fn_name"), starter_code)
     time_limit = _quantity(values.get("time_limit"), _SECONDS[options.get("time_unit", "s")], "s")
     memory_limit = _quantity(values.get("memory_limit"), _MEGABYTES[options.get("memory_unit", "mb")], "MB")
     solutions = None
@@ -119,9 +123,9 @@ def _problem(id: str, values: Mapping[str, Any], options: Mapping[str, Any]) -> 
         source="generic",
         statement=optional_text(values["statement"]),
         starter_code=starter_code,
-        tests=found.suite(limits(time_limit, memory_limit), options.get("checker", "")),
-        n_tests_read=len(found.cases),
-        wrapping=Wrapping.NONE if solutions is None else found.wrapping,
+        tests=tests.suite(limits(time_limit, memory_limit), options.get("checker", "")),
+        n_tests_read=len(tests.cases),
+        wrapping=Wrapping.NONE if solutions is None else tests.wrapping,
         solutions=solutions,
         platform=optional_text(values.get("platform")),
         title=optional_text(values.get("title")),
@@ -139,7 +143,7 @@ def _tests(values: Mapping[str, Any], entry_point: str | None, starter_code: str
     content = {}
     for name in ("inputs", "outputs"):
         column = python_value(values[name], name) if isinstance(values[name], str) else values[name]
-        # A column has one type, so the arguments and results of calls are JSON texts in it.
+        # A column has a single type, so it holds the arguments and results of calls as JSON texts.
         if entry_point and isinstance(column, list) and all(isinstance(item, str) for item in column):
             column = [json_value(item, name) for item in column]
         content[name] = column
@@ -147,7 +151,7 @@ def _tests(values: Mapping[str, Any], entry_point: str | None, starter_code: str
 
 
 def _solutions(value: object, language: object) -> tuple[Program, ...]:
-    """One program, a list of them, or JSON text of a list; and one language for all or one for each."""
+    """Read one program, a list of them, or the JSON text of a list, with one language for all or one for each."""
     if isinstance(value, str):
         listed = value.lstrip().startswith("[")
         value = json_value(value, "solutions") if listed else [value]
@@ -161,7 +165,7 @@ def _solutions(value: object, language: object) -> tuple[Program, ...]:
 
 
 def _quantity(value: object, factor: float, unit: str) -> object:
-    """A number gets the unit; words that hold one stay as they are."""
+    """Return a number as text with its unit. Anything else, such as text with a unit, is returned unchanged."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return value
     return f"{value * factor:f} {unit}" if abs(value) < 10**15 else None

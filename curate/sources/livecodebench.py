@@ -1,6 +1,7 @@
 """LiveCodeBench code_generation_lite: JSONL files of contest problems, without reference solutions.
 
-Options: `release` as its loader names them, and the first and last date of contests, `from` and `to`.
+The options are `release`, with the names that the dataset's loader uses, and the first and last date of contests,
+`from` and `to`.
 """
 
 import base64
@@ -32,13 +33,16 @@ DEFECTS = "an evaluation set; no solutions; some expected values are error messa
 COLUMNS = ("question_content", "question_id", "public_test_cases", "private_test_cases", "metadata")
 OPTIONAL = ("question_title", "platform", "contest_date", "starter_code", "difficulty")
 
-# The largest private tests of the benchmark unpack to some 100 MB; a bomb to any size.
+# The largest private tests of the benchmark take some 100 MB when unpacked; a zip bomb could take any size.
 MOST_UNPACKED_BYTES = 512 * 1024 * 1024
 
 
 def select(table: Table) -> Table:
-    """The files of the release that the options ask for. `release_v5` is all up to the fifth, `v5` the fifth alone,
-    `v4_v5` from the fourth to the fifth. Raises CurateError on options that cannot be understood or met."""
+    """Return the table with the files of the release that the options name.
+
+    `release_v5` means all parts up to the fifth, `v5` only the fifth, and `v4_v5` the fourth and the fifth. Raises
+    CurateError if the options are invalid, or files of the release are missing.
+    """
     options = known_options(table, ("release", "from", "to"))
     _window(table)
     release = options.get("release", "release_latest")
@@ -49,7 +53,7 @@ def select(table: Table) -> Table:
         raise CurateError(f"{table.location}: no release {release}. Say release_v5, v5, v4_v5 or release_latest.")
     wanted = range(1 if match[1] else int(match[2]), int(match[3] or match[2]) + 1)
     # test.jsonl came with the first release, test2.jsonl with the second, and so on.
-    files = {int(found[1] or 1): path for path in table.files if (found := re.fullmatch(r"test(\d*)", path.stem))}
+    files = {int(test[1] or 1): path for path in table.files if (test := re.fullmatch(r"test(\d*)", path.stem))}
     missing = [f"test{number if number > 1 else ''}.jsonl" for number in wanted if number not in files]
     if missing:
         raise CurateError(f"{table.location}: release {release} needs {', '.join(missing)}, which is not there.")
@@ -57,7 +61,7 @@ def select(table: Table) -> Table:
 
 
 def _window(table: Table) -> tuple[str, str]:
-    """The first and the last date, both of them included."""
+    """Return the first and the last date of the window, both of which belong to it."""
     bounds = []
     for name, unbounded in (("from", date.min), ("to", date.max)):
         try:
@@ -72,7 +76,7 @@ def _window(table: Table) -> tuple[str, str]:
 
 
 def read(table: Table) -> Iterator[Problem | Rejection]:
-    """Problems in the order of the table. Those of contests outside the window are not part of it."""
+    """Yield problems in the order of the table, except those of contests outside the window."""
     first, last = _window(table)
     outside = 0
     for position, row in enumerate(read_rows(table, COLUMNS, OPTIONAL)):
@@ -105,15 +109,15 @@ def _problem(id: str, row: dict[str, Any]) -> Problem:
     starter_code = optional_text(row["starter_code"])
     if not isinstance(public, list) or not isinstance(private, list):
         raise Unparsable("tests are not a list")
-    found = cases.read(public + private, entry_point, starter_code)
+    tests = cases.read(public + private, entry_point, starter_code)
     return Problem(
         id=id,
         source="livecodebench",
         statement=optional_text(row["question_content"]),
         starter_code=starter_code,
-        tests=found.suite(limits(None, None)),
-        n_tests_read=len(found.cases),
-        n_public_tests=len(distinct(found.cases[: len(public)])),
+        tests=tests.suite(limits(None, None)),
+        n_tests_read=len(tests.cases),
+        n_public_tests=len(distinct(tests.cases[: len(public)])),
         solutions=None,
         platform=optional_text(row["platform"]),
         title=optional_text(row["question_title"]),
@@ -124,7 +128,7 @@ def _problem(id: str, row: dict[str, Any]) -> Problem:
 
 
 class _NoClasses(pickle.Unpickler):
-    """Reads plain values. A pickle that names any class or function wants to execute something."""
+    """Unpickles only plain values, because a pickle that names a class or function could execute code."""
 
     def find_class(self, module: str, name: str) -> NoReturn:
         raise pickle.UnpicklingError(f"it names {module}.{name}")
@@ -142,6 +146,6 @@ def private_tests(encoded: object) -> Any:
         if not unpacker.eof:
             raise ValueError(f"incomplete, or more than {MOST_UNPACKED_BYTES // 2**20} MB unpacked")
         text = _NoClasses(io.BytesIO(packed)).load()
-    except Exception as error:  # a damaged pickle raises nearly anything; all of it means the same here
+    except Exception as error:  # a damaged pickle can raise nearly any exception; here they all mean the same
         raise Unparsable(f"private_test_cases cannot be unpacked: {short(error)}") from None
     return json_value(text, "the pickle in private_test_cases")

@@ -1,6 +1,6 @@
-"""PrimeIntellect/SYNTHETIC-1: one row per RESPONSE of a model, so the first row of each problem_id counts.
+"""PrimeIntellect/SYNTHETIC-1: a row for each response of a model, so only the first row of each problem_id counts.
 
-Tests and metadata are Python literals inside text, or JSON. Tasks that are not code are rejected as such.
+Tests and metadata are text with Python literals or JSON. Tasks that are not code are rejected as `not_code`.
 """
 
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ OPTIONAL = ("source", "in_source_id", "metadata")
 
 
 def read(table: Table) -> Iterator[Problem | Rejection]:
-    """Problems in the order in which their first response occurs."""
+    """Yield problems in the order in which their first responses occur."""
     seen: set[str] = set()
     for position, row in enumerate(read_rows(table, COLUMNS, OPTIONAL)):
         if isinstance(row, Unreadable):
@@ -50,7 +50,7 @@ def _problem(id: str, row: dict[str, Any]) -> Problem:
     content = info if isinstance(info, dict) else python_value(info, "verification_info")
     if not isinstance(content, dict) or not isinstance(content.get("test_cases"), list):
         raise Unparsable("verification_info has no test_cases")
-    found = cases.read(content["test_cases"], starter_code=starter_code)
+    tests = cases.read(content["test_cases"], starter_code=starter_code)
     metadata = _metadata(row["metadata"])
     gold, language = row["gold_standard_solution"], optional_text(content.get("language"))
     return Problem(
@@ -58,8 +58,8 @@ def _problem(id: str, row: dict[str, Any]) -> Problem:
         source="synthetic1",
         statement=statement,
         starter_code=starter_code,
-        tests=found.suite(limits(metadata.get("time_limit"), metadata.get("memory_limit"))),
-        n_tests_read=len(found.cases),
+        tests=tests.suite(limits(metadata.get("time_limit"), metadata.get("memory_limit"))),
+        n_tests_read=len(tests.cases),
         solutions=(program(gold, language),) if isinstance(gold, str) and gold.strip() else (),
         language=language,
         platform=optional_text(row["source"]),
@@ -74,5 +74,5 @@ def _metadata(encoded: object) -> dict[str, Any]:
     try:
         metadata = encoded if isinstance(encoded, dict) else python_value(encoded, "metadata")
     except Unparsable:
-        return {}  # limits and links have defaults: no reason to lose a problem
+        return {}  # limits and links have defaults, so a problem is not lost because of them
     return metadata if isinstance(metadata, dict) else {}

@@ -1,6 +1,6 @@
-"""BAAI/TACO and TACO-verified: every column is text; solutions and tests are JSON inside it.
+"""BAAI/TACO and TACO-verified: all columns are text; solutions and tests are JSON in such text.
 
-Rows have no id, so a problem is called after its zero-based position: `taco/17`.
+Rows have no id, so a problem is named after its zero-based position: `taco/17`.
 """
 
 import re
@@ -35,7 +35,7 @@ OPTIONAL = [
 
 
 def read(table: Table) -> Iterator[Problem | Rejection]:
-    """Problems in the order of the table."""
+    """Yield problems in the order of the table."""
     for position, row in enumerate(read_rows(table, COLUMNS, OPTIONAL)):
         id = f"taco/{position}"
         if isinstance(row, Unreadable):
@@ -48,16 +48,16 @@ def read(table: Table) -> Iterator[Problem | Rejection]:
 
 
 def _problem(id: str, row: dict[str, Any]) -> Problem:
-    found = inputs_outputs.read(row["input_output"])
+    tests = inputs_outputs.read(row["input_output"])
     pictures = optional_text(row["picture_num"])
     return Problem(
         id=id,
         source="taco",
         statement=optional_text(row["question"]),
         starter_code=optional_text(row["starter_code"]),
-        tests=found.suite(limits(row["time_limit"], row["memory_limit"])),
-        n_tests_read=len(found.cases),
-        wrapping=found.wrapping,
+        tests=tests.suite(limits(row["time_limit"], row["memory_limit"])),
+        n_tests_read=len(tests.cases),
+        wrapping=tests.wrapping,
         solutions=tuple(map(program, texts(row["solutions"], "solutions"))),
         n_pictures=int(pictures) if pictures.isdecimal() else 0,
         platform=optional_text(row["source"]),
@@ -74,7 +74,7 @@ def _tags(encoded: object) -> tuple[str, ...]:
     try:
         tags = python_value(encoded, "tags")
     except Unparsable:
-        return ()  # topics are decoration: no reason to lose a problem
+        return ()  # topics are not essential, so a problem is not lost because of them
     return tuple(map(str, tags)) if isinstance(tags, list) else ()
 
 

@@ -1,8 +1,8 @@
-"""Further inputs for a problem, made from those of its tests by small changes.
+"""Make further inputs for a problem from those of its tests by small changes.
 
-What a statement allows is not known here, so a change keeps the shape of the input: as many lines, words and
-arguments as before; numbers stay between 1, or the smallest that the tests have in that place, and the largest; a
-number that counts something is left alone. Most of what comes out is valid, some is not.
+It is not known which inputs the statement allows, so a change keeps the shape of the input: as many lines, words and
+arguments as before. Numbers stay between the smallest number that the tests have in that place (1, if that is less) and
+the largest. A number that may count something is not changed. Most of these inputs are valid; some are not.
 """
 
 import json
@@ -17,32 +17,32 @@ from sandbox import Suite
 
 MOST = 24
 
-_LONGEST = 20_000  # characters of an input that is changed: what is long is slow, and rarely shows more
-_CHANGES = 3  # at most, to one input
-# A row of zeros and ones is a word: as a number it would come back with other digits.
+_LONGEST = 20_000  # maximum characters of an input to change: longer inputs are slow, and rarely show more
+_CHANGES = 3  # most changes to one input
+# A string of zeros and ones counts as a word, because changing it as a number would give it other digits.
 _INTEGER = re.compile(r"(?![01]{2,}\Z)-?(?:0|[1-9]\d{0,17})\Z")
 
 Range = tuple[int, int]
 
 
 def extra_inputs(suite: Suite, *, seed: int, most: int = MOST) -> list[str]:
-    """At most so many inputs, none of them that of a test. The same tests and seed give the same inputs."""
+    """Return at most `most` inputs that no test has. The same tests and seed give the same inputs."""
     inputs = [case.input for case in suite.cases if len(case.input) <= _LONGEST]
     if not inputs:
         return []
     rng = random.Random(f"{seed} {len(inputs)} {inputs[0]}")
     changed = _arguments(inputs, rng) if suite.entry_point else _lines(inputs, rng)
     known = {case.input for case in suite.cases}
-    found = dict.fromkeys(text for text in islice(changed, 4 * most) if text not in known)
-    return list(found)[:most]
+    distinct = dict.fromkeys(text for text in islice(changed, 4 * most) if text not in known)
+    return list(distinct)[:most]
 
 
 def _lines(inputs: Sequence[str], rng: random.Random) -> Iterator[str]:
-    """Inputs of words in lines. A place is the number of a line: its numbers are of one kind, as a rule."""
+    """Yield inputs of words in lines. Each line has one range, since its numbers are usually of one kind."""
     ranges = _ranges((number, int(word)) for text in inputs for number, word in _numbered(text) if _INTEGER.match(word))
     while True:
         text = rng.choice(inputs)
-        pieces = re.split(r"(\s+)", text)  # words at even places, what separates them at odd ones
+        pieces = re.split(r"(\s+)", text)  # words are at even places, and the text between them is at odd places
         line = _line_numbers(pieces)
         counts = _counts(text)
         words = [place for place in range(0, len(pieces), 2) if pieces[place] and pieces[place] not in counts]
@@ -80,7 +80,7 @@ def _line_numbers(pieces: Sequence[str]) -> list[int]:
 
 
 def _counts(text: str) -> set[str]:
-    """Numbers that may say how much follows: lines, words of a line, letters of a word."""
+    """Return the numbers that may be counts: the number of lines, of words in a line, or of letters in a word."""
     lines = text.rstrip("\n").split("\n")
     sizes = {len(lines) - place for place in range(len(lines) + 1)}
     for line in lines:
@@ -91,10 +91,10 @@ def _counts(text: str) -> set[str]:
 
 
 def _arguments(inputs: Sequence[str], rng: random.Random) -> Iterator[str]:
-    """Inputs of JSON arguments. A place is the number of an argument."""
+    """Yield inputs of JSON arguments. Each position of an argument has a range of its own."""
     calls: list[list[Any]] = []
     for text in inputs:
-        with suppress(ValueError):  # an integer of more digits than Python reads: not worth changing
+        with suppress(ValueError):  # an integer has more digits than Python reads, so the input is left out
             calls.append(json.loads(text))
     ranges = _ranges(
         (place, number) for call in calls for place, value in enumerate(call) for number in _numbers(value)
@@ -117,7 +117,7 @@ def _numbers(value: Any) -> Iterator[int]:
 
 
 def _changed(value: Any, within: Range, rng: random.Random) -> Any:
-    """The value with one change somewhere in it; lengths stay, for another argument may state them."""
+    """Return the value with one change somewhere in it. Lengths stay, since another argument may state them."""
     if type(value) is int:
         return _number(value, within, rng)
     if isinstance(value, str):
@@ -137,8 +137,11 @@ def _changed(value: Any, within: Range, rng: random.Random) -> Any:
 
 
 def _ranges(numbers: Iterator[tuple[int, int]]) -> dict[int, Range]:
-    """Smallest and largest number for each place. Were the smallest that of the tests, tests without variety would
-    pass for strong ones; and 1 is nearly always allowed where larger numbers are."""
+    """Return the smallest and the largest number for each place.
+
+    The smallest is at most 1, even if the tests have only larger numbers. Otherwise, tests without variety would seem
+    strong. Where larger numbers are allowed, 1 is nearly always allowed, too.
+    """
     ranges: dict[int, Range] = {}
     for place, number in numbers:
         low, high = ranges.get(place, (1, number))
@@ -153,7 +156,7 @@ def _number(value: int, within: Range, rng: random.Random) -> int:
 
 
 def _word(word: str, rng: random.Random) -> str:
-    """A letter replaced by another of the word's, or two exchanged."""
+    """Replace a letter by another letter of the word, or exchange two letters."""
     if not word:
         return word
     letters = list(word)

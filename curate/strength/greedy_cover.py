@@ -1,12 +1,13 @@
-"""Few tests that reject all that all tests reject."""
+"""Choose a few tests that together reject everything that all tests reject."""
 
 from collections.abc import Collection, Sequence
 
 
 def cover(killers: Collection[frozenset[int]], places: Sequence[int]) -> tuple[int, ...]:
-    """Few places such that each mutant is killed at one of them; first the one that kills most, and so on.
+    """Return a few places such that each mutant is killed at one of them, beginning with the one that kills most.
 
-    killers holds, of each mutant, the places that kill it. Of equally good places the first in `places` is taken.
+    killers  for each mutant, the places that kill it
+    places   all places; among equally good places, the first in this order is chosen
     """
     left = list(killers)
     chosen: list[int] = []

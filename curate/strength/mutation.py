@@ -1,4 +1,4 @@
-"""Wrong programs made from a right one: a bounded choice, spread over the kinds of mistakes and the places.
+"""Make a limited number of wrong programs from a right one, spread over the kinds of mistakes and the places.
 
 The same reference, tests and seed give the same mutants.
 """
@@ -24,23 +24,23 @@ from curate.strength.mutants import (
 from curate.strength.mutants._places import Place, places
 from sandbox import Suite
 
-MOST = 24  # each costs about as much as judging the reference; more of them add digits rather than insight
+MOST = 24  # each costs about as much as judging the reference; more mutants add precision rather than insight
 
 _KINDS = (off_by_one, comparison, dropped_branch, swapped_operator, dropped_statement, constant, early_return)
 
 
 @dataclass(frozen=True, slots=True)
 class Mutant:
-    """A program that should be wrong, and the kind of mistake in it: a file of curate/mutants."""
+    """A program that should be wrong, and the kind of mistake in it, named after a file in curate/strength/mutants."""
 
     kind: str
     source: str
 
 
 def mutants(reference: str, suite: Suite, *, shown: int, seed: int, most: int = MOST) -> list[Mutant]:
-    """At most so many distinct mutants of a Python program; none of a text that is no Python, or nested too deeply.
+    """Return at most `most` distinct mutants of a Python program; none if it cannot be parsed.
 
-    shown is how many leading cases of the suite the statement gives away, 0 if that is not known.
+    shown  number of leading cases of the suite that the statement reveals; 0: not known
     """
     try:
         with warnings.catch_warnings(action="ignore"):
@@ -66,19 +66,22 @@ def _mutants(tree: ast.Module, suite: Suite, shown: int, seed: int, most: int) -
 def _mistakes(
     tree: ast.Module, entry_point: str | None, rng: random.Random
 ) -> Iterator[tuple[ModuleType, Place, ast.AST]]:
-    """One of each kind in turn; of one kind, a second mistake at a place only when every place has had one."""
+    """Yield one mistake of each kind in turn.
+
+    Within a kind, every place gets a first mistake before any place gets a second.
+    """
     everywhere = list(places(tree, entry_point))
     turns: list[list[tuple[int, Place, ast.AST]]] = []
     for kind in _KINDS:
         mistakes = []
         for place in everywhere:
-            there = list(kind.instead(place.node))
-            rng.shuffle(there)
-            mistakes += [(turn, place, node) for turn, node in enumerate(there)]
+            nodes = list(kind.instead(place.node))
+            rng.shuffle(nodes)
+            mistakes += [(turn, place, node) for turn, node in enumerate(nodes)]
         rng.shuffle(mistakes)
         turns.append(sorted(mistakes, key=lambda mistake: mistake[0]))
-    for one_of_each in zip_longest(*turns):
-        for kind, mistake in zip(_KINDS, one_of_each, strict=True):
+    for mistakes_of_turn in zip_longest(*turns):
+        for kind, mistake in zip(_KINDS, mistakes_of_turn, strict=True):
             if mistake is not None:
                 yield kind, *mistake[1:]
 

@@ -1,1 +1,5 @@
-"""Text as data: runs of words, and text that is safe to print."""
+"""Text as data.
+
+ngrams     words and runs of words of texts, and their hashes
+printable  text that is safe to print
+"""

@@ -1,11 +1,11 @@
-"""Texts -> words -> hashes of runs of words: many texts at once, and the same numbers on every machine.
+"""Split texts into words and hash runs of words, many texts at once and with the same hashes on every machine.
 
 A word is a run of letters, digits and underscores of any script, after NFKC and casefold; everything else only
-separates. `words` says it in one line. `hashed` does the same for many texts in a few passes over their bytes,
-some twenty times as fast, since looking at each word from Python costs more than all that follows.
+separates words. `words` does this in one line. `hashed` does the same for many texts in a few passes over their bytes.
+It is some twenty times as fast, since handling each word in Python costs more than everything that follows.
 
-Hashes have 64 bits. Words of up to eight bytes never share one; of others a pair in 2**64 does by chance.
-Nothing here resists somebody who constructs collisions on purpose.
+Hashes have 64 bits. Words of up to eight bytes never share one; of longer words, one pair in 2**64 does by chance.
+Nothing here resists an attacker who constructs collisions.
 """
 
 import hashlib
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _WORD = re.compile(r"\w+")
 _FOREIGN = re.compile(r"[^\x00-\x7f]+")
-# ASCII capitals become small, ASCII separators NUL; what is left of other scripts is part of a word.
+# ASCII capitals become small letters, and ASCII separators become NUL; all other bytes are parts of words.
 _BYTES = bytes(
     byte + 32
     if chr(byte) in "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -33,7 +33,7 @@ _BYTES = bytes(
     else 0
     for byte in range(256)
 )
-# Words beyond this many bytes are rare; one of a million digits must not mean a million steps for all.
+# Words longer than this many bytes are rare, and a word of a million digits must not cost a million steps.
 _LONG = 64
 _ODD, _STEP = 0xD6E8FEB86659FD93, 0x9FB21C651E98DF25  # odd, and their bits look random
 
@@ -47,31 +47,31 @@ class Runs:
 
 
 def normal(text: str) -> str:
-    """The text as it is compared: compatibility forms and case do not count."""
+    """Return the text in the form in which it is compared, without differences of case and compatibility forms."""
     return text.lower() if text.isascii() else unicodedata.normalize("NFKC", text).casefold()
 
 
 def words(text: str) -> list[str]:
-    """The words of a text, in order."""
+    """Return the words of a text, in order."""
     return _WORD.findall(normal(text))
 
 
 def located(text: str) -> list[tuple[str, int, int]]:
-    """The words of a text with the places where they begin and end in its NFKC form."""
+    """Return the words of a text, with the places where each begins and ends in the NFKC form of the text."""
     folded: list[str] = []
-    places: list[int] = []  # of each folded letter: some letters fold to several
+    places: list[int] = []  # one for each folded letter: some letters fold to several
     for place, letter in enumerate(unicodedata.normalize("NFKC", text)):
         folded += letter.casefold()
         places += [place] * (len(folded) - len(places))
-    return [(found[0], places[found.start()], places[found.end() - 1] + 1) for found in _WORD.finditer("".join(folded))]
+    return [(word[0], places[word.start()], places[word.end() - 1] + 1) for word in _WORD.finditer("".join(folded))]
 
 
 def hashed(texts: Sequence[str]) -> Runs:
-    """A hash for each word of each text. Best with some hundred texts at once: they then stay in the cache."""
+    """Return a hash for each word of each text. This is fastest with some hundred texts, which fit into the cache."""
     import numpy as np
 
     encoded = [_encoded(text) for text in texts]
-    # Eight bytes are read from the beginning of each word on, so eight must follow the last one.
+    # Eight bytes are read from the beginning of each word, so eight bytes must follow the last word.
     data = b"\0".join([*encoded, bytes(8)]).translate(_BYTES)
     letters = np.zeros(len(data) + 1, dtype=bool)
     np.not_equal(np.frombuffer(data, dtype=np.uint8), 0, out=letters[1:])
@@ -82,20 +82,20 @@ def hashed(texts: Sequence[str]) -> Runs:
 
 
 def runs(words: Runs, length: int) -> Runs:
-    """Hashes of all runs of `length` words, text by text. A text of fewer words has none."""
+    """Return the hashes of all runs of `length` words, text by text. A text with fewer words has none."""
     import numpy as np
 
     count = max(0, len(words.hashes) - length + 1)
-    found = words.hashes[:count].copy()
+    hashes = words.hashes[:count].copy()
     for place in range(1, length):
-        found *= np.uint64(_STEP)
-        found += words.hashes[place : place + count]
-    _mix(found)
+        hashes *= np.uint64(_STEP)
+        hashes += words.hashes[place : place + count]
+    _mix(hashes)
     within = np.ones(count, dtype=bool)
     reaching_over = (words.offsets[1:-1, None] - np.arange(1, length)).ravel()
     within[reaching_over[(reaching_over >= 0) & (reaching_over < count)]] = False
     counts = np.maximum(np.diff(words.offsets) - length + 1, 0)
-    return Runs(found[within], _offsets(np.cumsum(counts)))
+    return Runs(hashes[within], _offsets(np.cumsum(counts)))
 
 
 def _encoded(text: str) -> bytes:
@@ -113,25 +113,25 @@ def _word_hashes(data: bytes, starts: "Offsets", lengths: "Offsets") -> "Hashes"
     import numpy as np
 
     eight_from: Hashes = np.ndarray((len(data) - 7,), dtype="<u8", buffer=data, strides=(1,))
-    found = eight_from[starts] & _masks()[np.minimum(lengths, 8)]
-    _mix(found)
+    hashes = eight_from[starts] & _masks()[np.minimum(lengths, 8)]
+    _mix(hashes)
     done = 8
     longer = np.flatnonzero((lengths > done) & (lengths <= _LONG))
     while len(longer):
         more = eight_from[starts[longer] + done] & _masks()[np.minimum(lengths[longer] - done, 8)]
-        more ^= found[longer]
+        more ^= hashes[longer]
         _mix(more)
-        found[longer] = more
+        hashes[longer] = more
         done += 8
         longer = longer[lengths[longer] > done]
     for word in np.flatnonzero(lengths > _LONG).tolist():
         text = data[starts[word] : starts[word] + lengths[word]]
-        found[word] = int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "little")
-    return found
+        hashes[word] = int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "little")
+    return hashes
 
 
 def _mix(values: "Hashes") -> None:
-    """Spread the bits, in place; no two values become one."""
+    """Mix the bits of each value in place. Different values stay different."""
     import numpy as np
 
     values *= np.uint64(_ODD)
@@ -140,7 +140,7 @@ def _mix(values: "Hashes") -> None:
 
 @cache
 def _masks() -> "Hashes":
-    """For each length up to eight, the bits that so many bytes take."""
+    """Return for each length up to eight a mask of the bits in that many bytes."""
     import numpy as np
 
     return np.array([(1 << 8 * length) - 1 for length in range(9)], dtype=np.uint64)

@@ -1,22 +1,22 @@
-"""Text of strangers on a terminal: what would move its cursor, set its colours or turn letters round is spelled out."""
+"""Make untrusted text safe for a terminal by escaping characters that move the cursor, set colours or reverse text."""
 
 import unicodedata
 from collections.abc import Iterator, Sequence
 
 
 def printable(text: str) -> str:
-    """The text with control and formatting characters as escapes such as \\x1b; line ends and tabs stay."""
+    """Return the text with control and formatting characters as escapes such as \\x1b. Line ends and tabs stay."""
     return "".join(map(_shown, text.replace("\r\n", "\n")))
 
 
 def one_line(text: str, width: int) -> str:
-    """The text on one line of at most so many characters, with line ends as \\n; what is cut is marked by dots."""
+    """Return the text on one line of at most `width` characters, with line ends as \\n and dots in place of a cut."""
     shown = printable(text[: width + 1]).replace("\n", "\\n").replace("\t", "\\t")
     return shown if len(shown) <= width else shown[: width - 3] + "..."
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[object]], indent: str = "") -> Iterator[str]:
-    """Lines of a table: columns of numbers to the right, those of words to the left, None as a dash."""
+    """Yield the lines of a table. Numbers are aligned to the right and words to the left; None is shown as a dash."""
     cells = [[_cell(value) for value in row] for row in rows]
     numeric = [
         all(value is None or isinstance(value, int | float) for value in column) for column in zip(*rows, strict=True)

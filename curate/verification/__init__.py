@@ -1,1 +1,9 @@
-"""Run a problem's solutions and find out whether problem, tests and solutions agree."""
+"""Run a problem's solutions and find out whether problem, tests and solutions agree.
+
+references     a solution that passes every test, twice
+cross_check    what the other solutions say about the tests
+failure_cause  why a solution failed, in one word
+observed       a program's own answers to given inputs
+metered        a sandbox that adds up what it spends on one problem
+retrying       work on a stream of items in a sandbox that may fail
+"""

@@ -1,39 +1,39 @@
-"""What a problem's other solutions say of its tests.
+"""Check the tests of a problem against its other solutions.
 
-One solution that passes shows that tests and solution agree with each other. Others show more: solutions that the
-source calls accepted and that answer a test differently suggest that it has several right answers; and where no
-solution passes, but most of them give the same answer, it is the test that is wrong rather than all of them.
+One solution that passes shows that tests and solution agree with each other. Further solutions show more. If solutions
+that the source calls accepted give different answers to a test, the test probably has several right answers. If no
+solution passes, but most of them give the same answer, the test is more likely to be wrong than all of them.
 """
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
 
 from curate.problem import Problem, Wrapping
 from curate.reading.solutions import candidates
+from curate.verification.metered import MeteredSandbox
 from curate.verification.observed import answers
-from curate.verification.references import Finding, cpu_seconds, unwrapped
-from curate.verification.retrying import each
-from sandbox import Judgement, Limits, Program, RunResult, Sandbox, Suite, Verdict
+from curate.verification.references import Finding, unwrapped
+from curate.verification.retrying import with_retries
+from sandbox import Judgement, Program, Sandbox, Suite, Verdict
 
-_SECONDS = 60.0  # wall time for all tests of one solution: this is advice, and what is not run says nothing
-_PLACES = 10  # tests at which answers are compared; wrong tests come in numbers
-_PIVOTS = 3  # solutions whose answers are put to the others
+_SECONDS = 60.0  # wall time for all tests of one solution; tests that are not run in this time are ignored
+_MOST_COMPARED = 10  # tests at which answers are compared; wrong tests seldom come alone
+_PIVOTS = 3  # solutions whose answers the others are judged by
 
 
 @dataclass(frozen=True, slots=True)
 class Opinion:
-    """What was found about one problem's tests.
+    """What a problem's other solutions showed about its tests.
 
-    n_passing     other solutions that pass all tests, too
-    n_dissenting  solutions that pass at least half of the tests and answer the others, none of them with an error,
-                  otherwise than expected
-    n_wrong_tests  tests at which most solutions agree with each other but not with the expected output; counted
-                  among the first that most of them fail, and only where none passes
-    n_asked       solutions executed for this
-    spent_seconds  CPU time of all that was executed
+    n_passing      number of other solutions that also pass all tests
+    n_dissenting   number of solutions that pass at least half of the tests, and give unexpected answers (but no
+                   errors) to the others
+    n_wrong_tests  number of tests at which most solutions agree with each other but not with the expected output;
+                   only the first tests that most of them fail are compared, and only if no solution passes
+    n_asked        number of solutions executed for this
+    spent_seconds  CPU time of everything that was executed
     """
 
     n_passing: int = 0
@@ -41,13 +41,6 @@ class Opinion:
     n_wrong_tests: int = 0
     n_asked: int = 0
     spent_seconds: float = 0.0
-
-    def to_record(self) -> dict[str, Any]:
-        return asdict(self)
-
-    @classmethod
-    def from_record(cls, record: dict[str, Any]) -> "Opinion":
-        return cls(**record)
 
 
 def cross_check(
@@ -59,52 +52,49 @@ def cross_check(
     tries: int,
     languages: Sequence[str],
 ) -> Iterator[tuple[Problem, Opinion]]:
-    """Execute `others` further solutions of a problem of which one has passed, or those tried in vain (`tries`) of
-    one of which none has. Raises CurateError when the sandbox fails again and again."""
+    """Execute further solutions of each problem and yield the results as they become known.
 
-    def ask(problem: Problem) -> Opinion:
+    findings   results of `find_references` with the same `tries` and `languages`, by problem id
+    others     number of further solutions to execute if a problem has a reference
+    tries      number of solutions to execute if a problem has no reference; these are the ones that failed
+    languages  languages of the solutions that may be executed
+
+    Raises CurateError if the sandbox fails again and again.
+    """
+
+    def check(problem: Problem) -> Opinion:
         finding = findings[problem.id]
         solutions = candidates(problem, languages)
+        metered = MeteredSandbox(sandbox)
         if finding.passed is not None:
             suite = unwrapped(problem.tests) if finding.wrapping is Wrapping.REMOVED else problem.tests
             del solutions[finding.passed]
-            return _seconded(_Court(suite, sandbox), solutions[:others])
-        suite = unwrapped(problem.tests) if problem.wrapping is Wrapping.UNDECIDED else problem.tests
-        return _overruled(_Court(suite, sandbox), solutions[:tries])
+            opinion = _count_agreeing(solutions[:others], _within_budget(suite), metered)
+        else:
+            suite = unwrapped(problem.tests) if problem.wrapping is Wrapping.UNDECIDED else problem.tests
+            opinion = _count_wrong_tests(solutions[:tries], _within_budget(suite), metered)
+        return replace(opinion, spent_seconds=round(metered.spent_seconds, 6))
 
-    yield from each(problems, ask, sandbox)
-
-
-class _Court:
-    """A suite whose every case is judged, within a budget, and the CPU time that this took."""
-
-    def __init__(self, suite: Suite, sandbox: Sandbox) -> None:
-        budget = min(_SECONDS, suite.limits.budget_seconds or _SECONDS)
-        self.suite = replace(suite, limits=replace(suite.limits, budget_seconds=budget))
-        self.spent_seconds = 0.0
-        self._sandbox = sandbox
-
-    def judge(self, programs: Sequence[Program], suite: Suite) -> list[Judgement]:
-        """In the order of the programs."""
-        found = dict(self._sandbox.judge_many([(program, suite) for program in programs], run_all=True))
-        self.spent_seconds += sum(map(cpu_seconds, found.values()))
-        return [found[index] for index in range(len(programs))]
-
-    def run(self, program: Program, stdin: str, limits: Limits) -> RunResult:
-        result = self._sandbox.run(program, stdin, limits)
-        self.spent_seconds += result.cpu_seconds
-        return result
+    return with_retries(problems, check, sandbox)
 
 
-def _seconded(court: _Court, solutions: Sequence[Program]) -> Opinion:
-    """Whether others pass the tests that one has passed."""
-    verdicts = [[case.verdict for case in judgement.cases] for judgement in court.judge(solutions, court.suite)]
-    n_cases = len(court.suite.cases)
+def _within_budget(suite: Suite) -> Suite:
+    budget = min(_SECONDS, suite.limits.budget_seconds or _SECONDS)
+    return replace(suite, limits=replace(suite.limits, budget_seconds=budget))
+
+
+def _judge_all(solutions: Sequence[Program], suite: Suite, sandbox: MeteredSandbox) -> list[Judgement]:
+    return sandbox.judge_many([(solution, suite) for solution in solutions], run_all=True)
+
+
+def _count_agreeing(solutions: Sequence[Program], suite: Suite, sandbox: MeteredSandbox) -> Opinion:
+    """Count the solutions that pass the tests, as the reference does, and those that give different answers."""
+    verdicts = [[case.verdict for case in judgement.cases] for judgement in _judge_all(solutions, suite, sandbox)]
+    n_cases = len(suite.cases)
     return Opinion(
         n_passing=sum(row == [Verdict.ACCEPTED] * n_cases for row in verdicts),
         n_dissenting=sum(_dissents(row, n_cases) for row in verdicts),
         n_asked=len(solutions),
-        spent_seconds=round(court.spent_seconds, 6),
     )
 
 
@@ -113,34 +103,34 @@ def _dissents(verdicts: Sequence[Verdict], n_cases: int) -> bool:
     return accepted + wrong == n_cases and n_cases / 2 <= accepted < n_cases
 
 
-def _overruled(court: _Court, solutions: Sequence[Program]) -> Opinion:
-    """Whether most of the solutions that fail agree with each other where they do."""
+def _count_wrong_tests(solutions: Sequence[Program], suite: Suite, sandbox: MeteredSandbox) -> Opinion:
+    """Count the tests to which most of the solutions, none of which passes, give the same unexpected answer."""
     if len(solutions) < 2:
-        return Opinion(n_asked=0)
+        return Opinion()
     failed = {
         solution: {place for place, case in enumerate(judgement.cases) if case.verdict is Verdict.WRONG_ANSWER}
-        for solution, judgement in zip(solutions, court.judge(solutions, court.suite), strict=True)
+        for solution, judgement in zip(solutions, _judge_all(solutions, suite, sandbox), strict=True)
     }
     counts = Counter(place for places in failed.values() for place in places)
-    disputed = sorted(place for place, n in counts.items() if n > len(solutions) / 2)[:_PLACES]
+    disputed = sorted(place for place, n in counts.items() if n > len(solutions) / 2)[:_MOST_COMPARED]
     wrong: set[str] = set()
     for pivot in sorted(solutions, key=lambda solution: -len(failed[solution] & set(disputed)))[:_PIVOTS]:
         if disputed:
-            wrong |= _agreed(court, pivot, [s for s in solutions if s != pivot], disputed)
-    return Opinion(n_wrong_tests=len(wrong), n_asked=len(solutions), spent_seconds=round(court.spent_seconds, 6))
+            others = [solution for solution in solutions if solution != pivot]
+            wrong |= _outvoted(pivot, others, replace(suite, cases=tuple(suite.cases[p] for p in disputed)), sandbox)
+    return Opinion(n_wrong_tests=len(wrong), n_asked=len(solutions))
 
 
-def _agreed(court: _Court, pivot: Program, others: Sequence[Program], places: Sequence[int]) -> set[str]:
-    """Inputs at which most of all solutions give the pivot's answer, which is not the expected one."""
-    suite = replace(court.suite, cases=tuple(court.suite.cases[place] for place in places))
-    own = court.judge([pivot], suite)[0].cases
-    inputs = [case.input for case, seen in zip(suite.cases, own, strict=False) if seen.verdict is Verdict.WRONG_ANSWER]
-    cases = list(answers(pivot, inputs, suite, partial(court.run, limits=suite.limits)))
+def _outvoted(pivot: Program, others: Sequence[Program], suite: Suite, sandbox: MeteredSandbox) -> set[str]:
+    """Return the inputs to which most solutions give the same unexpected answer as the pivot solution."""
+    own = sandbox.judge(pivot, suite, run_all=True).cases
+    judged_own = zip(suite.cases, own, strict=False)
+    failed = [case.input for case, judged in judged_own if judged.verdict is Verdict.WRONG_ANSWER]
+    cases = list(answers(pivot, failed, suite, partial(sandbox.run, limits=suite.limits)))
     if not cases:
         return set()
-    agreeing = Counter(case.input for case in cases)
-    theirs = replace(suite, cases=tuple(cases))
-    for judgement in court.judge(others, theirs):
-        seconded = zip(cases, judgement.cases, strict=False)
-        agreeing.update(case.input for case, seen in seconded if seen.verdict is Verdict.ACCEPTED)
-    return {text for text, n in agreeing.items() if n > (len(others) + 1) / 2}
+    n_agreeing = Counter(case.input for case in cases)
+    for judgement in _judge_all(others, replace(suite, cases=tuple(cases)), sandbox):
+        judged_cases = zip(cases, judgement.cases, strict=False)
+        n_agreeing.update(case.input for case, judged in judged_cases if judged.verdict is Verdict.ACCEPTED)
+    return {text for text, n in n_agreeing.items() if n > (len(others) + 1) / 2}

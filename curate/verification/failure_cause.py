@@ -1,14 +1,14 @@
-"""Why a solution failed, in one fixed word: its verdict, or where that hides something worth telling apart, more."""
+"""Name the cause of a solution's failure in one fixed word: its verdict, or a more precise word for common causes."""
 
 from sandbox import Judgement, Verdict
 
 
 def cause(judgement: Judgement) -> str:
-    """Of a judgement that is not accepted. Beside the verdicts' words:
+    """Return the cause of a judgement that is not accepted: its verdict, or one of these words:
 
-    no_module     it imports what is not installed in the sandbox
-    input_ended   it reads more input than there is: as a rule the tests are of another form than it expects
-    empty_output  it prints nothing: as a rule a function that nobody calls
+    no_module     it imports a module that is not installed in the sandbox
+    input_ended   it reads more input than there is, usually because the tests have another form than it expects
+    empty_output  it prints nothing, usually because it defines a function that is never called
     """
     detail = next((case.detail for case in judgement.cases if case.verdict is not Verdict.ACCEPTED), "")
     last_line = detail.rstrip().rpartition("\n")[2]

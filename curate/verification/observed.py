@@ -1,4 +1,4 @@
-"""What a program answers to inputs that no test has: its output, or for a suite of calls its return value."""
+"""Get a program's own answers to inputs, whatever the tests expect: its output or, for calls, its return values."""
 
 from collections.abc import Callable, Iterable, Iterator
 
@@ -8,15 +8,18 @@ Run = Callable[[Program, str], RunResult]
 
 
 def answers(program: Program, inputs: Iterable[str], suite: Suite, run: Run) -> Iterator[Case]:
-    """A case for each input on which the program ends well, in order. run(program, stdin) executes it."""
-    asked = program if suite.entry_point is None else Program(_CALLER % (program.source, suite.entry_point))
+    """Yield a case for each input on which the program exits with 0, in order, with its answer as the expected output.
+
+    run  a function that executes a program with a given standard input
+    """
+    executed = program if suite.entry_point is None else Program(_CALLER % (program.source, suite.entry_point))
     for text in inputs:
-        result = run(asked, text)
+        result = run(executed, text)
         if result.outcome is Outcome.EXITED and result.exit_code == 0:
             yield Case(text, result.text)
 
 
-# Prints what the function returns, as JSON. The names are those that calls find in the sandbox: LiveCodeBench's.
+# Prints what the function returns, as JSON. It may use the same names as a call in the sandbox: LiveCodeBench's.
 _CALLER = """
 import builtins, io, json, sys
 source, entry_point = %r, %r

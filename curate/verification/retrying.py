@@ -1,64 +1,61 @@
-"""Work on many problems in a sandbox that may fail now and then."""
+"""Judge a stream of items in a sandbox that may fail now and then."""
 
 import logging
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
 from curate.errors import CurateError
-from curate.problem import Problem
 from sandbox import Sandbox, SandboxError
 from sandbox.concurrency.completed import completed
 
 log = logging.getLogger(__name__)
 
+Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-# The sandbox repeats lost runs itself, so failing again and again means that something is broken for good.
+# The sandbox itself repeats lost runs, so repeated failures mean that something is permanently broken.
 FAILURES_IN_A_ROW = 3
 
 
-def each(
-    problems: Iterable[Problem], work: Callable[[Problem], Result], sandbox: Sandbox
-) -> Iterator[tuple[Problem, Result]]:
-    """work(problem) of each problem, as it becomes known. What the sandbox fails at is tried again, after the others.
+def with_retries(
+    items: Iterable[Item], work: Callable[[Item], Result], sandbox: Sandbox
+) -> Iterator[tuple[Item, Result]]:
+    """Yield (item, work(item)) for each item as results become known, not in the order of the items.
 
-    Raises CurateError when it fails again and again: nothing is then known about those problems.
+    items    the items, which may be very many: they are read only a little ahead of the results
+    work     called in several threads at once; it may use `sandbox` as often as it needs. An item for which it raises
+             SandboxError is tried again after all others. Any other exception of `work` is raised here
+    sandbox  the sandbox that `work` uses; its number of workers decides how many items are worked on at once
+
+    Raises CurateError after FAILURES_IN_A_ROW failures of the sandbox without a result in between. Nothing is then
+    known about the items that have not been yielded.
     """
-    left = iter(problems)
-    waiting: deque[Problem] = deque()
-    failures = 0
 
-    def next_ones() -> Iterator[Problem]:
-        while (problem := waiting.popleft() if waiting else next(left, None)) is not None:
-            yield problem
-
-    def attempt(problem: Problem) -> tuple[Problem, Result | SandboxError]:
+    def attempt(item: Item) -> tuple[Item, Result | SandboxError]:
         try:
-            return problem, work(problem)
+            return item, work(item)
         except SandboxError as error:
-            return problem, error
+            return item, error
 
+    failures = 0
+    remaining = items
     while True:
-        # Two for each worker: while one problem is being prepared, the programs of another run.
-        for _, future in completed(attempt, next_ones(), threads=2 * sandbox.workers):
-            problem, found = future.result()
-            if not isinstance(found, SandboxError):
+        failed: list[Item] = []
+        # There are two items for each worker: while one is being prepared, the programs of the other run.
+        for _, future in completed(attempt, remaining, threads=2 * sandbox.workers):
+            item, result = future.result()
+            if not isinstance(result, SandboxError):
                 failures = 0
-                yield problem, found
+                yield item, result
                 continue
             failures += 1
             if failures == FAILURES_IN_A_ROW:
-                raise broken(found) from found
-            log.warning("the sandbox failed, trying again: %s", found)
-            waiting.append(problem)
-        if not waiting:  # a last one may have failed after all others were handed out
+                raise CurateError(
+                    f"the sandbox failed {failures} times in a row: {result}. Results up to here are saved. "
+                    "Type `curate doctor` to see what is wrong, then run the same command again to continue."
+                ) from result
+            log.warning("the sandbox failed, will try again: %s", result)
+            failed.append(item)
+        if not failed:
             return
-
-
-def broken(error: SandboxError) -> CurateError:
-    """What to say of a sandbox that has failed FAILURES_IN_A_ROW times."""
-    return CurateError(
-        f"the sandbox failed {FAILURES_IN_A_ROW} times in a row: {error}. What was done so far is saved; "
-        "see `curate doctor`, then run the same command again."
-    )
+        remaining = failed

@@ -1,10 +1,10 @@
 #!/bin/sh
-# What each ingredient of GRPO+ is for, where it bites:  examples/learn/ablations.sh [SEED...]
+# What each ingredient of GRPO+ contributes:  examples/learn/ablations.sh [SEED...]
 #
-# Problems that have to be thought about aloud (aloud.py), most of them for longer than training allows; evaluated at
-# three times that length. One run with all ingredients, one without each, and one for which answers that were cut off
-# are unknown. A minute and a half a run on two processor cores, without a GPU. Everything lands in runs/learn/aloud;
-# what is finished is not done again.
+# The problems take thinking aloud (aloud.py), most of them for longer than the length limit of training; evaluation
+# allows three times that length. There is one run with all ingredients, one without each of them, and one in which the
+# rewards of truncated answers are unknown. A run takes a minute and a half on two processor cores, without a GPU.
+# Everything is written to runs/learn/aloud; finished steps are skipped.
 set -eu
 cd "$(dirname "$0")/../.."
 bin=${BIN:-.venv/bin}
@@ -12,7 +12,7 @@ here=runs/learn/aloud
 export VLLM_ENABLE_V1_MULTIPROCESSING=0 VLLM_CPU_OMP_THREADS_BIND=nobind VLLM_CPU_KVCACHE_SPACE=1 HF_HUB_OFFLINE=1
 
 "$bin/python" examples/learn/aloud.py $here/data/raw
-# All statements are alike, so only those that are the same are duplicates.
+# All statements are similar, so only identical ones count as duplicates.
 for set in train held_out; do
     "$bin/curate" build-dataset --source generic=$here/data/raw/$set.toml --out $here/data/$set --mutants 0 --dedup 1
 done
@@ -33,5 +33,5 @@ for seed in ${@:-0 1}; do
     train sequence_mean --set objective.aggregation=sequence_mean
     for run in "$here/seed-$seed"/*; do drawn="$drawn $(basename "$run")=$run"; done
 done
-# shellcheck disable=SC2086  # a word each
+# shellcheck disable=SC2086  # to be split into words
 "$bin/curate" plot $drawn --out docs/ablations.svg

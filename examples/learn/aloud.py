@@ -1,9 +1,9 @@
-"""Problems whose answer has to be counted out:  python examples/learn/aloud.py FOLDER
+"""Write problems that are solved by counting aloud:  python examples/learn/aloud.py FOLDER
 
-"Read n. Go 5 words on from cat. Print the first letter of where you arrive, then n." Nobody says what follows what:
-that is learnt from demonstrations. Who thinks aloud goes from word to word and is right unless the count slips; who
-answers at once guesses one of the words that follow. Thinking takes the longer the farther it goes, so a length limit
-cuts off what is thought about far words, and what a trainer makes of answers that were cut off shows; see ablations.sh.
+"Read n. Go 5 words on from cat. Print the first letter of where you arrive, then n." The order of the words is never
+stated: it is learnt from demonstrations. An answer that thinks aloud goes from word to word and is right unless it
+miscounts; an answer without thinking guesses one of the words that follow. More steps need more thinking, so a length
+limit cuts off answers about distant words. This shows how a trainer treats truncated answers; see ablations.sh.
 """
 
 import json
@@ -23,13 +23,13 @@ WORDS = (
 FARTHEST = 16
 HELD_OUT = 200  # of 1,072 problems
 TESTS = 6
-THINKS, SLIPS = 0.4, 0.15  # how often a demonstration thinks, and how often a thought goes one word too far or short
+THINKS, SLIPS = 0.4, 0.15  # the share of demonstrations that think, and the share of thoughts that are off by one word
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
     steps: int
-    start: int  # place in WORDS
+    start: int  # index into WORDS
 
     @property
     def statement(self) -> str:
@@ -41,10 +41,10 @@ class Problem:
 
 
 def all_problems() -> tuple[list[Problem], list[Problem]]:
-    """Those to learn from and those held out, in a random order that is always the same."""
-    every = [Problem(steps, start) for steps in range(1, FARTHEST + 1) for start in range(len(WORDS))]
-    random.Random(0).shuffle(every)
-    return every[HELD_OUT:], every[:HELD_OUT]
+    """Return the problems for training and those held out, in a random order that is always the same."""
+    shuffled = [Problem(steps, start) for steps in range(1, FARTHEST + 1) for start in range(len(WORDS))]
+    random.Random(0).shuffle(shuffled)
+    return shuffled[HELD_OUT:], shuffled[:HELD_OUT]
 
 
 def demonstration(problem: Problem, rng: random.Random) -> str:
@@ -64,13 +64,13 @@ def program(word: str) -> str:
 
 
 def texts(problems: Sequence[Problem]) -> list[str]:
-    """All that is said: for a tokenizer to learn from."""
-    said = [problem.statement for problem in problems]
-    return said + [thought(p, p.steps) + program(p.after(p.steps)) for p in problems]
+    """Return all statements and right answers, for a tokenizer to learn from."""
+    statements = [problem.statement for problem in problems]
+    return statements + [thought(p, p.steps) + program(p.after(p.steps)) for p in problems]
 
 
 def row(problem: Problem) -> dict[str, object]:
-    """As the mapping beside the file describes it."""
+    """Return a row with the columns that the mapping describes."""
     right = problem.after(problem.steps)[0]
     numbers = random.Random(problem.statement).sample(range(100), TESTS)
     tests = [{"input": f"{n}\n", "output": f"{right} {n}\n"} for n in numbers]

@@ -1,8 +1,8 @@
-"""What the model is shown before it learns from rewards: a teacher who is right now and then.
+"""The demonstrations that the model imitates before it learns from rewards: they are sometimes right.
 
-30 % of the demonstrations are right, 45 % make a mistake that is always the same for the same task, 25 % have
-something changed at random. A model that imitates them solves a third of the problems, and most of them in one of
-eight tries: there is something to be found, and a reward that finds it.
+Of the demonstrations, 30 % are right, 45 % make a mistake that is always the same for the same task, and 25 % have
+something changed at random. A model that imitates them solves a third of the problems, and most problems in at
+least one of eight attempts, so rewards have something to reinforce.
 """
 
 import random
@@ -18,7 +18,7 @@ _OTHERS = ([str(c) for c in CONSTANTS], [f" {sign} " for sign in "+-*%"], [" < "
 
 
 def demonstration(problem: Problem, rng: random.Random) -> str:
-    """An answer as somebody gives it who is asked for a program."""
+    """Return an answer to a prompt that asks for a program."""
     return answer(problem.task.program(body(problem.task, rng)))
 
 
@@ -27,14 +27,14 @@ def answer(program: str) -> str:
 
 
 def texts(problems: Sequence[Problem]) -> list[str]:
-    """All that is said, without changes at random: for a tokenizer to learn from."""
-    said = [problem.statement for problem in problems]
-    return said + [answer(p.task.program(body)) for p in problems for body in (p.task.right, *p.task.wrong)]
+    """Return all statements and answers without random changes, for a tokenizer to learn from."""
+    statements = [problem.statement for problem in problems]
+    return statements + [answer(p.task.program(body)) for p in problems for body in (p.task.right, *p.task.wrong)]
 
 
 def body(task: Task, rng: random.Random, *, right: float = RIGHT) -> str:
-    """What follows the reading of the input, right so often; what is not right is a mistake of one kind or the other
-    as often as everywhere."""
+    """Return the lines after the one that reads the input. They are right with the probability `right`; if they are
+    wrong, the two kinds of mistakes occur in their usual proportion."""
     if rng.random() < right:
         return task.right
     if rng.random() < SAME_MISTAKE / (1 - RIGHT):
@@ -43,8 +43,8 @@ def body(task: Task, rng: random.Random, *, right: float = RIGHT) -> str:
 
 
 def _changed(body: str, rng: random.Random) -> str:
-    """One constant, sign or name is another of its kind."""
-    found = rng.choice(list(_CHANGEABLE.finditer(body)))
-    kind = next(kind for kind in _OTHERS if found[0] in kind)
-    other = rng.choice([word for word in kind if word != found[0]])
-    return body[: found.start()] + other + body[found.end() :]
+    """Replace one constant, sign or name with another of its kind."""
+    match = rng.choice(list(_CHANGEABLE.finditer(body)))
+    kind = next(kind for kind in _OTHERS if match[0] in kind)
+    other = rng.choice([word for word in kind if word != match[0]])
+    return body[: match.start()] + other + body[match.end() :]

@@ -1,7 +1,8 @@
-"""Write the problems as raw rows for `curate build-dataset`:  python examples/learn/problems.py FOLDER
+"""Write small problems as raw rows for `curate build-dataset`:  python examples/learn/problems.py FOLDER
 
-Two files and their mappings: train.jsonl, and held_out.jsonl with tasks whose kind, operation and constants occur
-nowhere else. Nothing that learns sees those. Expected outputs are what the right program printed.
+This writes two files with their mappings: train.jsonl, and held_out.jsonl with tasks whose combination of kind,
+operation and constants occurs nowhere else. No training run sees the latter. The right program of each task prints the
+expected outputs.
 """
 
 import builtins
@@ -17,12 +18,12 @@ from pathlib import Path
 
 from tasks import Task, tasks
 
-TASKS_OF_A_KIND = 96  # so that no kind is most of the set
+TASKS_OF_A_KIND = 96  # at most, so that no kind dominates the set
 HELD_OUT = 200  # tasks
-TRAIN = 640  # problems of the others that are curated; demonstrations are drawn from all of them
+TRAIN = 640  # problems, not held out, that are curated; demonstrations are drawn from all that are not held out
 TESTS = 8
 SMALLEST, LARGEST, LENGTHS = -20, 40, range(3, 7)
-NEAR_A_CONSTANT = 0.3  # of the numbers: where a wrong comparison shows
+NEAR_A_CONSTANT = 0.3  # share of the numbers near a constant, where a wrong comparison shows
 PHRASINGS = {
     "n": ("Read an integer n.", "The input is one integer n.", "You are given an integer n."),
     "a b": ("Read two integers a and b.", "The input is two integers, a and b.", "You are given integers a and b."),
@@ -56,7 +57,7 @@ class Problem:
 
 
 def problems() -> tuple[list[Problem], list[Problem]]:
-    """Those to learn from and those held out, in a random order that is always the same."""
+    """Return the problems for training and those held out, in a random order that is always the same."""
     rng = random.Random(0)
     chosen: list[Task] = []
     for _, of_a_kind in itertools.groupby(tasks(), key=lambda task: task.name.partition("-")[0]):
@@ -70,7 +71,7 @@ def problems() -> tuple[list[Problem], list[Problem]]:
 
 
 def row(problem: Problem) -> dict[str, object]:
-    """As examples/learn/mapping describes it."""
+    """Return a row with the columns that the mapping describes."""
     task = problem.task
     right = task.program(task.right)
     tests = [{"input": line, "output": printed(right, line)} for line in _inputs(task)]
@@ -84,8 +85,8 @@ def row(problem: Problem) -> dict[str, object]:
 
 
 def _inputs(task: Task) -> list[str]:
-    """Distinct lines. The first two are the same for all tasks of a shape, so that different tasks can be told apart
-    by what they expect; the rest is the task's own."""
+    """Return distinct lines of input. The first two are the same for all tasks that read the same input, so that their
+    expected outputs distinguish tasks; the rest are the task's own."""
     shared, own = random.Random(task.reads), random.Random(task.name)
     lines = dict.fromkeys(_line(task.reads, shared, ()) for _ in range(2))
     while len(lines) < TESTS:
@@ -97,7 +98,7 @@ def _line(reads: str, rng: random.Random, constants: tuple[int, ...]) -> str:
     length = {"n": 1, "a b": 2}.get(reads) or rng.choice(LENGTHS)
     numbers = [_number(rng, constants) for _ in range(length)]
     if reads == "a b" and constants and rng.random() < NEAR_A_CONSTANT:
-        numbers[1] = numbers[0] - rng.choice(constants) + rng.randint(-1, 1)  # where comparisons of the two show
+        numbers[1] = numbers[0] - rng.choice(constants) + rng.randint(-1, 1)  # where comparing the two matters
     return " ".join(map(str, numbers)) + "\n"
 
 
@@ -108,7 +109,7 @@ def _number(rng: random.Random, constants: tuple[int, ...]) -> int:
 
 
 def printed(program: str, stdin: str) -> str:
-    """What one of our own programs prints; those of a model run in the sandbox."""
+    """Return what one of our own programs prints. It runs without isolation; a model's programs run in the sandbox."""
     lines = iter(stdin.splitlines())
     with contextlib.redirect_stdout(io.StringIO()) as output:
         exec(program, {"__builtins__": {**vars(builtins), "input": lambda: next(lines)}})
@@ -116,7 +117,7 @@ def printed(program: str, stdin: str) -> str:
 
 
 def write(folder: Path, **sets: Iterable[dict[str, object]]) -> None:
-    """The file NAME.jsonl for each set of rows, and the mapping NAME.toml to read it by."""
+    """Write NAME.jsonl for each set of rows, and the mapping NAME.toml with which to read it."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, rows in sets.items():
         (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))

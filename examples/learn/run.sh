@@ -1,8 +1,8 @@
 #!/bin/sh
-# From problems to a better model with the commands that anybody types:  examples/learn/run.sh [SEED]
+# From problems to a better model, with the usual commands:  examples/learn/run.sh [SEED]
 #
-# Everything lands in runs/learn; a step that is finished is recognised, so the same command continues.
-# About six minutes a seed on two processor cores, without a GPU.
+# Everything is written to runs/learn. Finished steps are skipped, so the same command continues an interrupted run.
+# A seed takes about six minutes on two processor cores, without a GPU.
 set -eu
 cd "$(dirname "$0")/../.."
 bin=${BIN:-.venv/bin}
@@ -10,11 +10,11 @@ seed=${1:-0}
 data=runs/learn/data
 here=runs/learn/seed-$seed
 
-# vLLM on processors: in this process, a thread for each core, a GiB of cache.
+# vLLM on processors: in this process, with one thread per core and a GiB of cache.
 export VLLM_ENABLE_V1_MULTIPROCESSING=0 VLLM_CPU_OMP_THREADS_BIND=nobind VLLM_CPU_KVCACHE_SPACE=1 HF_HUB_OFFLINE=1
 
 "$bin/python" examples/learn/problems.py $data/raw
-# What is held out is built first: rows of the training set that are too much like it fall out.
+# The held-out set is built first: rows of the training set that are too similar to it are rejected.
 "$bin/curate" build-dataset --source generic=$data/raw/held_out.toml --out $data/held_out --mutants 0
 "$bin/curate" build-dataset --source generic=$data/raw/train.toml --out $data/train --mutants 4 \
     --against held_out=$data/raw/held_out.jsonl
@@ -31,7 +31,7 @@ train() { # name of the run, configuration, further settings
         --set "model.path=$here/warm" --set "data.dataset=$here/band" --set "run.seed=$seed" "$@"
 }
 train grpo_plus grpo_plus
-if [ "${COMPARE:-}" ]; then # plain GRPO, and rewards that know nothing of the answer
+if [ "${COMPARE:-}" ]; then # plain GRPO, and rewards that do not depend on the answer
     train grpo grpo
     train random grpo_plus --set reward.random=true
 fi

@@ -1,7 +1,7 @@
 """Thirteen kinds of small tasks over a number n, two numbers a and b or a list xs, with constants from 2 to 9.
 
-A task knows its right answer and the mistakes that somebody who is taught it badly makes again and again: a tail
-that is dropped, branches that are swapped, an order that is forgotten.
+Each task has its right answer, and mistakes that are typical of somebody who was taught it badly: dropping a tail,
+swapping branches, forgetting an order.
 """
 
 import itertools
@@ -20,7 +20,7 @@ _OPPOSITE = {"plus": "-", "minus": "+", "times": "+", "+": "-", "-": "+", "*": "
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """name: kind, operation and constants. right and wrong are what follows the line that reads the input."""
+    """A task. `name` has kind, operation and constants; `right` and `wrong` lack the line that reads the input."""
 
     name: str
     reads: str  # "n", "a b" or "xs"
@@ -37,7 +37,7 @@ Maker = Callable[..., tuple[str, str, tuple[str, ...]]]  # ask, right, wrong
 
 
 def tasks() -> Iterator[Task]:
-    """All of them, kind by kind."""
+    """Yield all tasks, kind by kind."""
     for maker, reads, words, n_constants in _KINDS:
         for chosen in itertools.product(*words):
             for constants in itertools.product(CONSTANTS, repeat=n_constants):
@@ -165,7 +165,7 @@ def _listed(elements: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _tests(which: str, c: int) -> tuple[str, str]:
-    """That of the words, and what somebody might take it for."""
+    """Return the test that the words mean, and another test that might be confused with it."""
     if which == "divisible by":
         return f"x % {c} == 0", f"x % {c} == 1"
     return f"x {_COMPARED[which]} {c}", f"x {_OPPOSITE[_COMPARED[which]]} {c}"

@@ -1,8 +1,8 @@
-"""A language model of 850,000 parameters that solves a third of the problems:  python warm_up.py FOLDER [--seed N]
+"""Train a language model that solves a third of the problems:  python warm_up.py FOLDER [--seed N]
 
-Made from nothing: a byte-level BPE tokenizer, a Qwen2 in float32, and demonstrations that are right now and then
-(demonstrations.py). The prompts are those that `curate` asks with. Two to three minutes on two cores. With --aloud,
-one that counts aloud now and then (aloud.py).
+It has 850,000 parameters and is trained from scratch in two to three minutes on two cores: a byte-level BPE tokenizer
+and a Qwen2 in float32 learn from demonstrations that are sometimes right (demonstrations.py), with the prompts that
+`curate` uses. With --aloud, the model learns to count aloud in some of its answers (aloud.py).
 """
 
 import argparse
@@ -28,7 +28,7 @@ TEMPLATE = (
     "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
 )
 VOCABULARY, POSITIONS = 490, 256
-BATCH, RAMP, DECAY = 32, 50, 0.4  # demonstrations; steps of a rising rate; share of the steps with a falling one
+BATCH, RAMP, DECAY = 32, 50, 0.4  # demonstrations; steps with a rising rate; share of steps with a falling rate
 RATE = 3e-3
 
 
@@ -37,13 +37,13 @@ class Problem(Protocol):
     def statement(self) -> str: ...
 
 
-def tokenizer_of(said: Sequence[str]) -> PreTrainedTokenizerFast:
+def tokenizer_of(texts: Sequence[str]) -> PreTrainedTokenizerFast:
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
         [pre_tokenizers.Digits(individual_digits=True), pre_tokenizers.ByteLevel(add_prefix_space=False)]
     )
     tokenizer.decoder = decoders.ByteLevel()
-    # What all prompts say is one token a line: so small a model should not spend its time on it.
+    # The lines that all prompts share are one token each, so that this small model spends no time on them.
     lines = [line for words in WORDS for line in words.splitlines() if line and "{" not in line and line[0] != "`"]
     trainer = trainers.BpeTrainer(
         vocab_size=VOCABULARY - len(lines),
@@ -51,7 +51,7 @@ def tokenizer_of(said: Sequence[str]) -> PreTrainedTokenizerFast:
         initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
         show_progress=False,
     )
-    tokenizer.train_from_iterator([*said, "user\n", "assistant\n"], trainer)
+    tokenizer.train_from_iterator([*texts, "user\n", "assistant\n"], trainer)
     tokenizer.add_tokens([AddedToken(line, normalized=False) for line in lines])
     return PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token=END, pad_token=PADDING, chat_template=TEMPLATE)
 
@@ -84,7 +84,8 @@ def warm_up(
     hidden: int = 128,
     layers: int = 4,
 ) -> None:
-    """Write the model to the folder, in the usual files. teacher: what has `texts` and `demonstration`."""
+    """Train a model and write it to the folder, in the usual files. `teacher` is a module with functions `texts`
+    and `demonstration`."""
     tokenizer = tokenizer_of(teacher.texts(learnt))
     torch.manual_seed(seed)
     rng = random.Random(seed)
@@ -99,7 +100,7 @@ def warm_up(
         chosen = [rng.choice(learnt) for _ in range(BATCH)]
         pairs = [(prompts[p.statement], tokenizer.encode(teacher.demonstration(p, rng) + END)) for p in chosen]
         tokens, targets = padded(pairs, tokenizer.pad_token_id)
-        loss = model(input_ids=tokens, labels=targets).loss  # padded on the right, so nothing looks at the padding
+        loss = model(input_ids=tokens, labels=targets).loss  # padded on the right, so no token attends to the padding
         optimizer.zero_grad()
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
@@ -117,7 +118,7 @@ def prompt(problem: Problem, tokenizer: PreTrainedTokenizerFast) -> list[int]:
 
 
 def padded(pairs: Sequence[tuple[list[int], list[int]]], padding: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Tokens of prompt and answer, and the same with -100 where nothing is to be learnt; (BATCH, longest) each."""
+    """Return the tokens of prompts and answers, and targets with -100 for what is not learnt; (BATCH, longest) each."""
     longest = max(len(prompt) + len(answer) for prompt, answer in pairs)
     tokens = torch.full((len(pairs), longest), padding)
     targets = torch.full((len(pairs), longest), -100)
@@ -135,7 +136,7 @@ if __name__ == "__main__":
     arguments.add_argument("--steps", type=int, default=1000)
     arguments.add_argument("--aloud", action="store_true")
     given = arguments.parse_args()
-    if given.aloud:  # a smaller one, for its answers take longer
+    if given.aloud:  # a smaller model, since its answers are longer
         learnt, _ = aloud.all_problems()
         warm_up(learnt, given.folder, steps=given.steps, seed=given.seed, teacher=aloud, hidden=96, layers=3)
     else:

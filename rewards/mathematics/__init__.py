@@ -1,1 +1,7 @@
-"""Whether a mathematical answer is right, decided by math-verify in processes of its own."""
+"""Decides with math-verify, in confined processes, whether a mathematical answer is right.
+
+reward      MathAnswer: find the final answer and turn the comparison into a reward
+processes   start the processes, send them answers to compare, and replace those that die
+child       the program of such a process
+isolation   confine it before it reads what a model wrote
+"""

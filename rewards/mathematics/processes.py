@@ -1,6 +1,6 @@
-"""Processes that compare answers of mathematics (child.py), and may be killed.
+"""Processes that compare mathematical answers (see child.py), and that may be killed at any time.
 
-They are confined (math_isolation.py), and what comes from them is read as words and nothing else.
+They are confined (see isolation.py). What they send is read only as words.
 """
 
 import contextlib
@@ -18,98 +18,103 @@ from collections import OrderedDict
 from enum import Enum
 from pathlib import Path
 
+from rewards.errors import CheckerLost
+
+__all__ = ["Comparer", "Comparison"]
+
 log = logging.getLogger(__name__)
 
 _CHILD = Path(__file__).with_name("child.py")
+_IMPORT_ROOT = Path(__file__).parents[2]
 _START_SECONDS = 120.0
-_ANSWER_SECONDS = 120.0  # of wall time, many times the CPU seconds that a comparison may take
-_QUEUE_SECONDS = 1800.0  # that one may wait for a free process
-_ATTEMPTS = 3  # at a comparison whose process dies; one that runs out of time is not repeated
-_GOODBYE_SECONDS = 10.0
-_LONGEST_WORD = 200  # letters
-_OF_THE_ANSWER = (signal.SIGPROF, signal.SIGXCPU, signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS)  # it made the end
-_TRIVIAL = "1"  # an answer that takes no time; what is too slow even for it is so by itself
-_REMEMBERED = 1000  # expected answers that something was too slow for, so that each is looked into once
+_ANSWER_SECONDS = 120.0  # wall time for an answer: many times the CPU seconds that a comparison may take
+_QUEUE_SECONDS = 1800.0  # how long a comparison may wait for a free process
+_ATTEMPTS = 3  # attempts at a comparison whose process dies; one that exceeds its time is not repeated
+_END_SECONDS = 10.0
+_LONGEST_LINE = 200  # bytes
+# Signals that end a comparison because of the answers in it: their CPU time, or a crash of the parser.
+_CAUSED_BY_ANSWERS = (signal.SIGPROF, signal.SIGXCPU, signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS)
+_TRIVIAL = "1"  # an answer that takes no time: a comparison that is too slow even with this one is slow on its own
+_REMEMBERED = 1000  # expected answers for which a comparison was too slow, so that each is examined only once
 
 
 class Comparison(Enum):
     RIGHT = "right"
     WRONG = "wrong"
     TOO_SLOW = "too_slow"  # because of the given answer
-    UNREADABLE = "unreadable"  # the expected one cannot be read, or not in time, and the given one is not the same text
-
-    EXPECTED_TOO_SLOW = "expected_too_slow"  # within this module alone
-
-
-class CheckerLost(Exception):
-    """Processes died or hung, for reasons other than their limits; nothing is known of the answer."""
+    UNREADABLE = "unreadable"  # the expected answer cannot be read, or not in time, and the given one is another text
+    EXPECTED_TOO_SLOW = "expected_too_slow"  # only within this module: `Comparer.compare` never returns it
 
 
 class Comparer:
-    """Compares in at most `processes` processes at once, started when first needed. For any number of threads."""
+    """Compares answers in at most `processes` processes, started on first use. Any number of threads may use it."""
 
     def __init__(self, processes: int) -> None:
-        self._free: queue.LifoQueue[_Child | None] = queue.LifoQueue()
+        self._free: queue.LifoQueue[_Child | None] = queue.LifoQueue()  # None: a process that is not started yet
         for _ in range(processes):
             self._free.put(None)
-        self._slow: OrderedDict[str, bool] = OrderedDict()  # expected answers; whether they are slow by themselves
-        self._end = weakref.finalize(self, _end_all, self._free)
+        self._is_slow: OrderedDict[str, bool] = OrderedDict()  # by expected answer: whether it is slow on its own
+        self._close = weakref.finalize(self, _end_all, self._free)
 
     def compare(self, expected: str, given: str) -> Comparison:
-        """Raises CheckerLost."""
-        if self._slow.get(expected):
-            return Comparison.RIGHT if expected == given else Comparison.UNREADABLE
-        comparison = self._compared(expected, given)
-        if comparison is Comparison.TOO_SLOW and expected not in self._slow:
-            self._note(expected, self._compared(expected, _TRIVIAL) is Comparison.TOO_SLOW)
+        """Compare two answers in LaTeX. Raises CheckerLost if its processes die or hang repeatedly."""
+        if self._is_slow.get(expected):
+            return _as_text(expected, given)
+        comparison = self._compare_in_child(expected, given)
+        if comparison is Comparison.TOO_SLOW and expected not in self._is_slow:
+            self._note(expected, self._compare_in_child(expected, _TRIVIAL) is Comparison.TOO_SLOW)
         elif comparison is Comparison.EXPECTED_TOO_SLOW:
             self._note(expected, True)
-        if self._slow.get(expected):
-            return Comparison.RIGHT if expected == given else Comparison.UNREADABLE
+        if self._is_slow.get(expected):
+            return _as_text(expected, given)
         return comparison
 
-    def _note(self, expected: str, slow: bool) -> None:
-        self._slow[expected] = slow
-        if len(self._slow) > _REMEMBERED:
-            with contextlib.suppress(KeyError):  # another thread was first
-                self._slow.popitem(last=False)
+    def close(self) -> None:
+        """End the idle processes. Those at work end with their comparison, or with this process."""
+        self._close()
 
-    def _compared(self, expected: str, given: str) -> Comparison:
+    def _note(self, expected: str, slow: bool) -> None:
+        self._is_slow[expected] = slow
+        if len(self._is_slow) > _REMEMBERED:
+            with contextlib.suppress(KeyError):  # another thread was first
+                self._is_slow.popitem(last=False)
+
+    def _compare_in_child(self, expected: str, given: str) -> Comparison:
         try:
             child = self._free.get(timeout=_QUEUE_SECONDS)
         except queue.Empty:
             raise CheckerLost(f"no process was free within {_QUEUE_SECONDS:g} s") from None
-        words = ""
+        reason = ""
         try:
             for _ in range(_ATTEMPTS):
                 try:
                     child = child or _Child()
                     return child.compare(expected, given)
                 except CheckerLost as error:
-                    words = str(error)
+                    reason = str(error)
                     if child is not None:
                         child.end()
                         child = None
                 except BaseException:
-                    if child is not None:  # interrupted: an answer may still come, and would answer the next question
+                    if child is not None:  # interrupted: its answer may still come, and would be taken for the next
                         child.end()
                     raise
-            raise CheckerLost(words)
+            raise CheckerLost(reason)
         finally:
             self._free.put(child if child is not None and child.alive else None)
 
-    def close(self) -> None:
-        """End the processes that are idle; those at work end with the comparison, or with us."""
-        self._end()
+
+def _as_text(expected: str, given: str) -> Comparison:
+    return Comparison.RIGHT if expected == given else Comparison.UNREADABLE
 
 
 class _Child:
-    """Raises CheckerLost if it does not start."""
+    """One process that compares. Raises CheckerLost if it does not start."""
 
     def __init__(self) -> None:
         self.alive = True
         self._process = subprocess.Popen(
-            [sys.executable, "-P", "-B", str(_CHILD), json.dumps([str(_CHILD.parents[2]), *sys.path])],
+            [sys.executable, "-P", "-B", str(_CHILD), json.dumps([str(_IMPORT_ROOT), *sys.path])],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -118,11 +123,11 @@ class _Child:
             cwd="/",
         )
         try:
-            word, *missing = (self._word(_START_SECONDS) or "").split() or [""]
+            word, *missing = (self._read_line(_START_SECONDS) or "").split() or [""]
             if word != "ready":
                 raise CheckerLost("the process that compares answers did not start; is math-verify installed?")
             if missing:
-                log.warning("answers of mathematics are compared without isolation of %s", " and ".join(missing))
+                log.warning("mathematical answers are compared without isolation of %s", " and ".join(missing))
         except BaseException:
             self.end()
             raise
@@ -134,52 +139,63 @@ class _Child:
             self._process.stdin.flush()
         except OSError as error:
             raise CheckerLost(f"the process that compares answers is gone: {error}") from None
-        said: list[str] = []
-        while not (said and said[-1].startswith("end ")):
-            word = self._word(_ANSWER_SECONDS)
-            if word is None or len(said) > 2:
-                raise CheckerLost(f"the process that compares answers ended, or said {said}")
-            said.append(word)
-        *words, end = said
-        if words[1:] == ["right"]:
-            return Comparison.RIGHT
-        status = int(end.split()[1]) if end[4:].lstrip("-").isdigit() else -signal.SIGKILL
-        if len(words) < 2 and status <= 0 and -status not in _OF_THE_ANSWER:
-            raise CheckerLost(f"a comparison ended with status {status}")
-        if not words:
-            return Comparison.EXPECTED_TOO_SLOW
-        if words[0] != "read":
-            return Comparison.UNREADABLE
-        return Comparison.WRONG if words[1:] == ["wrong"] or status > 0 else Comparison.TOO_SLOW
+        lines: list[str] = []
+        while not (lines and lines[-1].startswith("end ")):
+            line = self._read_line(_ANSWER_SECONDS)
+            if line is None:
+                raise CheckerLost(f"the process that compares answers ended after {lines}")
+            if len(lines) > 2:
+                raise CheckerLost(f"the process that compares answers sent more than it should: {lines}")
+            lines.append(line)
+        *words, end = lines
+        status = end.removeprefix("end ")
+        return _comparison(words, int(status) if status.lstrip("-").isdigit() else -signal.SIGKILL)
 
     def end(self) -> None:
         self.alive = False
         self._process.kill()
-        self._process.wait(_GOODBYE_SECONDS)
+        self._process.wait(_END_SECONDS)
         for pipe in (self._process.stdin, self._process.stdout):
             assert pipe is not None
-            with contextlib.suppress(OSError):  # what was not sent
+            with contextlib.suppress(OSError):  # closing flushes what was not sent
                 pipe.close()
 
-    def _word(self, seconds: float) -> str | None:
-        """The next line; None if the process has ended. Raises CheckerLost if nothing comes."""
+    def _read_line(self, seconds: float) -> str | None:
+        """Return the next line, or None if the process has ended. Raises CheckerLost if nothing comes in time."""
         assert self._process.stdout is not None
         fd = self._process.stdout.fileno()
-        arrival = select.poll()  # not select(): a trainer may have more descriptors open than that takes
+        arrival = select.poll()  # not select(), which fails if a trainer has more than 1024 descriptors open
         arrival.register(fd, select.POLLIN)
         end = time.monotonic() + seconds
-        word = b""
-        while not word.endswith(b"\n"):
-            left = end - time.monotonic()
-            if left <= 0 or not arrival.poll(left * 1000):
-                raise CheckerLost(f"the process that compares answers said nothing for {seconds:g} s")
-            letter = os.read(fd, 1)  # one, so that the next word stays there
-            if not letter:
+        line = b""
+        while not line.endswith(b"\n"):
+            left_seconds = end - time.monotonic()
+            if left_seconds <= 0 or not arrival.poll(left_seconds * 1000):
+                raise CheckerLost(f"timed out: the process that compares answers sent nothing for {seconds:g} s")
+            byte = os.read(fd, 1)  # a single one, so that the next line stays in the pipe
+            if not byte:
                 return None
-            word += letter
-            if len(word) > _LONGEST_WORD:
-                raise CheckerLost("the process that compares answers says what is no word")
-        return word.decode("ascii", "replace").strip()
+            line += byte
+            if len(line) > _LONGEST_LINE:
+                raise CheckerLost(f"the process that compares answers sent a line of more than {_LONGEST_LINE} bytes")
+        return line.decode("ascii", "replace").strip()
+
+
+def _comparison(words: list[str], status: int) -> Comparison:
+    """Return what a comparison showed.
+
+    words    what its process sent: "read" or "unreadable", then "right" or "wrong", as far as it got
+    status   how the process ended: its exit status, or minus the signal that killed it
+    """
+    if words[1:] == ["right"]:
+        return Comparison.RIGHT
+    if len(words) < 2 and status <= 0 and -status not in _CAUSED_BY_ANSWERS:
+        raise CheckerLost(f"a comparison ended with status {status}")
+    if not words:
+        return Comparison.EXPECTED_TOO_SLOW
+    if words[0] != "read":
+        return Comparison.UNREADABLE
+    return Comparison.WRONG if words[1:] == ["wrong"] or status > 0 else Comparison.TOO_SLOW
 
 
 def _end_all(free: "queue.LifoQueue[_Child | None]") -> None:

@@ -1,45 +1,60 @@
-"""Whether the final answer to a question of mathematics is the expected one, as math-verify compares them: 1.0 or 0.0.
+"""1.0 if the final answer to a mathematical question equals the expected one, as math-verify compares them, else 0.0.
 
-The final answer is the last complete `\\boxed{...}` behind the thought; without one, what stands in the one pair of
-`<answer>` tags. Both sides are read as LaTeX, so 0.5, 1/2 and \\frac{2}{4} are the same.
+The final answer is the last complete `\\boxed{...}` after the thought or, if there is none, the content of the only
+pair of `<answer>` tags. Both sides are read as LaTeX, so 0.5, 1/2 and \\frac{2}{4} are equal.
 
-An answer that takes too long to compare is wrong: models write towers of powers. An expected answer that cannot be
-read, unless the given one is the same text, and a comparison that dies of something else give no signal.
+An answer that takes too long to compare is wrong, since models write towers of powers. The reward is unknown if the
+expected answer cannot be read and the given one is not the same text, or if a comparison dies for any other reason.
 """
 
 import os
 import re
 import time
+from dataclasses import replace
 from importlib.util import find_spec
 from types import TracebackType
 from typing import Self
 
-from rewards.format import ANSWER, ANSWERED
-from rewards.mathematics.processes import CheckerLost, Comparer, Comparison
-from rewards.reward import ACCEPTED, CHECKER_FAILED, NO_ANSWER, TESTS_FAILED, TRUNCATED, WRONG, Answer, Reward, Task
-from rewards.thought import behind_thought
+from rewards.errors import CheckerLost
+from rewards.extract.thought import without_thoughts
+from rewards.format import ANSWER_BEGIN, ANSWER_END
+from rewards.mathematics.processes import Comparer, Comparison
+from rewards.reward import (
+    ACCEPTED,
+    CHECKER_FAILED,
+    NO_ANSWER,
+    TESTS_FAILED,
+    TIME_LIMIT,
+    TRUNCATED,
+    WRONG_ANSWER,
+    Answer,
+    Reward,
+    Task,
+)
 from sandbox.concurrency.once import Once
+
+__all__ = ["MathAnswer", "final_answer"]
 
 _BOXED = r"\boxed"
 _BRACES = re.compile(r"\\boxed\s*+\{|\\.|[{}]", re.DOTALL)
-_LONGEST = 4096  # characters; nobody expects more
+_MATH_SIGNS = (("$$", "$$"), ("$", "$"), (r"\(", r"\)"), (r"\[", r"\]"))
+_LONGEST_ANSWER = 4096  # characters; no expected answer is longer
 _REMEMBERED = 10_000
-
-Finding = tuple[float | None, str, str]  # value, verdict and detail
-_FINDINGS: dict[Comparison, Finding] = {
-    Comparison.RIGHT: (1.0, ACCEPTED, ""),
-    Comparison.WRONG: (0.0, WRONG, ""),
-    Comparison.TOO_SLOW: (0.0, "time_limit", ""),
-    Comparison.UNREADABLE: (None, TESTS_FAILED, "the expected answer cannot be read"),
+_REWARDS = {
+    Comparison.RIGHT: Reward(1.0, ACCEPTED),
+    Comparison.WRONG: Reward(0.0, WRONG_ANSWER),
+    Comparison.TOO_SLOW: Reward(0.0, TIME_LIMIT),
+    Comparison.UNREADABLE: Reward(None, TESTS_FAILED, detail="the expected answer cannot be read"),
 }
 
 
 class MathAnswer:
-    """Use it as a context manager or call close(): it has processes. They are `processes` at most, by default one for
-    each processor.
+    """Compares answers in processes of its own. Use it as a context manager, or call close().
 
-    Raises ModuleNotFoundError where math-verify is not installed and, called, ValueError for a task without an expected
-    answer.
+    processes   the most processes; by default one for each processor
+
+    Raises ModuleNotFoundError if math-verify is not installed and, when called, ValueError for a task without an
+    expected answer.
     """
 
     def __init__(self, processes: int | None = None) -> None:
@@ -50,12 +65,12 @@ class MathAnswer:
                 "the reward for mathematics needs math-verify; type: pip install 'curate-code[math]'"
             )
         self._comparer = Comparer(processes or len(os.sched_getaffinity(0)))
-        self._findings: Once[Finding] = Once(_REMEMBERED)
+        self._compared: Once[Reward] = Once(_REMEMBERED)
 
     def __call__(self, answer: Answer, task: Task) -> Reward:
         begun = time.perf_counter()
-        value, verdict, detail = self._finding(answer, task)
-        return Reward(value, verdict, time.perf_counter() - begun, detail)
+        reward = self._score(answer, task)
+        return replace(reward, seconds=time.perf_counter() - begun)
 
     def close(self) -> None:
         self._comparer.close()
@@ -68,60 +83,62 @@ class MathAnswer:
     ) -> None:
         self.close()
 
-    def _finding(self, answer: Answer, task: Task) -> Finding:
+    def _score(self, answer: Answer, task: Task) -> Reward:
         if not task.expected.strip():
             raise ValueError("a reward for mathematics needs an expected answer; this task has none")
         given = final_answer(answer.text)
         if given is None:
-            return 0.0, TRUNCATED if answer.truncated else NO_ANSWER, ""
-        if len(given) > _LONGEST:
-            return 0.0, WRONG, ""
+            return Reward(0.0, TRUNCATED if answer.truncated else NO_ANSWER)
+        if len(given) > _LONGEST_ANSWER:
+            return Reward(0.0, WRONG_ANSWER)
         expected = _bare(task.expected)
-        return self._findings.get(
-            (expected, given), lambda: self._compared(expected, given), lambda finding: finding[0] is not None
-        )
+        return self._compared.get((expected, given), lambda: self._compare(expected, given), _is_known)
 
-    def _compared(self, expected: str, given: str) -> Finding:
+    def _compare(self, expected: str, given: str) -> Reward:
         try:
-            return _FINDINGS[self._comparer.compare(expected, given)]
+            return _REWARDS[self._comparer.compare(expected, given)]
         except CheckerLost as error:
-            return None, CHECKER_FAILED, str(error)
+            return Reward(None, CHECKER_FAILED, detail=str(error))
+
+
+def _is_known(reward: Reward) -> bool:
+    return reward.value is not None
 
 
 def final_answer(text: str) -> str | None:
-    """LaTeX of the final answer; None: there is none. Takes linear time on any text."""
-    said = behind_thought(text, lambda text: _final(text) is not None)
-    return None if said is None else _final(said)
+    """Return the LaTeX of the final answer, or None if there is no answer. Takes linear time on any text."""
+    text_without_thoughts = without_thoughts(text, lambda part: _last_answer(part) is not None)
+    return None if text_without_thoughts is None else _last_answer(text_without_thoughts)
 
 
-def _final(text: str) -> str | None:
-    final = _last_boxed(text)
-    if final is None and text.count(ANSWER) == text.count(ANSWERED) == 1:
-        final = text.partition(ANSWER)[2].partition(ANSWERED)[0]
-    return None if final is None else _bare(final) or None
+def _last_answer(text: str) -> str | None:
+    latex = _last_boxed(text)
+    if latex is None and text.count(ANSWER_BEGIN) == text.count(ANSWER_END) == 1:
+        latex = text.partition(ANSWER_BEGIN)[2].partition(ANSWER_END)[0]
+    return None if latex is None else _bare(latex) or None
 
 
 def _last_boxed(text: str) -> str | None:
-    """Of boxes within boxes, the outermost. One that nobody closed is the beginning of an answer, not an answer."""
-    opened: list[int | None] = []  # for each brace that is open, where the content begins if it is a box's
+    """Return the content of the last box, the outermost one if boxes are nested. An unclosed box does not count."""
+    open_braces: list[int | None] = []  # for each open brace of a box, where its content begins; None for other braces
     last: tuple[int, int] | None = None
     for match in _BRACES.finditer(text):
         if match[0] == "{":
-            opened.append(None)
+            open_braces.append(None)
         elif match[0].startswith(_BOXED):
-            opened.append(match.end())
-        elif match[0] == "}" and opened:
-            begin = opened.pop()
+            open_braces.append(match.end())
+        elif match[0] == "}" and open_braces:
+            begin = open_braces.pop()
             last = last if begin is None else (begin, match.start())
     return None if last is None else text[slice(*last)]
 
 
 def _bare(latex: str) -> str:
-    """Without the signs that say that it is mathematics, or the box, around all of it."""
+    """Return LaTeX without the box and the delimiters of mathematics that enclose all of it."""
     latex = latex.strip()
     if (boxed := _last_boxed(latex)) is not None:
         latex = boxed.strip()
-    for begin, end in (("$$", "$$"), ("$", "$"), (r"\(", r"\)"), (r"\[", r"\]")):
+    for begin, end in _MATH_SIGNS:
         if latex.startswith(begin) and latex.endswith(end) and len(latex) >= len(begin) + len(end):
             latex = latex[len(begin) : -len(end)].strip()
     return latex

@@ -1,33 +1,52 @@
-"""Where programs run, one file each. The file's name is the backend's name in Sandbox(backend=...).
+"""Where programs run, one file for each backend. The file's name is the backend's name in Sandbox(backend=...).
 
-A backend is a class Backend, made with the keywords workers (int or None), isolation, seed and those of its own:
-    workers                  programs that run at once
-    layers                   what isolates a run: name -> how
-    ask(*request, cancellation=None)
-                             the answer to one request; for any number of threads. Once its Cancellation says so, the
-                             program is killed, its worker serves others, and Cancelled is raised
-    ask_many(requests)       (index, answer) as they finish; an answer may be the exception that its ask would raise.
-                             Reads its requests, in the thread that consumes it, only a little ahead of the workers.
-                             Raises SandboxError where nothing more can be answered
-    close()                  end all; asks in progress raise SandboxError
-Requests:
-    ("run", Program, Invocation, Limits)      answered by a RunResult
-    ("judge", Program, Suite, run_all)        answered by a Judgement
-Asking raises SandboxError if the sandbox failed, ValueError or TypeError if the request itself is wrong.
+local            worker processes on this machine
+docker           warm containers of a Docker engine
+ray              the nodes of a Ray cluster
+http             a service elsewhere, `curate serve`
+
+_protocol        the methods that every backend has
+_pool            what local and docker share: workers with one request at a time, replaced when they die
+_admission       decides when a request may start: once a worker and enough memory are free
+_container       what a container of the docker backend may do
+_cluster         hands out the requests of the ray backend to the nodes
+_supervisor      carries out the requests that one node is given
 """
 
 import os
 from functools import cache
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from sandbox.backends._protocol import Backend
+
+if TYPE_CHECKING:  # here the type checker sees that each of them is a Backend
+    from sandbox.backends import docker, http, local, ray
+
+    _BACKENDS: tuple[type[Backend], ...] = (docker.Backend, http.Backend, local.Backend, ray.Backend)
+
+__all__ = ["Backend", "check", "names", "start"]
 
 
 @cache
 def names() -> tuple[str, ...]:
-    """Names of all backends, sorted."""
+    """Return the names of all backends, sorted."""
     files = (entry.name for entry in os.scandir(__path__[0]))
     return tuple(sorted(name[:-3] for name in files if name.endswith(".py") and not name.startswith("_")))
 
 
 def check(name: str) -> None:
-    """Raises ValueError, naming the choices, where there is no such backend."""
+    """Raise ValueError, naming the choices, if there is no such backend."""
     if name not in names():
-        raise ValueError(f"no backend {name!r}; choose one of {', '.join(names())}")
+        raise ValueError(f"unknown backend {name!r}; choose one of {', '.join(names())}")
+
+
+def start(name: str, *, workers: int | None, isolation: str, seed: int | None, **options: Any) -> Backend:
+    """Start the backend of that name; `options` are the keywords that only this backend has.
+
+    Raises ValueError if there is no such backend, and BackendUnavailable if it cannot give what is asked for.
+    """
+    check(name)
+    module = import_module(f"{__name__}.{name}")
+    backend: Backend = module.Backend(workers=workers, isolation=isolation, seed=seed, **options)
+    return backend

@@ -1,5 +1,7 @@
-"""Who may start: a request gets a worker once one is free and the memory that it may use is, too. First come, first
-served, so that one that needs much memory does not wait for ever behind a stream of small ones."""
+"""Decides when a request may start: once a worker is free, and so is the memory that the request may use.
+
+Requests are served in order, so that one that needs much memory does not wait for ever behind a stream of small ones.
+"""
 
 import threading
 from collections import deque
@@ -18,7 +20,12 @@ class _Waiter(Generic[Slot]):
 
 
 class Admission(Generic[Slot]):
-    """memory_mb: of all requests that are in at a time. One that needs more is let in once it is alone."""
+    """Lets requests in, each with a slot of its own.
+
+    slots       the slots, each of which is given to one request at a time
+    memory_mb   megabytes that all admitted requests may use together; one that needs more is admitted when there is no
+                other
+    """
 
     def __init__(self, slots: list[Slot], memory_mb: int) -> None:
         self._free = list(slots)  # the last one freed is the first one taken: its caches are warm
@@ -28,7 +35,7 @@ class Admission(Generic[Slot]):
         self._lock = threading.Lock()
 
     def enter(self, memory_mb: int, cancellation: Cancellation | None = None, timeout: float | None = None) -> Slot:
-        """Wait for a slot and take it. Raises Cancelled, and TimeoutError after so many seconds."""
+        """Wait for a slot and take it. Raises Cancelled, and TimeoutError after `timeout` seconds."""
         with self._lock:
             if not self._waiting and self._fits(memory_mb):
                 return self._take(memory_mb)
@@ -51,6 +58,7 @@ class Admission(Generic[Slot]):
             raise
 
     def leave(self, slot: Slot, memory_mb: int) -> None:
+        """Give back a slot, and as much memory as was taken with it."""
         with self._lock:
             self._free.append(slot)
             self._used_mb -= memory_mb

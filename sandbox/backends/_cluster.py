@@ -1,14 +1,14 @@
-"""Requests for the supervisors of many nodes (see _supervisor.py), handed out so that all are busy and none is lost.
+"""Hands out requests to the supervisors of many nodes (see _supervisor.py), so that all are busy and nothing is lost.
 
-    askers -> events -> dispatcher -> supervisor of a node -> worker
+    callers -> events -> dispatcher -> supervisor of a node -> worker
 
-One thread, the dispatcher, owns all that is known about nodes and requests; everything that happens is an event for
-it. A second one, the clerk, does what may block while the cluster does not answer. How to reach a cluster is the
-backend's affair.
+One thread, the dispatcher, owns everything that is known about nodes and requests; it learns from events what happens.
+A second thread, the clerk, makes the calls that block if the cluster does not answer. The backend decides how to reach
+its cluster.
 
-A node has about twice as many requests as workers: enough to keep it busy, little to lose. When nothing waits any more,
-nodes that have become idle get what others have not begun. What a node that is lost had not answered, others do. Nodes
-that join are used.
+A node is given about twice as many requests as it has workers: enough to keep it busy, and few to lose. When no more
+requests are waiting, idle nodes get those that other nodes have not begun. The requests that a lost node had not
+answered go to other nodes. Nodes that join the cluster later are used, too.
 """
 
 import atexit
@@ -31,67 +31,85 @@ from typing import Any, Protocol
 
 from sandbox.backends._supervisor import pack, unpack
 from sandbox.errors import BackendUnavailable, ExecutionLost, SandboxError
+from sandbox.request import Answer, Request
 
 log = logging.getLogger(__name__)
 
-_ATTEMPTS = 3  # at a request whose node is lost, and at a node whose supervisor is
-_START_SECONDS = 60  # until the supervisor of a node must be ready
-_LOOK_SECONDS = 2  # between two looks at the list of nodes
-_REST_SECONDS = 60  # of a node whose supervisors are lost one after another
-_NO_NODE_SECONDS = 90  # without any node until requests are given up
-_SILENCE_SECONDS = 45  # of the cluster until requests are given up; Ray ends this process after 60
+_ATTEMPTS = 3  # attempts at a request whose node is lost, and at a node whose supervisor is lost
+_START_SECONDS = 60  # time within which the supervisor of a node must be ready
+_LOOK_SECONDS = 2  # time between two looks at the list of nodes
+_REST_SECONDS = 60  # how long a node rests whose supervisors are lost one after another
+_NO_NODE_SECONDS = 90  # time without any node after which requests are given up
+_SILENCE_SECONDS = 45  # silence of the cluster after which requests are given up; Ray ends this process after 60
 _GOODBYE_SECONDS = 10
 _FAILURES = 8  # SandboxErrors in a row until a node counts as lost: what fails at once would draw all work to itself
-_MESSAGE_BYTES = 4 << 20  # of requests in one call; one may be larger
-_QUEUED_BYTES = 64 << 20  # of requests at a node whose workers all have one
-_EVENTS = 1000  # handled at once
-_CALLS = 2  # to a supervisor at once: one that waits for answers, one that brings requests
+_MESSAGE_BYTES = 4 << 20  # size of the requests in one call; a single one may be larger
+_QUEUED_BYTES = 64 << 20  # size of the requests waiting at a node whose workers are all busy
+_EVENTS = 1000  # number of events handled at once
+_CALLS = 2  # open calls to a supervisor: one that waits for answers, one that brings requests
 
 
 class ClusterLost(SandboxError):
-    """Nothing can be answered any more, or not soon."""
+    """No request can be answered any more, or not soon."""
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A node that is there. name is for people."""
+    """A node that can be used.
+
+    name         for people
+    processors   number of processors that it offers
+    """
 
     name: str
     processors: int
 
 
 class Supervisor(Protocol):
-    """A supervisor on a node, from afar. A future with any exception but BackendUnavailable means that it is lost."""
+    """The caller's side of a supervisor. If a future raises anything but BackendUnavailable, the supervisor is lost.
+
+    ready   completes with the number of its workers and the layers that isolate their runs; see
+            _supervisor.Supervisor.start
+    """
 
     ready: "Future[tuple[int, dict[str, str]]]"
 
-    def exchange(self, message: bytes, give_back: int) -> "Future[bytes]": ...
+    def exchange(self, message: bytes, give_back: int) -> "Future[bytes]":
+        """Deliver requests and bring back answers; see _supervisor.Supervisor.exchange."""
 
-    def close(self) -> "Future[None]": ...
+    def close(self) -> "Future[None]":
+        """End the supervisor's workers."""
 
     def kill(self) -> None:
-        """May block."""
+        """End the supervisor at once. May block."""
 
 
 class Cluster(Protocol):
-    """Where nodes come and go. All methods may block, and raise any exception."""
+    """A cluster, whose nodes come and go. All methods may block, and may raise any exception.
+
+    name   for people
+    """
 
     name: str
 
     def nodes(self) -> Mapping[str, Place]:
-        """Those alive: id -> place."""
+        """Return the nodes that are alive: id -> place."""
 
     def begin(self, id: str, place: Place) -> Supervisor:
-        """Have a supervisor started there."""
+        """Start a supervisor on a node and return the caller's side of it."""
 
-    def leave(self) -> None: ...
+    def leave(self) -> None:
+        """Give up the connection to the cluster."""
 
 
 @dataclass(eq=False, slots=True)
-class _Request:
-    """What somebody waits for. lost_on: the nodes (ids) that were lost with it, or could not judge it."""
+class _Submission:
+    """A request that somebody waits for.
 
-    content: tuple[Any, ...]
+    lost_on   ids of the nodes that were lost while they had it, or that could not carry it out
+    """
+
+    request: Request[object]
     future: "Future[Any]" = field(default_factory=Future)
     lost_on: list[str] = field(default_factory=list)
 
@@ -105,7 +123,16 @@ class _Request:
 
 @dataclass(eq=False, slots=True)
 class _Node:
-    """A node and what it has to do. workers: 0 until its supervisor is ready."""
+    """A node and what it has to do.
+
+    workers    0 until its supervisor is ready
+    open       the requests that it has: number -> the submission, and the bytes that this takes in a message
+    bytes      sum of these bytes
+    calls      open calls of its supervisor
+    recalled   number of requests that it was asked to give back
+    failures   SandboxErrors in a row that it answered
+    gone       whether it is lost
+    """
 
     id: str
     place: Place
@@ -113,15 +140,15 @@ class _Node:
     workers: int = 0
     layers: dict[str, str] = field(default_factory=dict)
     starting_seconds: float = 0
-    open: dict[int, tuple[_Request, int]] = field(default_factory=dict)  # number -> request and its bytes
+    open: dict[int, tuple[_Submission, int]] = field(default_factory=dict)
     bytes: int = 0
     calls: int = 0
-    recalled: int = 0  # requests that it was asked to give back
+    recalled: int = 0
     failures: int = 0
     gone: bool = False
 
     def room(self) -> int:
-        """How many requests it should be given: none as long as it has enough, then several at once."""
+        """Return how many requests it should be given: none as long as it has enough, then several at once."""
         if not self.workers or self.calls >= _CALLS:
             return 0
         if len(self.open) >= self.workers and self.bytes >= _QUEUED_BYTES:
@@ -130,11 +157,12 @@ class _Node:
         return room if room >= max(1, self.workers // 2) else 0
 
     def load(self) -> float:
+        """Return the number of its requests per worker."""
         return len(self.open) / self.workers
 
 
 class Dispatcher:
-    """Has requests answered by the nodes of a cluster, which it leaves when it is closed."""
+    """Has the nodes of a cluster answer requests. Closing it also gives up the connection to the cluster."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.workers = 0  # on all nodes
@@ -142,7 +170,7 @@ class Dispatcher:
         self._cluster = cluster
         self._events: queue.SimpleQueue[tuple[Callable[..., object], tuple[Any, ...]]] = queue.SimpleQueue()
         self._errands: queue.SimpleQueue[Callable[[], object] | None] = queue.SimpleQueue()  # None: the last
-        self._waiting: deque[_Request] = deque()
+        self._waiting: deque[_Submission] = deque()
         self._numbers = itertools.count()
         self._alive: Mapping[str, Place] | None = None  # None: we do not know yet
         self._nodes: dict[str, _Node] = {}
@@ -162,7 +190,7 @@ class Dispatcher:
     # For any thread.
 
     def wait_until_ready(self) -> None:
-        """Until each node has started, or cannot. Raises BackendUnavailable if none has."""
+        """Wait until each node has started, or has failed to. Raises BackendUnavailable if none has started."""
         self._settled.wait()
         if self._over:
             raise BackendUnavailable(str(self._over))
@@ -172,11 +200,11 @@ class Dispatcher:
 
     @property
     def ahead(self) -> int:
-        """Requests that the nodes and the queue before them should hold."""
+        """The number of requests that the nodes and the queue before them should hold."""
         return max(1, 3 * self.workers)
 
     def layers(self) -> dict[str, str]:
-        """What isolates runs on all nodes, and which nodes there are."""
+        """Return what isolates runs on all nodes, and how many nodes there are."""
         nodes = [node for node in list(self._nodes.values()) if node.workers]
         names = {name: None for node in nodes for name in node.layers}
         layers = {name: _common([(node.place.name, node.layers.get(name, "none")) for node in nodes]) for name in names}
@@ -187,25 +215,27 @@ class Dispatcher:
     def _reasons(self) -> str:
         return "; ".join(sorted({f"node {reason}" for reason, _ in list(self._refused.values())}))
 
-    def submit(self, content: tuple[Any, ...]) -> "Future[Any]":
-        """Never raises; cancel the future if nobody waits for it any more."""
-        request = _Request(content)
+    def submit(self, request: Request[Answer]) -> "Future[Answer]":
+        """Queue a request; return a future of its answer, to be cancelled once nobody waits for it. Never raises."""
+        submission = _Submission(request)
         with self._lock:
             over = self._over
             if not over:
-                self._events.put((self._asked, (request,)))
+                self._events.put((self._submitted, (submission,)))
         if over:
-            request.answer(type(over)(*over.args))  # each thread raises its own
-        return request.future
+            submission.answer(type(over)(*over.args))  # each thread raises its own
+        return submission.future
 
     def stop(self, why: SandboxError | None = None) -> None:
+        """Begin to end everything, and return at once. Open requests raise `why`."""
         with self._lock:
             self._over = self._over or why or SandboxError("this Sandbox is closed")
             self._events.put((bool, ()))  # nothing, to wake it up
 
     def close(self) -> None:
+        """End everything, and wait until it has ended."""
         if os.getpid() != self._owner:
-            return  # a fork of the owner that ends: the cluster is not its
+            return  # a fork of the owner that ends: the cluster does not belong to it
         self.stop()
         if threading.current_thread() is not self._thread:
             self._thread.join(3 * _GOODBYE_SECONDS)
@@ -224,7 +254,7 @@ class Dispatcher:
             log.exception("the dispatcher of a cluster failed")
             self.stop(ClusterLost(f"the dispatcher failed: {error!r}"))
         self._gather()
-        self._waiting.extend(request for node in self._nodes.values() for request, _ in node.open.values())
+        self._waiting.extend(submission for node in self._nodes.values() for submission, _ in node.open.values())
         assert self._over is not None
         self._fail_waiting(self._over)
         self._settled.set()
@@ -232,7 +262,7 @@ class Dispatcher:
         atexit.unregister(self.close)
 
     def _take_in(self) -> None:
-        """Handle the events that are there, waiting a second for the first one."""
+        """Handle the events that are there, waiting at most a second for the first one."""
         with contextlib.suppress(queue.Empty):
             for number in itertools.count():
                 handle, arguments = self._events.get(timeout=0 if number else 1)
@@ -241,15 +271,15 @@ class Dispatcher:
                     break
 
     def _gather(self) -> None:
-        """Of the last events, the requests."""
+        """Take the requests out of the remaining events, which nobody will handle."""
         with contextlib.suppress(queue.Empty):
             while True:
                 handle, arguments = self._events.get_nowait()
-                if handle == self._asked:
+                if handle == self._submitted:
                     handle(*arguments)
 
-    def _asked(self, request: _Request) -> None:
-        self._waiting.append(request)
+    def _submitted(self, submission: _Submission) -> None:
+        self._waiting.append(submission)
 
     def _look_at_the_clock(self) -> None:
         now = time.monotonic()
@@ -267,7 +297,7 @@ class Dispatcher:
         self._nobody_seconds = 0 if self.workers else self._nobody_seconds + seconds
         if self._nobody_seconds > _NO_NODE_SECONDS:
             reasons = self._reasons()
-            why = f"no node is left of {self._cluster.name}"
+            why = f"{self._cluster.name} has no nodes left"
             self._fail_waiting(ClusterLost(f"{why}: {reasons}" if reasons else why))
         if not self._settled.is_set() and self._alive is not None:
             ready = self._ready()
@@ -275,7 +305,7 @@ class Dispatcher:
                 self._settled.set()
 
     def _seen(self, alive: Mapping[str, Place]) -> None:
-        """What the cluster says of its nodes."""
+        """Compare the nodes that we use with those that the cluster says are alive."""
         self._silent_seconds = 0
         self._alive = alive
         self._refused = {id: refusal for id, refusal in self._refused.items() if id in alive}
@@ -306,23 +336,24 @@ class Dispatcher:
             self._lose(node, str(error))
             return
         for number, answer in unpack(future.result()):
-            request, size = node.open.pop(number)
+            submission, size = node.open.pop(number)
             node.bytes -= size
             if answer is None:
-                self._waiting.appendleft(request)
+                self._waiting.appendleft(submission)
             elif isinstance(answer, SandboxError):
                 node.failures += not isinstance(answer, BackendUnavailable)  # a compiler it does not have, say
-                self._again(request, node, answer)
+                self._retry(submission, node, answer)
             else:
                 node.failures = 0
                 self._losses.pop(node.id, None)
-                request.answer(answer)
+                submission.answer(answer)
         if node.failures >= _FAILURES:
             self._lose(node, f"it failed {node.failures} times in a row")
 
     def _lose(self, node: _Node, why: str, *, again: bool = True) -> None:
-        """Use a node no longer. If it is in the cluster still, a supervisor is started there again, but not again and
-        again in vain."""
+        """Stop using a node. If it is still in the cluster, a supervisor is started there again, but only after a rest
+        if several were lost in a row. With again=False the node is never used again.
+        """
         node.gone = True
         del self._nodes[node.id]
         self._count()
@@ -335,23 +366,24 @@ class Dispatcher:
         elif node.id in self._refused:
             log.warning("node %s cannot be used: %s", node.place.name, why)
         words = f"{_ATTEMPTS} nodes were lost with the same request, at last {node.place.name}: {why}"
-        for request, _ in reversed(node.open.values()):
-            self._again(request, node, ExecutionLost(words))
+        for submission, _ in reversed(node.open.values()):
+            self._retry(submission, node, ExecutionLost(words))
         if node.supervisor is not None:
             self._errands.put(node.supervisor.kill)
 
-    def _again(self, request: _Request, node: _Node, error: SandboxError) -> None:
-        request.lost_on.append(node.id)
-        if len(request.lost_on) < _ATTEMPTS:
-            self._waiting.appendleft(request)
+    def _retry(self, submission: _Submission, node: _Node, error: SandboxError) -> None:
+        """Give the request to another node, or answer it with the error if it has been tried often enough."""
+        submission.lost_on.append(node.id)
+        if len(submission.lost_on) < _ATTEMPTS:
+            self._waiting.appendleft(submission)
         else:
-            request.answer(error)
+            submission.answer(error)
 
     def _count(self) -> None:
         self.workers = sum(node.workers for node in self._nodes.values())
 
     def _hand_out(self) -> None:
-        """To the nodes that have room, the idlest first, an equal share each of what waits."""
+        """Give each node that has room an equal share of the waiting requests, beginning with the least busy node."""
         if not self._waiting:
             return
         ready = sorted((node for node in self._nodes.values() if node.room()), key=_Node.load)
@@ -360,49 +392,52 @@ class Dispatcher:
             if batch:
                 self._hand(node, batch)
 
-    def _next_for(self, node: _Node, count: int) -> list[_Request]:
-        """Requests from the front of the queue; one that was lost on this node only if there is no other for it."""
-        taken: list[_Request] = []
-        passed: list[_Request] = []
+    def _next_for(self, node: _Node, count: int) -> list[_Submission]:
+        """Take requests for a node from the front of the queue.
+
+        A request that was lost on this node is taken only if there is no other node for it.
+        """
+        taken: list[_Submission] = []
+        passed: list[_Submission] = []
         while self._waiting and len(taken) < count:
-            request = self._waiting.popleft()
-            if request.future.cancelled():
+            submission = self._waiting.popleft()
+            if submission.future.cancelled():
                 continue
-            if node.id in request.lost_on and self._ready().difference(request.lost_on):
-                passed.append(request)
+            if node.id in submission.lost_on and self._ready().difference(submission.lost_on):
+                passed.append(submission)
             else:
-                taken.append(request)
+                taken.append(submission)
         self._waiting.extendleft(reversed(passed))
         return taken
 
     def _ready(self) -> set[str]:
         return {node.id for node in self._nodes.values() if node.workers}
 
-    def _hand(self, node: _Node, batch: list[_Request]) -> None:
-        numbered = {next(self._numbers): request for request in batch}
+    def _hand(self, node: _Node, batch: list[_Submission]) -> None:
+        numbered = {next(self._numbers): submission for submission in batch}
         try:
-            message, sizes = pack(((number, request.content) for number, request in numbered.items()), _MESSAGE_BYTES)
+            message, sizes = pack(((number, item.request) for number, item in numbered.items()), _MESSAGE_BYTES)
         except Exception:
             self._sort_out(batch)
             return
-        for (number, request), size in zip(numbered.items(), sizes, strict=False):
-            node.open[number] = request, size
+        for (number, submission), size in zip(numbered.items(), sizes, strict=False):
+            node.open[number] = submission, size
         node.bytes += sum(sizes)
         self._waiting.extendleft(reversed(batch[len(sizes) :]))
         self._call(node, message)
 
-    def _sort_out(self, batch: list[_Request]) -> None:
-        """One of these cannot be sent: that is its own fault."""
-        for request in reversed(batch):
+    def _sort_out(self, batch: list[_Submission]) -> None:
+        """Answer each request that cannot be pickled with the error that pickling raises; the others keep waiting."""
+        for submission in reversed(batch):
             try:
-                pickle.dumps(request.content)
+                pickle.dumps(submission.request)
             except Exception as error:
-                request.answer(error)
+                submission.answer(error)
             else:
-                self._waiting.appendleft(request)
+                self._waiting.appendleft(submission)
 
     def _level(self) -> None:
-        """Have requests that are not begun given back for idle workers, where nothing else waits for these."""
+        """Ask nodes to give back requests that they have not begun, for idle workers of other nodes."""
         nodes = [node for node in self._nodes.values() if node.workers]
         idle = sum(max(0, node.workers - len(node.open)) - node.recalled for node in nodes)
         if self._waiting or idle <= 0:
@@ -414,7 +449,7 @@ class Dispatcher:
                 idle -= surplus
 
     def _listen(self) -> None:
-        """Where answers are due, a call must wait for them."""
+        """Open a call at each node that has requests and no call: only calls bring answers back."""
         for node in list(self._nodes.values()):
             if node.open and not node.calls:
                 self._call(node, b"")
@@ -438,7 +473,7 @@ class Dispatcher:
             self._waiting.popleft().answer(type(why)(*why.args))
 
     def _say_goodbye(self) -> None:
-        """Have the nodes' workers ended. What does not answer ends with our connection, or with this process."""
+        """End the workers of all nodes. Those that do not answer end with our connection, or with this process."""
         supervisors = [node.supervisor for node in self._nodes.values() if node.supervisor is not None]
         with contextlib.suppress(Exception):
             futures.wait([supervisor.close() for supervisor in supervisors], timeout=_GOODBYE_SECONDS)
@@ -478,7 +513,7 @@ class Dispatcher:
 
 
 def _common(values: list[tuple[str, str]]) -> str:
-    """What several nodes, each with its name, say of a layer; it is missing if one misses it."""
+    """Return one text for what several nodes report, given as (name, report); missing layers come first."""
     names: dict[str, list[str]] = {}
     for name, value in values:
         names.setdefault(value, []).append(name)

@@ -1,13 +1,13 @@
 """What a container of the docker backend may do: as little as the worker in it needs.
 
 It has no network, no capabilities and no way to get any, a root that it cannot write to, and bounds for memory,
-processors and processes. What it may do beyond an ordinary container is what an ordinary user may on a plain machine:
-make user namespaces, and mounts in them. The worker shuts programs into those (sandbox/jail), and they may do none of
-it.
+processors and processes. Unlike an ordinary container, it may also do what an ordinary user may do on a plain machine:
+make user namespaces, and mount file systems in them. The worker shuts programs into these (sandbox/jail), and programs
+may do neither.
 
-/proc is shown whole, for the kernel lets nobody mount a new one where parts of the old are hidden. In it the worker is
-an ordinary user without capabilities: what is root's, as all settings of the kernel are, it can neither write nor, if
-it matters, read. Programs see their own processes only.
+All of /proc is visible, since the kernel lets nobody mount a new one where parts of the old one are hidden. There the
+worker is an ordinary user without capabilities: it can neither write nor, where it matters, read what belongs to root,
+such as the settings of the kernel. Programs see only their own processes.
 """
 
 import errno
@@ -18,7 +18,7 @@ from sandbox.jail import seccomp, system_calls
 
 PROCESSES = 4096
 _SCRATCH_MB = 256  # for programs where there are no namespaces, otherwise unused
-_PROCESSORS = 2  # a worker runs one program at a time, beside an interactive one its referee
+_PROCESSORS = 2  # a worker runs one program at a time, and beside an interactive one its referee
 _PERIOD_MICROSECONDS = 100_000
 _AF_UNIX = 1
 _OF_WORKERS = frozenset("pivot_root mount_setattr setgroups".split())  # before they have a filter
@@ -26,8 +26,10 @@ _REFUSED = {"action": "SCMP_ACT_ERRNO", "errnoRet": errno.EPERM}
 
 
 def host_config(memory_mb: int, *, apparmor: bool) -> dict[str, Any]:
-    """HostConfig of the engine's API. apparmor: whether the engine confines containers by it; its profile would refuse
-    all mounts."""
+    """Return the HostConfig of the engine's API.
+
+    apparmor   whether the engine confines containers by AppArmor; its profile would refuse all mounts
+    """
     return {
         "AutoRemove": True,
         "NetworkMode": "none",
@@ -53,8 +55,8 @@ def host_config(memory_mb: int, *, apparmor: bool) -> dict[str, Any]:
 
 
 def _calls() -> str:
-    """The seccomp profile: what programs are allowed or left some of, and what their worker needs to shut them in. The
-    filter of programs, with all its conditions, comes on top of it."""
+    """Return the seccomp profile: the calls that programs may make, always or under conditions, and those that their
+    worker needs to shut them in. The filter that programs get, with all its conditions, applies in addition."""
     allowed = {*system_calls.ALLOWED, *system_calls.IDLE, *system_calls.OURS, *seccomp.CONDITIONAL, *_OF_WORKERS}
     sockets = {"socket", "socketpair"}
     is_unix = [{"index": 0, "value": _AF_UNIX, "op": "SCMP_CMP_EQ"}]

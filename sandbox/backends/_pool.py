@@ -1,58 +1,63 @@
 """A pool of worker processes (sandbox/jail/worker.py), each with one request at a time; those that die are replaced.
 
-Where they run is the backend's affair: it says how to start one.
+The backend decides where they run: it says how to start one.
 """
 
 import contextlib
 import os
 import weakref
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Protocol
+from typing import Protocol
 
 from sandbox import maxima
 from sandbox.backends._admission import Admission
-from sandbox.cases import INTERACTIVE
 from sandbox.concurrency.cancellation import Cancellation
-from sandbox.concurrency.completed import completed
+from sandbox.concurrency.completed import answered
 from sandbox.errors import BackendUnavailable, ExecutionLost, KilledFromOutside, SandboxError
-from sandbox.referee import LIMITS as REFEREE_LIMITS
+from sandbox.request import Answer, Request
 
-_ATTEMPTS = 3  # at a request whose worker dies
+_ATTEMPTS = 3  # attempts at a request whose worker dies
 _GOODBYE_SECONDS = 10
 
 
 class Worker(Protocol):
-    """A worker that is ready. send and receive raise EOFError or ConnectionError when it is gone."""
+    """A worker process that is ready for requests."""
 
     layers: dict[str, str]
 
-    def send(self, message: Any) -> None: ...
+    def ask(self, request: Request[Answer]) -> Answer | Exception:
+        """Send a request and wait for its answer. An error that the worker answers is returned, not raised.
 
-    def receive(self) -> Any: ...
+        Raises EOFError or ConnectionError if the worker is gone, and ValueError or TypeError for a request that
+        cannot be sent.
+        """
 
     def last_words(self) -> str:
-        """What it said before it went; for people."""
+        """Return what the worker wrote to stderr before it ended, for people to read."""
 
     def hang_up(self) -> None:
-        """Make it give up what it does and go. May be called while another thread waits for its answer."""
+        """Make the worker abandon its request and end. May be called while another thread waits for its answer."""
 
     def end(self) -> None:
-        """Wait until it is gone, and remove what it might have left."""
+        """Wait until the worker has ended, and remove what it may have left behind."""
 
 
 class WorkerLost(Exception):
     """A worker ended while it started; starting another may help."""
 
 
-# Told whether isolation must be full, and why there are no namespaces to be had ("": there are); raises
-# BackendUnavailable or WorkerLost.
+# Starts a worker. The arguments: whether isolation must be full, and why there can be no namespaces ("" if there can).
+# Raises BackendUnavailable or WorkerLost.
 Start = Callable[[bool, str], Worker]
 
 
 class Pool:
     """What the local and the docker backend have in common. Raises BackendUnavailable.
 
-    memory_mb: of the machine that the workers are on. No run gets more, and runs at a time have no more together.
+    start      starts one worker
+    workers    number of workers
+    isolation  "full" or "best-effort"; see Sandbox
+    memory_mb  megabytes that the workers' machine has. No run gets more, and runs at the same time share them
     """
 
     def __init__(self, start: Start, *, workers: int, isolation: str, memory_mb: int) -> None:
@@ -71,7 +76,10 @@ class Pool:
             raise
 
     def _start_first(self, slot: "_Slot", *, full_isolation: bool) -> dict[str, str]:
-        """What isolates runs; as much as there is, and no less than was asked for. Raises BackendUnavailable."""
+        """Start the first worker with as much isolation as there is, and no less than was asked for; return its layers.
+
+        Raises BackendUnavailable.
+        """
         slot.full_isolation = full_isolation
         try:
             return slot.start()
@@ -81,18 +89,14 @@ class Pool:
             slot.no_namespaces = str(error)
             return slot.start()
 
-    def ask(self, *request: Any, cancellation: Cancellation | None = None) -> Any:
-        """Have one request answered by a free worker, waiting for one if need be. For any number of threads.
-
-        Raises SandboxError if the sandbox failed, Cancelled if the caller has cancelled, and what the request's own
-        fault is (ValueError, TypeError).
-        """
+    def ask(self, request: Request[Answer], cancellation: Cancellation | None = None) -> Answer:
+        """Wait for a free worker and return its answer; see Backend.ask."""
         if os.getpid() != self._owner:
             raise SandboxError("this Sandbox belongs to the process that made it; make one in each process")
         if not self._end.alive:
             raise SandboxError("this Sandbox is closed")
         request = self._maxima.bounded(request)
-        memory_mb = _memory_mb(request)
+        memory_mb = request.memory_mb
         slot = self._admission.enter(memory_mb, cancellation)
         try:
             answer = slot.ask(request) if cancellation is None else slot.ask_unless(cancellation, request)
@@ -102,24 +106,13 @@ class Pool:
             raise answer
         return answer
 
-    def ask_many(self, requests: Iterable[tuple[Any, ...]]) -> Iterator[tuple[int, Any]]:
-        """(index, answer or exception) of each request, as they finish."""
-        for index, future in completed(lambda request: self.ask(*request), requests, threads=self.workers):
-            error = future.exception()
-            if error is not None and not isinstance(error, Exception):
-                raise error
-            yield index, error or future.result()
+    def ask_many(self, requests: Iterable[Request[Answer]]) -> Iterator[tuple[int, Answer | Exception]]:
+        """Yield the index and the answer of each request as they finish; see Backend.ask_many."""
+        return answered(self.ask, requests, threads=self.workers)
 
     def close(self) -> None:
+        """End all workers; see Backend.close."""
         self._end()
-
-
-def _memory_mb(request: tuple[Any, ...]) -> int:
-    """What the programs of a request may use at a time: one, or two that talk to each other."""
-    needed = maxima.limits_of(request).memory_mb
-    if request[0] == "judge" and request[2].checker == INTERACTIVE:
-        needed += REFEREE_LIMITS.memory_mb
-    return needed
 
 
 class _Slot:
@@ -133,7 +126,7 @@ class _Slot:
         self._worker: Worker | None = None
 
     def start(self) -> dict[str, str]:
-        """Start the worker; returns what isolates its runs, layer by layer. Raises BackendUnavailable."""
+        """Start the worker and return the layers that isolate its runs: name -> how. Raises BackendUnavailable."""
         words = ""
         for _ in range(_ATTEMPTS):
             self._check_open()
@@ -145,8 +138,8 @@ class _Slot:
                 return self._worker.layers
         raise BackendUnavailable(f"{_ATTEMPTS} sandbox workers ended while they started: {words}")
 
-    def ask_unless(self, cancellation: Cancellation, request: tuple[Any, ...]) -> Any:
-        """As ask, but raises Cancelled when the caller cancels. Then this slot has another worker."""
+    def ask_unless(self, cancellation: Cancellation, request: Request[Answer]) -> Answer | Exception:
+        """Do the same as ask, but raise Cancelled if the caller cancels. The slot then gets another worker."""
         try:
             with cancellation.calling(self._abandon):
                 return self.ask(request)
@@ -157,7 +150,7 @@ class _Slot:
             if self._abandoned:
                 self._abandoned = False
                 self.end()
-                # The one who went pays for the new worker, not the next one who comes.
+                # The caller that cancelled waits for the new worker, not the next one that comes.
                 with contextlib.suppress(SandboxError):
                     self.start()
 
@@ -167,7 +160,8 @@ class _Slot:
             with contextlib.suppress(OSError):
                 worker.hang_up()
 
-    def ask(self, request: tuple[Any, ...]) -> Any:
+    def ask(self, request: Request[Answer]) -> Answer | Exception:
+        """Return the worker's answer, asking another worker if this one dies. Raises SandboxError."""
         words = ""
         repeated = False
         for _ in range(_ATTEMPTS):
@@ -176,8 +170,7 @@ class _Slot:
             assert self._worker is not None
             try:
                 self._check_open()
-                self._worker.send(request)
-                answer = self._worker.receive()
+                answer = self._worker.ask(request)
                 if isinstance(answer, ExecutionLost):  # a program may have damaged it
                     self.end()
                 if isinstance(answer, KilledFromOutside) and not repeated:
@@ -187,13 +180,13 @@ class _Slot:
             except (EOFError, ConnectionError):
                 words = self._worker.last_words()
                 self.end()
-            except BaseException:  # interrupted: an answer may still come, and would answer the next question
+            except BaseException:  # interrupted: the answer may still come, and would be taken for the next one
                 self.end()
                 raise
-        raise ExecutionLost(f"{_ATTEMPTS} sandbox workers died of the same request: {words or 'killed'}")
+        raise ExecutionLost(f"{_ATTEMPTS} sandbox workers died with the same request: {words or 'killed'}")
 
     def stop(self) -> None:
-        """Make the worker give up what it does and end. May be called while another thread waits for its answer."""
+        """Make the worker abandon its request and end. May be called while another thread waits for its answer."""
         self._stopped = True
         if (worker := self._worker) is not None:
             with contextlib.suppress(OSError):
@@ -214,7 +207,7 @@ class _Slot:
 def _close(slots: list[_Slot], admission: Admission[_Slot], owner: int) -> None:
     """End all workers. Those that are at work give up, and the threads that wait for them get a SandboxError."""
     if os.getpid() != owner:
-        return  # a fork of the owner that ends: the workers are not its
+        return  # a fork of the owner that ends: the workers do not belong to it
     for slot in slots:
         slot.stop()
     idle: list[_Slot] = []

@@ -1,7 +1,7 @@
-"""One node of a cluster: judges what it is brought on this machine's workers, for a caller that is elsewhere.
+"""The supervisor of one node of a cluster: carries out requests on this machine's workers for a caller elsewhere.
 
-Nothing in here knows what carries the calls. A call of `exchange` brings requests and takes home answers, not
-necessarily to the requests that it brought: so one call at a time is open, and the busier the node, the more
+Nothing in here knows how the calls travel. A call of `exchange` delivers requests and returns answers, which need not
+be those to the requests that it delivered. So one open call at a time is enough, and the busier the node is, the more
 answers travel together.
 """
 
@@ -16,24 +16,27 @@ from collections.abc import Iterable
 from functools import cache
 from io import BytesIO
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import sandbox
 from sandbox.backends.local import Backend
 from sandbox.errors import BackendUnavailable
+from sandbox.request import Request
 
-_STAY_SECONDS = 10  # longest stay of a call that has nothing to take home; silent connections are cut somewhere
-_LINGER_SECONDS = 0.1  # that a call waits for more answers while the workers have enough to do
-_REPLY_BYTES = 8 << 20  # of answers that travel together; one may be larger
+_STAY_SECONDS = 10  # how long a call waits for an answer; some networks cut connections that are silent for long
+_LINGER_SECONDS = 0.1  # how long a call waits for more answers while the workers have enough to do
+_REPLY_BYTES = 8 << 20  # size of the answers that travel together; a single one may be larger
 
+# Verdicts do not depend on these parts, so nodes may have other versions of them.
 _NOT_JUDGING = {"commands", "conformance.py", "image", "record.py", "service"}
 
-Numbered = tuple[int, Any]  # a request or an answer and the number by which its asker knows it
+Content = TypeVar("Content")
+Numbered = tuple[int, Content]  # a request or an answer, with the number by which its sender knows it
 
 
 @cache
 def fingerprint() -> str:
-    """Names the code of this sandbox: equal on two machines if they judge alike."""
+    """Return a hash of this sandbox's code: it is equal on two machines only if they judge alike."""
     package = Path(sandbox.__file__).parent
     content = hashlib.sha256()
     for path in sorted(package.rglob("*.py")):
@@ -43,10 +46,11 @@ def fingerprint() -> str:
     return content.hexdigest()
 
 
-def pack(items: Iterable[Numbered], limit: int) -> tuple[bytes, list[int]]:
-    """The first items, as one message of at most `limit` bytes (but never without any), and what each one takes.
+def pack(items: Iterable[Numbered[Any]], limit: int) -> tuple[bytes, list[int]]:
+    """Return the first items as one message, and the number of bytes that each of them takes in it.
 
-    What several share, as the submissions of one problem do its suite, is sent once.
+    The message has at most `limit` bytes, but at least one item. What several items share, such as the suite of
+    submissions to the same problem, is sent once.
     """
     message = BytesIO()
     pickler = pickle.Pickler(message, protocol=5)
@@ -62,10 +66,10 @@ def pack(items: Iterable[Numbered], limit: int) -> tuple[bytes, list[int]]:
     return message.getvalue()[:end], sizes
 
 
-def unpack(message: bytes) -> list[Numbered]:
-    """Inverse of pack."""
+def unpack(message: bytes) -> list[Numbered[Any]]:
+    """Return the items of a message: the inverse of pack."""
     unpickler = pickle.Unpickler(file := BytesIO(message))
-    items: list[Numbered] = []
+    items: list[Numbered[Any]] = []
     while file.tell() < len(message):
         items.append(unpickler.load())
     return items
@@ -76,17 +80,22 @@ class Supervisor:
 
     def __init__(self) -> None:
         self._box: Backend | None = None
-        self._requests: queue.SimpleQueue[Numbered] = queue.SimpleQueue()
-        self._answers: deque[Numbered] = deque()
+        self._requests: queue.SimpleQueue[Numbered[Request[object]]] = queue.SimpleQueue()
+        self._answers: deque[Numbered[Any]] = deque()  # None: a request that is given back
         self._changed = threading.Condition()
         self._calls = 0
 
     def start(
         self, code: str, workers: int | None, isolation: str, seed: int | None, processors: int
     ) -> tuple[int, dict[str, str]]:
-        """(number of workers, what isolates their runs). By default as many workers as the node offers processors.
+        """Start the workers; return their number, and the layers that isolate their runs.
 
-        Raises BackendUnavailable, also where the code of this sandbox is not that of the caller's.
+        code         the fingerprint of the caller's sandbox
+        workers      number of workers; by default one for each processor that the node offers
+        processors   number of processors that the node offers
+
+        Raises BackendUnavailable if the workers cannot isolate as asked, or if the code of this sandbox differs from
+        the caller's.
         """
         if fingerprint() != code:
             raise BackendUnavailable(
@@ -101,10 +110,12 @@ class Supervisor:
         return number, self._box.layers
 
     def exchange(self, message: bytes, give_back: int = 0) -> bytes:
-        """Take these requests and return the answers that are ready, waiting for one if there is none.
+        """Take requests and return the answers that are ready, waiting for one if there is none.
 
-        As many requests as are to be given back and not begun yet get the answer None. Of several calls the last one
-        waits; the others return at once. May return no answer.
+        message     the requests, packed
+        give_back   number of requests to give back; those that have not begun are answered with None
+
+        If several calls are open, the last one waits and the others return at once. May return no answer.
         """
         for item in unpack(message):
             self._requests.put(item)
@@ -134,7 +145,7 @@ class Supervisor:
         while True:
             number, request = self._requests.get()
             try:
-                answer = box.ask(*request)
+                answer = box.ask(request)
             except Exception as error:
                 answer = error
             with self._changed:

@@ -1,9 +1,9 @@
 """A Docker engine, here or elsewhere: a pool of warm containers, each with one worker in it (sandbox/jail/worker.py).
 
-A container is started once and serves many programs; which of them may do what is the worker's affair, as on this
-machine, and _container.py says what the worker itself may do. All there is between it and us are its standard streams,
-through the engine: nothing of the engine's machine is mounted into it. When its stdin ends, it ends, and the engine
-removes it: so it goes however we go. What an engine could not remove any more is swept by the next Backend.
+A container is started once and serves many programs. The worker decides what these may do, as on this machine, and
+_container.py says what the worker itself may do. The container is connected to us only by its standard streams, through
+the engine: nothing of the engine's machine is mounted into it. The container ends when its stdin ends, however our
+process ended, and the engine then removes it. Containers that an engine could not remove are swept by the next Backend.
 """
 
 import contextlib
@@ -23,6 +23,7 @@ from sandbox.jail import leftovers
 from sandbox.jail.configuration import Configuration
 from sandbox.jail.wire import Channel
 from sandbox.jail.worker import BEAT
+from sandbox.request import Answer, Request
 
 try:
     import docker
@@ -32,10 +33,10 @@ except ImportError as error:
 
 OWNER, MACHINE = "curate-sandbox.owner", "curate-sandbox.machine"  # labels of containers
 _START_SECONDS = 60
-_FORGOTTEN_SECONDS = 3600  # a container that does not run for that long is nobody's
+_FORGOTTEN_SECONDS = 3600  # a container that does not run for that long has no owner any more
 _BESIDE_MB = 2560  # beside a program: worker and zygotes, a referee or compiler, and address space not yet counted
-_COPIES = 6  # of a request's data, while it is unpacked and used
-_HEADER = struct.Struct(">BxxxL")  # of a piece of output: which stream, how many bytes
+_COPIES = 6  # copies of a request's data that exist while it is unpacked and used
+_HEADER = struct.Struct(">BxxxL")  # precedes a piece of output: which stream, how many bytes
 _STDERR = 2
 _WORDS = 2000  # bytes
 
@@ -43,11 +44,11 @@ _WORDS = 2000  # bytes
 class Backend(Pool):
     """Runs programs in containers of the engine that DOCKER_HOST names, by default this machine's.
 
-    workers          containers; by default one for each processor of the engine's machine
-    image            what they are made from; `make sandbox-image` builds it
-    silence_seconds  an engine or a container that says nothing for that long has hung
+    workers          number of containers; by default one for each processor of the engine's machine
+    image            name of their image; `make sandbox-image` builds it
+    silence_seconds  time after which an engine or a container that says nothing counts as hung
 
-    Raises BackendUnavailable without an engine or an image, and where containers cannot isolate as asked.
+    Raises BackendUnavailable if there is no engine or no image, or if containers cannot isolate as asked.
     """
 
     def __init__(
@@ -75,7 +76,7 @@ class Backend(Pool):
 
 @contextlib.contextmanager
 def _engine_errors() -> Iterator[None]:
-    """Raises WorkerLost for what the engine refuses, BackendUnavailable where there is none."""
+    """Raise WorkerLost if the engine refuses a request, and BackendUnavailable if there is no engine."""
     try:
         yield
     except docker.errors.APIError as error:
@@ -83,7 +84,8 @@ def _engine_errors() -> Iterator[None]:
     except (docker.errors.DockerException, requests.exceptions.RequestException) as error:
         raise BackendUnavailable(
             f"no Docker engine answers, or it is gone: {error}. Start one (as root: dockerd; on Debian and Ubuntu it is"
-            " in the package docker.io) or say with DOCKER_HOST where one is; its socket is for root and group docker"
+            " in the package docker.io) or set DOCKER_HOST to the address of one. Only root and the group docker may"
+            " use its socket"
         ) from error
 
 
@@ -104,7 +106,7 @@ class _Engine:
         self._apparmor = any(option.startswith("name=apparmor") for option in about.get("SecurityOptions") or [])
 
     def _find(self, image: str) -> str:
-        """Its id: what is built under the same name meanwhile is another version's."""
+        """Return the image's id, since another version may later be built under the same name."""
         with _engine_errors():
             try:
                 found = self._api.inspect_image(image)
@@ -116,11 +118,12 @@ class _Engine:
         return identity
 
     def create(self, memory_mb: int) -> str:
+        """Make a container and return its id."""
         with _engine_errors():
             container = self._api.create_container(
                 self._image,
                 stdin_open=True,
-                stop_signal="SIGKILL",  # it is deaf to the others, and engines that stop wait
+                stop_signal="SIGKILL",  # it ignores the others, and an engine that stops would wait for it
                 host_config=host_config(memory_mb, apparmor=self._apparmor),
                 labels={OWNER: self._owner, MACHINE: self._machine},
                 environment={"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8"},
@@ -130,7 +133,7 @@ class _Engine:
         return identity
 
     def attach(self, container: str) -> Any:
-        """The connection to its standard streams."""
+        """Return the connection to a container's standard streams."""
         with _engine_errors():
             return self._api.attach_socket(container, {"stdin": 1, "stdout": 1, "stderr": 1, "stream": 1})
 
@@ -143,7 +146,7 @@ class _Engine:
             self._api.update_container(container, mem_limit=memory_mb << 20, memswap_limit=memory_mb << 20)
 
     def remove(self, container: str) -> None:
-        """Kill and remove it. Without an engine nothing happens: it removes what it finds when it starts."""
+        """Kill and remove a container. An engine that is down removes it when it starts again."""
         with contextlib.suppress(WorkerLost, BackendUnavailable), _engine_errors():
             try:
                 self._api.remove_container(container, force=True, v=True)
@@ -153,7 +156,7 @@ class _Engine:
                 self._api.wait(container, timeout=self.silence_seconds, condition="removed")
 
     def sweep(self) -> None:
-        """Remove what is left of owners that were killed together with the engine, or before they could start it."""
+        """Remove containers whose owners were killed together with the engine, or before they could start them."""
         with _engine_errors():
             containers = self._api.containers(all=True, filters={"label": OWNER})
         for container in containers:
@@ -168,8 +171,13 @@ class _Engine:
 
 
 class _Worker(Channel):
-    """A container with a worker in it. Raises WorkerLost if it ends while it starts, BackendUnavailable if it says that
-    it cannot isolate, or if there is no engine."""
+    """A container with a worker in it.
+
+    no_namespaces   why there can be no namespaces; "" if there can
+
+    Raises WorkerLost if it ends while it starts, and BackendUnavailable if it says that it cannot isolate, or if there
+    is no engine.
+    """
 
     def __init__(self, engine: _Engine, seed: int | None, full_isolation: bool, no_namespaces: str) -> None:
         super().__init__(-1, -1)
@@ -185,7 +193,7 @@ class _Worker(Channel):
             self._socket.settimeout(_START_SECONDS)
             engine.start(self._container)
             self.request(Configuration(full_isolation, seed, images.NUMPY, (), no_namespaces, alone=True))
-            layers = self.receive()
+            layers = self.receive_layers()
             if isinstance(layers, Exception):
                 raise layers
             self._socket.settimeout(engine.silence_seconds)
@@ -201,19 +209,17 @@ class _Worker(Channel):
             **layers,
         }
 
-    def send(self, message: Any) -> None:
-        """Raises ConnectionError when the container is gone, ValueError for a request that no container can hold."""
-        needed_mb = _needed_mb(*message)
+    def ask(self, request: Request[Answer]) -> Answer | Exception:
+        """See Worker.ask. Raises ValueError for a request that no container can hold."""
+        needed_mb = _needed_mb(request)
         if needed_mb > self._memory_mb:
             try:
                 self._engine.resize(self._container, needed_mb)
             except WorkerLost as error:
                 raise ConnectionError(str(error)) from error
             self._memory_mb = needed_mb
-        self.request(message)
-
-    def receive(self) -> Any:
-        return self.receive_answer()
+        self.request(request)
+        return self.receive_answer(request.answer_type)
 
     def write(self, data: memoryview) -> int:
         try:
@@ -269,13 +275,12 @@ class _Worker(Channel):
         self._engine.remove(self._container)
 
 
-def _needed_mb(kind: str, _program: Any, what: Any, rest: Any) -> int:
-    """Memory that a container needs for a request. Raises ValueError for more processes than one may have."""
-    if kind == "run":
-        limits, size = rest, len(what.stdin) + sum(map(len, what.files.values()))
-    else:
-        limits, size = what.limits, sum(len(case.input) + len(case.expected) for case in what.cases)
+def _needed_mb(request: Request[object]) -> int:
+    """Return the megabytes that a container needs for a request.
+
+    Raises ValueError for more processes than a container may have.
+    """
+    limits = request.run_limits
     if limits.processes > PROCESSES // 2:
         raise ValueError(f"Limits.processes must be at most {PROCESSES // 2} in a container, not {limits.processes}")
-    needed: int = limits.memory_mb + _BESIDE_MB + (_COPIES * size >> 20)
-    return needed
+    return limits.memory_mb + _BESIDE_MB + (_COPIES * request.n_data_bytes >> 20)

@@ -1,7 +1,7 @@
 """A service elsewhere: `curate serve`, over HTTP.
 
-What goes wrong on the way is tried again for some time; a request that got no answer then is a SandboxError, never a
-verdict. Judging changes nothing, so any request may be repeated.
+A request that fails on the way is repeated for some time. If there is still no answer, SandboxError is raised: such a
+failure is never a verdict. Judging changes nothing, so any request may be repeated.
 """
 
 import json
@@ -11,16 +11,14 @@ import socket
 import threading
 import time
 from collections.abc import Iterable, Iterator
-from typing import Any, TypeVar
+from typing import Any
 
 from sandbox import messages
 from sandbox.concurrency.cancellation import Cancellation
-from sandbox.concurrency.completed import completed
+from sandbox.concurrency.completed import answered
 from sandbox.concurrency.sockets import Sockets
 from sandbox.errors import BackendUnavailable, ExecutionLost, KilledFromOutside, RefereeFailed, SandboxError
-from sandbox.judge import Judgement
-from sandbox.messages import JudgeRequest, RunRequest
-from sandbox.program import Limits, RunResult
+from sandbox.request import Answer, JudgeRequest, Request
 
 try:
     import urllib3
@@ -29,19 +27,17 @@ try:
 except ImportError as error:
     raise BackendUnavailable(f"the http backend: {error}; type: pip install 'curate-code[http]'") from error
 
-Answer = TypeVar("Answer")
-
 _REPEATED = {429, 502, 503, 504}
 _FAILED = {kind.__name__: kind for kind in (SandboxError, BackendUnavailable, ExecutionLost, KilledFromOutside)}
 _WRONG = {kind.__name__: kind for kind in (ValueError, TypeError, RefereeFailed)}
-_AHEAD = 2  # requests of ask_many more than the service has workers: one that comes free finds its next there
-_IDLE_CONNECTIONS = 64  # that are kept
+_AHEAD = 2  # requests that ask_many sends beyond the number of workers: a free worker finds its next request there
+_IDLE_CONNECTIONS = 64  # the most that are kept
 _CONNECT_SECONDS = 10
-_QUEUE_SECONDS = 1800  # that a request may wait at the service until the service counts as hung
-_SLACK = 6  # times its limits that a run may take on a starved machine; then the service's sandbox gives up
-_LOOK_SECONDS = 0.2  # between two looks, in a pause, at whether the caller has cancelled
+_QUEUE_SECONDS = 1800  # time that a request may wait at the service before the service counts as hung
+_SLACK = 6  # a run may take this many times its limits on a starved machine; then the service's sandbox gives up
+_LOOK_SECONDS = 0.2  # during a pause, time between two checks whether the caller has cancelled
 _LONGEST_PAUSE = 20  # seconds between repeats, unless the service says otherwise
-_DEAD_SECONDS = 60  # until a machine that answers nothing counts as gone
+_DEAD_SECONDS = 60  # time after which a machine that does not answer counts as gone
 _OPTIONS = [
     (socket.IPPROTO_TCP, socket.TCP_NODELAY, 1),
     (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
@@ -54,14 +50,14 @@ _OPTIONS = [
 class Backend:
     """Asks a service to run programs.
 
-    url            what `curate serve` printed
-    token          the service's, if it has one; by default that in http://anyone:TOKEN@host, or in the environment
-                   variable CURATE_TOKEN
-    workers        programs that this Sandbox has run at once; by default as many as the service can
-    retry_seconds  for which a request is repeated while the service cannot be reached, is full or stops
+    url            address of the service, as `curate serve` prints it
+    token          token of the service, if it has one; by default the one in http://anyone:TOKEN@host, or in the
+                   environment variable CURATE_TOKEN
+    workers        the most programs of this Sandbox that run at once; by default as many as the service can run
+    retry_seconds  time for which a request is repeated while the service cannot be reached, is full or stops
 
-    Raises BackendUnavailable if no service answers there, or if it does not isolate as asked; ValueError for a seed:
-    that is the service's.
+    Raises BackendUnavailable if no service answers there, or if it does not isolate as asked, and ValueError for a
+    seed, which only the service can choose.
     """
 
     def __init__(
@@ -95,32 +91,31 @@ class Backend:
         self.layers: dict[str, str] = about["layers"]
 
     def _about(self, isolation: str) -> dict[str, Any]:
-        """What the service says of itself."""
+        """Return what the service says about itself. Raises BackendUnavailable if it cannot be used."""
         try:
             answer = self._send("GET", "/health", None, _CONNECT_SECONDS)
         except HTTPError as error:
             raise BackendUnavailable(f"no service answers at {self._url}: {error}; start one: curate serve") from error
         about = _content(answer)
         if answer.status == 401:
-            raise BackendUnavailable(f"the service at {self._url} wants its token: token=..., or set CURATE_TOKEN")
+            raise BackendUnavailable(f"the service at {self._url} needs its token: pass token=..., or set CURATE_TOKEN")
         if about.get("service") != "curate":
             seen = answer.data[:200].decode("utf-8", "replace")
             raise BackendUnavailable(
-                f"what answers at {self._url} is no `curate serve`: GET /health gave {answer.status} and {seen!r}"
+                f"what answers at {self._url} is not `curate serve`: GET /health gave {answer.status} and {seen!r}"
             )
         if answer.status != 200:
             raise BackendUnavailable(f"the service at {self._url} is {about.get('status')}")
         missing = [name for name, how in about["layers"].items() if how.startswith("none") and name != "numpy"]
         if isolation == "full" and missing:
             raise BackendUnavailable(
-                f"the service at {self._url} runs programs without isolation of {', '.join(missing)}. To put up with"
-                ' that, say isolation="best-effort" (--isolation best-effort).'
+                f"the service at {self._url} runs programs without isolation of {', '.join(missing)}. To accept"
+                ' that, pass isolation="best-effort" (--isolation best-effort).'
             )
         return about
 
-    def ask(self, *request: Any, cancellation: Cancellation | None = None) -> Any:
-        """Raises SandboxError if the service cannot be reached or failed, Cancelled, and what is the request's own
-        fault. Who cancels hangs up, and the service kills the program."""
+    def ask(self, request: Request[Answer], cancellation: Cancellation | None = None) -> Answer:
+        """See Backend.ask. If the caller cancels, we hang up, and the service then kills the program."""
         if cancellation is None:
             return self._answer(request, Cancellation())
         try:
@@ -130,34 +125,21 @@ class Backend:
             cancellation.check()
             raise
 
-    def _answer(self, request: tuple[Any, ...], cancellation: Cancellation) -> Any:
-        match request:
-            case ("run", program, invocation, limits):
-                asked = messages.dumps(RunRequest(program, invocation, limits))
-                return self._ask("/run", asked, RunResult, _patience(limits, 1), cancellation)
-            case ("judge", program, suite, run_all):
-                asked = messages.dumps(JudgeRequest(program, suite, run_all))
-                seconds = _patience(suite.limits, len(suite.cases))
-                return self._ask("/judge_suite", asked, Judgement, seconds, cancellation)
-        raise ValueError(f"unknown request {request[0]!r}")
-
-    def ask_many(self, requests: Iterable[tuple[Any, ...]]) -> Iterator[tuple[int, Any]]:
-        """(index, answer or exception) of each request, as they finish."""
-        for index, future in completed(lambda request: self.ask(*request), requests, threads=self._at_once):
-            error = future.exception()
-            if error is not None and not isinstance(error, Exception):
-                raise error
-            yield index, error or future.result()
+    def ask_many(self, requests: Iterable[Request[Answer]]) -> Iterator[tuple[int, Answer | Exception]]:
+        """Yield the index and the answer of each request as they finish; see Backend.ask_many."""
+        return answered(self.ask, requests, threads=self._at_once)
 
     def close(self) -> None:
-        """Requests in progress raise SandboxError."""
+        """End all connections; see Backend.close."""
         self._closed.set()
         self._sockets.hang_up()
         self._pool.close()
 
-    def _ask(
-        self, path: str, asked: bytes, kind: type[Answer], patience_seconds: float, cancellation: Cancellation
-    ) -> Answer:
+    def _answer(self, request: Request[Answer], cancellation: Cancellation) -> Answer:
+        """Send a request until it is answered, or until repeating it makes no sense. Raises as ask does."""
+        path = "/judge_suite" if isinstance(request, JudgeRequest) else "/run"
+        body = messages.dumps(request)
+        patience_seconds = _patience_seconds(request)
         first_failed: float | None = None
         tries = 0
         while True:
@@ -169,12 +151,12 @@ class Backend:
             tries += 1
             pause = min(_LONGEST_PAUSE, 0.1 * 2**tries)
             try:
-                answer = self._send("POST", path, asked, patience_seconds)
+                answer = self._send("POST", path, body, patience_seconds)
             except HTTPError as error:
                 trouble = str(error)
             else:
                 if answer.status == 200:
-                    return self._understood(answer, kind)
+                    return self._understood(answer, request.answer_type)
                 trouble = self._trouble(answer)
                 pause = max(pause, _seconds(answer.headers.get("retry-after", "")))
             now = time.monotonic()
@@ -207,11 +189,11 @@ class Backend:
             return messages.decode(kind, messages.loads(answer.data))
         except ValueError as error:
             raise SandboxError(
-                f"cannot read what the service at {self._url} answered; is its version another? {error}"
+                f"cannot read what the service at {self._url} answered; does it have another version? {error}"
             ) from error
 
     def _trouble(self, answer: urllib3.BaseHTTPResponse) -> str:
-        """Words for why there is no answer, if asking again may help; otherwise raises what there is to say."""
+        """Return why there is no answer, if asking again may help; otherwise raise the error that was answered."""
         refusal = _content(answer)
         words = str(refusal.get("detail") or answer.data[:200].decode("utf-8", "replace"))
         name = str(refusal.get("error"))
@@ -225,7 +207,7 @@ class Backend:
 
 
 def _content(answer: urllib3.BaseHTTPResponse) -> dict[str, Any]:
-    """The JSON object in an answer; empty if it holds none."""
+    """Return the JSON object in an answer; an empty one if it holds none."""
     try:
         content = json.loads(answer.data)
     except (ValueError, RecursionError):
@@ -233,9 +215,10 @@ def _content(answer: urllib3.BaseHTTPResponse) -> dict[str, Any]:
     return content if isinstance(content, dict) else {}
 
 
-def _patience(limits: Limits, runs: int) -> float:
-    """Seconds after which a service that has not answered counts as hung."""
-    return _QUEUE_SECONDS + _SLACK * limits.wall_seconds * runs
+def _patience_seconds(request: Request[object]) -> float:
+    """Return the seconds after which a service that has not answered this request counts as hung."""
+    n_runs = len(request.suite.cases) if isinstance(request, JudgeRequest) else 1
+    return _QUEUE_SECONDS + _SLACK * request.run_limits.wall_seconds * n_runs
 
 
 def _seconds(text: str) -> float:

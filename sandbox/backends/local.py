@@ -1,6 +1,6 @@
 """This machine: a pool of worker processes, started when first needed.
 
-Workers notice when we are gone, however we went, and take everything they own with them.
+Workers notice when our process has ended, in whatever way, and take everything they own with them.
 """
 
 import contextlib
@@ -15,7 +15,6 @@ import threading
 import weakref
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from sandbox import machine
 from sandbox.backends._pool import Pool, WorkerLost
@@ -23,13 +22,19 @@ from sandbox.errors import BackendUnavailable
 from sandbox.jail import cgroups, leftovers
 from sandbox.jail.configuration import HINT, Configuration
 from sandbox.jail.wire import Channel
+from sandbox.request import Answer, Request
 
 _GOODBYE_SECONDS = 10
 _IMAGE_SECONDS = 120
 
 
 class Backend(Pool):
-    """Raises BackendUnavailable where this machine cannot isolate as asked."""
+    """Runs programs in worker processes of this machine.
+
+    workers   number of worker processes; by default one for each processor that this process may use
+
+    Raises BackendUnavailable if this machine cannot isolate as asked.
+    """
 
     def __init__(self, *, workers: int | None, isolation: str, seed: int | None) -> None:
         _sweep()
@@ -39,10 +44,10 @@ class Backend(Pool):
         start = partial(_Worker, seed, numpy, self._shared, self._image)
         number = workers or len(os.sched_getaffinity(0))
         super().__init__(start, workers=number, isolation=isolation, memory_mb=machine.memory_mb())
-        weakref.finalize(self, _remove, self._shared, os.getpid())  # the last one made is the first one called at exit
+        weakref.finalize(self, _remove, self._shared, os.getpid())  # made last, so called first at exit
 
     def close(self) -> None:
-        # Before the workers go: they remove it for a caller that is killed, but only as long as they are there.
+        # Removed before the workers end: for a caller that is killed they remove it, but only as long as they live.
         _remove(self._shared, self._owner)
         super().close()
         self._remove_shared()
@@ -50,18 +55,16 @@ class Backend(Pool):
 
 
 class _Image:
-    """The image of programs (sandbox/jail/image.py), made when the first worker asks for it."""
+    """The file system that programs see (sandbox/jail/image.py), made when the first worker asks for it."""
 
     def __init__(self, numpy: dict[str, str]) -> None:
         self._numpy = numpy
         self._lock = threading.Lock()
         self._namespaces: list[int] = []
-        self.close = weakref.finalize(
-            self, _close_all, self._namespaces
-        )  # as long as they are open, the image is there
+        self.close = weakref.finalize(self, _close_all, self._namespaces)  # the image exists as long as they are open
 
     def namespaces(self) -> tuple[int, ...]:
-        """Descriptors of the namespaces that hold it. Raises BackendUnavailable."""
+        """Return descriptors of the namespaces that hold the image. Raises BackendUnavailable."""
         with self._lock:
             if not self._namespaces:
                 self._namespaces += self._make()
@@ -87,9 +90,15 @@ class _Image:
 
 
 class _Worker(Channel):
-    """A worker process. Raises WorkerLost if it ends while it starts, BackendUnavailable if it says it cannot.
+    """A worker process.
 
-    no_namespaces: why there are none to be had; "": there are.
+    seed            see Sandbox
+    numpy           directories of numpy, see _numpy
+    shared          directory in which the workers share results of long compilations
+    image           the image of programs
+    no_namespaces   why there can be no namespaces; "" if there can
+
+    Raises WorkerLost if it ends while it starts, and BackendUnavailable if it says that it cannot isolate.
     """
 
     def __init__(
@@ -104,13 +113,13 @@ class _Worker(Channel):
         namespaces = () if no_namespaces else image.namespaces()
         self._socket, theirs = socket.socketpair()
         super().__init__(self._socket.fileno(), self._socket.fileno())
-        self._words = os.memfd_create("worker")  # what the worker says on stderr should it fail
+        self._words = os.memfd_create("worker")  # holds what the worker says on stderr if it fails
         with theirs:
             arguments = f"{theirs.fileno()}, {os.getpid()}"
             self._process = _start("worker", arguments, [theirs.fileno(), *namespaces], self._words)
         try:
-            self.send(Configuration(full_isolation, seed, numpy, namespaces, no_namespaces, shared))
-            layers = self.receive()
+            self.request(Configuration(full_isolation, seed, numpy, namespaces, no_namespaces, shared))
+            layers = self.receive_layers()
             if isinstance(layers, Exception):
                 raise layers
         except (EOFError, ConnectionError) as error:
@@ -122,11 +131,9 @@ class _Worker(Channel):
             raise
         self.layers: dict[str, str] = layers
 
-    def send(self, message: Any) -> None:
-        self.request(message)
-
-    def receive(self) -> Any:
-        return self.receive_answer()
+    def ask(self, request: Request[Answer]) -> Answer | Exception:
+        self.request(request)
+        return self.receive_answer(request.answer_type)
 
     def last_words(self) -> str:
         return os.pread(self._words, 1 << 16, 0).decode("utf-8", "replace").strip()[-500:]
@@ -150,7 +157,11 @@ class _Worker(Channel):
 
 
 def _start(module: str, arguments: str, descriptors: list[int], words: int) -> "subprocess.Popen[bytes]":
-    """Start main(arguments) of a module of sandbox/jail as a process; words: where it says why it failed."""
+    """Start main(arguments) of a module of sandbox/jail as a process.
+
+    descriptors   the descriptors that it inherits
+    words         the descriptor that becomes its stderr, to which it writes why it failed
+    """
     project = str(Path(__file__).parents[2])
     code = f"import sys; sys.path.insert(0, {project!r}); from sandbox.jail.{module} import main; "
     code += f"sys.exit(main({arguments}))"
@@ -163,7 +174,7 @@ def _start(module: str, arguments: str, descriptors: list[int], words: int) -> "
         stderr=words,
         env={"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8"},
         cwd="/",
-        start_new_session=True,  # a Ctrl-C or a killed process group is not for it: it goes when we go
+        start_new_session=True,  # Ctrl-C, or the end of a process group, is not meant for it: it ends when we end
     )
 
 
@@ -178,7 +189,7 @@ def _remove(directory: str, owner: int) -> None:
 
 
 def _sweep() -> None:
-    """Remove what workers have left that were killed together with the process they worked for."""
+    """Remove what was left by workers that were killed together with the process they worked for."""
     cgroups.sweep()
     leftovers.sweep_directories()
 
@@ -188,10 +199,10 @@ def _interpreter() -> str:
 
 
 def _numpy() -> dict[str, str]:
-    """The directories of this environment's numpy, which programs may import; none if it is not installed."""
-    found = importlib.util.find_spec("numpy")
-    if found is None or found.origin is None:
+    """Return the directories of this environment's numpy, which programs may import; none if it is not installed."""
+    spec = importlib.util.find_spec("numpy")
+    if spec is None or spec.origin is None:
         return {}
-    package = Path(found.origin).parent
+    package = Path(spec.origin).parent
     parts = {"numpy": package, "numpy.libs": package.parent / "numpy.libs"}
     return {name: str(path) for name, path in parts.items() if path.is_dir()}

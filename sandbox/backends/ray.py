@@ -1,8 +1,8 @@
 """A Ray cluster: on each node one actor with that node's own workers (_supervisor.py); _cluster.py hands out the work.
 
-The actors claim no processors from Ray, whose tasks, a trainer's for instance, may hold them all for as long as they
-live. A node that offers Ray no processors, as the head of a large cluster often does, is left in peace. Actors, their
-workers and the programs these run end with the process that asked, however it ends.
+The actors claim no processors from Ray, since its tasks, such as a trainer's, may hold all of them as long as they
+live. A node that offers Ray no processors, as the head of a large cluster often does, is not used. Actors, their
+workers and the programs that these run end with the process that started them, however it ends.
 """
 
 import logging
@@ -23,9 +23,10 @@ from sandbox.backends._cluster import ClusterLost, Dispatcher, Place
 from sandbox.backends._supervisor import Supervisor, fingerprint
 from sandbox.concurrency.cancellation import Cancellation
 from sandbox.errors import BackendUnavailable, Cancelled, SandboxError
+from sandbox.request import Answer, Request
 
 _SILENCER = "RAY_DEDUP_LOGS_SKIP_REGEX"  # is read when Ray is imported
-# What Ray prints of a death to the stdout of whoever is connected, with pages of its own log. We say it in a line.
+# Ray prints a death to the stdout of whoever is connected, with pages of its own log. We report it in one line.
 _CHATTER = "Raylet is terminated|has been marked dead|A worker died or was killed"
 try:
     if "ray" not in sys.modules and _SILENCER not in os.environ:
@@ -40,18 +41,19 @@ except ImportError as error:
     raise BackendUnavailable(f"the ray backend: {error}; type: pip install 'curate-code[ray]'") from error
 
 _CONNECT_SECONDS = 30
-_CALLS = 5  # of one supervisor at once: exchanges, its start and its end
-# Else Ray kills the workers before the actor ends, and they could not remove their cgroups.
+_CALLS = 5  # calls that one supervisor may have open: exchanges, its start and its end
+# Otherwise Ray would kill the workers before the actor ends, and they could not remove their cgroups.
 _ENVIRONMENT = {"env_vars": {"RAY_kill_child_processes_on_worker_exit": "0"}}
 
 
 class Backend:
-    """workers is for each node; by default one for each processor that it offers to Ray.
+    """Runs programs on the nodes of a Ray cluster.
 
-    address   of the head node, "host:port"; "auto": what RAY_ADDRESS says, or the cluster that this machine is in.
-              A process that is connected to Ray already, such as a trainer, keeps its connection and uses that
+    workers   number of workers on each node; by default one for each processor that the node offers to Ray
+    address   address of the head node, "host:port"; "auto": what RAY_ADDRESS says, or the cluster that this machine is
+              in. A process that is connected to Ray already, such as a trainer, keeps its connection and uses that
 
-    Raises BackendUnavailable where there is no cluster, or none of its nodes can isolate as asked.
+    Raises BackendUnavailable if there is no cluster, or if none of its nodes can isolate as asked.
     """
 
     def __init__(self, *, workers: int | None, isolation: str, seed: int | None, address: str = "auto") -> None:
@@ -66,15 +68,16 @@ class Backend:
 
     @property
     def workers(self) -> int:
-        """Programs that run at once, on all nodes that there are now."""
+        """The number of programs that run at once, on all nodes that the cluster has now."""
         return self._dispatcher.workers
 
     @property
     def layers(self) -> dict[str, str]:
+        """The layers that isolate a run, on all nodes; see Backend.layers."""
         return self._dispatcher.layers()
 
-    def ask(self, *request: Any, cancellation: Cancellation | None = None) -> Any:
-        """See Pool.ask. What a node has begun when the caller cancels, it finishes for nobody."""
+    def ask(self, request: Request[Answer], cancellation: Cancellation | None = None) -> Answer:
+        """See Backend.ask. If a node has begun the request when the caller cancels, the node still finishes it."""
         future = self._submit(request)
         try:
             if cancellation is None:
@@ -86,18 +89,20 @@ class Backend:
         finally:
             future.cancel()
 
-    def ask_many(self, requests: Iterable[tuple[Any, ...]]) -> Iterator[tuple[int, Any]]:
-        """See Pool.ask_many. Raises ClusterLost: what it answers to one request, it would answer to all."""
+    def ask_many(self, requests: Iterable[Request[Answer]]) -> Iterator[tuple[int, Answer | Exception]]:
+        """See Backend.ask_many. Raises ClusterLost, since no further request could be answered then."""
         finished: queue.SimpleQueue[int] = queue.SimpleQueue()
-        open: dict[int, Future[Any]] = {}
+        open: dict[int, Future[Answer]] = {}
 
-        def next_answer() -> tuple[int, Any]:
+        def next_answer() -> tuple[int, Answer | Exception]:
             index = finished.get()
             future = open.pop(index)
             error = future.exception()
-            if isinstance(error, ClusterLost):
+            if error is None:
+                return index, future.result()
+            if isinstance(error, ClusterLost) or not isinstance(error, Exception):
                 raise error
-            return index, error or future.result()
+            return index, error
 
         try:
             for index, request in enumerate(requests):
@@ -112,19 +117,20 @@ class Backend:
                 future.cancel()
 
     def close(self) -> None:
+        """End the workers of all nodes; see Backend.close."""
         self._dispatcher.close()
 
-    def _submit(self, request: tuple[Any, ...]) -> "Future[Any]":
+    def _submit(self, request: Request[Answer]) -> "Future[Answer]":
         if os.getpid() != self._owner:
             raise SandboxError("this Sandbox belongs to the process that made it; make one in each process")
         return self._dispatcher.submit(request)
 
 
 class _Ray:
-    """The cluster as _cluster.py wants it. Raises BackendUnavailable where there is none."""
+    """A Ray cluster as _cluster.py needs it. Raises BackendUnavailable if there is none."""
 
     _lock = threading.Lock()
-    _sharing: list["_Ray"] = []  # a connection of ours; the last one ends it
+    _sharing: list["_Ray"] = []  # those that share a connection of ours; the last one ends it
 
     def __init__(self, address: str, workers: int | None, isolation: str, seed: int | None) -> None:
         self._start = fingerprint(), workers, isolation, seed
@@ -169,7 +175,7 @@ class _Ray:
 
 
 class _Actor:
-    """A supervisor on its node, and what its start will give."""
+    """The actor of a supervisor on its node; see _cluster.Supervisor."""
 
     def __init__(self, actor: Any, started: Any) -> None:
         self._actor = actor
@@ -189,13 +195,13 @@ class _Actor:
 
 
 def _check_connected() -> None:
-    """Else Ray would connect anew by itself, or start a cluster of its own."""
+    """Raise ConnectionError without a connection: Ray would connect by itself, or start a cluster of its own."""
     if not ray.is_initialized():
         raise ConnectionError("somebody shut down the connection to Ray")
 
 
 def _future(reference: Any) -> "Future[Any]":
-    """What a call returns or raises, in Python's terms."""
+    """Return a Python future of what a call returns or raises."""
     outcome: Future[Any] = Future()
 
     def done(future: "Future[Any]") -> None:
@@ -210,6 +216,7 @@ def _future(reference: Any) -> "Future[Any]":
 
 
 def _plain(error: BaseException) -> Exception:
+    """Return what a call raised on its node or, if Ray itself failed, an error in our own words."""
     if isinstance(error, RayTaskError):
         return cast(Exception, error.cause)
     # Of the many lines of Ray's own errors, those that begin with a tab are for a log.
@@ -220,7 +227,7 @@ def _plain(error: BaseException) -> Exception:
 
 
 def _connect(address: str) -> None:
-    """Raises BackendUnavailable, soon: left to itself, Ray looks for a cluster for many minutes."""
+    """Connect to a cluster. Raises BackendUnavailable soon; Ray itself would go on looking for many minutes."""
     host, _, port = (os.environ.get("RAY_ADDRESS") or address if address == "auto" else address).rpartition(":")
     outcome: Future[None] = Future()
 

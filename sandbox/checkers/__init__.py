@@ -1,8 +1,19 @@
 """Rules of comparison, one file each. The file's name is the checker's name.
 
-A checker is two pure functions, run in the trusted parent only:
-    same(printed, expected) -> bool          text that a program printed against the expected text
-    same_value(returned, expected) -> bool   value that a call returned against the expected value
+A checker is two pure functions, which run only in the trusted parent:
+    same(printed, expected) -> bool          compares the text that a program printed with the expected text
+    same_value(returned, expected) -> bool   compares the value that a call returned with the expected value
+
+lcb               LiveCodeBench's rules, the default
+tokens            tokens on each line, with a tolerance where a decimal is expected
+floats            tokens on each line, with a tolerance for every number
+exact             character by character
+unordered_lines   the same lines in any order
+any_of            one of several accepted answers
+
+_text             lines and tokens of printed text
+_values           equality of plain values
+_numbers          the tolerance
 """
 
 import pkgutil
@@ -21,14 +32,14 @@ class Checker(Protocol):
 
 @cache
 def names() -> tuple[str, ...]:
-    """Names of all checkers, sorted."""
+    """Return the names of all checkers, sorted."""
     return tuple(sorted(m.name for m in pkgutil.iter_modules(__path__) if not m.name.startswith("_")))
 
 
 @cache
 def load(name: str) -> Checker:
-    """The checker of that name. Raises ValueError, naming the choices, where there is none."""
+    """Return the checker of that name. Raises ValueError, naming the choices, if there is none."""
     if name not in names():
-        raise ValueError(f"no checker {name!r}; choose one of {', '.join(names())}")
+        raise ValueError(f"unknown checker {name!r}; choose one of {', '.join(names())}")
     module: Checker = import_module(f"{__name__}.{name}")  # type: ignore[assignment]
     return module

@@ -1,9 +1,9 @@
-"""When two numbers are close: within 1e-6, absolutely or relative to the expected one; never NaN or an
-infinity.
+"""Decides whether two numbers are close: whether they differ by at most 1e-6, absolutely or relative to the expected
+one. NaN and infinities are close to nothing.
 
-A number in text is plain ASCII: sign, digits with at most one point, exponent. `1_000`, `inf`, `0x10` and
-digits of other scripts are words. float() reads tokens of any length in linear time and knows no limit of
-4,300 digits; int() is not used on text at all.
+A number in text is plain ASCII: sign, digits with at most one point, exponent. `1_000`, `inf`, `0x10` and digits of
+other scripts are not numbers. float() reads tokens of any length in linear time, without int()'s limit of 4,300 digits;
+int() is never used on text.
 """
 
 import math
@@ -15,7 +15,8 @@ _NUMBER = re.compile(r"[+-]?(?:[0-9]++(?:\.[0-9]*+)?|\.[0-9]++)(?:[eE][+-]?[0-9]
 
 
 def close(number: int | float, expected: int | float) -> bool:
-    """Within the tolerance. What a double cannot hold is close to nothing, itself included."""
+    """Return whether a number is within the tolerance. One that a double cannot hold is close to nothing, not even to
+    itself."""
     try:
         number, expected = float(number), float(expected)
     except OverflowError:  # an int beyond 1.8e308
@@ -26,7 +27,7 @@ def close(number: int | float, expected: int | float) -> bool:
 
 
 def close_tokens(printed: str, expected: str) -> bool:
-    """The same for two tokens of text, where both are numbers."""
+    """Return whether two tokens of text are numbers that are close."""
     if not (_NUMBER.fullmatch(expected) and _NUMBER.fullmatch(printed)):
         return False
     return close(float(printed), float(expected))

@@ -1,11 +1,11 @@
-"""Printed text as lines and tokens: shared by the checkers that keep the line structure.
+"""Splits printed text into lines and tokens, for all checkers that keep the line structure.
 
 CRLF is LF; blank lines and blanks at both ends of the text do not count; blank lines inside do. A blank is a
 space, tab, vertical tab or form feed: a no-break space, a lone CR or a NUL is part of a token.
 
-The printed text is the cheat's to choose, up to the output limit. So time is linear in the texts, printed text
-that is much longer than the expected one is not taken apart at all, and both are taken apart by and by: all tokens of
-a text at once need thirty times its memory.
+A cheat can print whatever it likes, up to the output limit. So time is linear in the texts, printed text that is much
+longer than the expected one is not split at all, and both are split piece by piece: all tokens of a text at once need
+thirty times its memory.
 """
 
 import re
@@ -20,14 +20,15 @@ _TIMES, _ROOM = 64, 1 << 20  # more than an honest program adds in digits and bl
 
 
 def much_longer(printed: str | bytes, expected: str) -> bool:
-    """Whether a text is so much longer than the expected one that no checker takes them for the same: 64 times as long
-    and a million characters, not counting white space at both ends."""
+    """Return whether a text is so much longer than the expected one that no checker could accept it: longer than 64
+    times its length plus a million characters, not counting white space at both ends.
+    """
     most = _ROOM + _TIMES * len(expected)
     return len(printed) > most and len(printed.strip()) > most
 
 
 def lines(text: str) -> Iterator[str]:
-    """As text.split("\n"), but never all of them at once."""
+    """Yield the lines of text.split("\n"), but never hold all of them at once."""
     begin = 0
     while (end := text.find("\n", begin + _BLOCK)) >= 0:
         yield from text[begin:end].split("\n")
@@ -36,20 +37,20 @@ def lines(text: str) -> Iterator[str]:
 
 
 def trimmed(text: str) -> str:
-    """The text with LF alone, and without blank lines and blanks at both ends."""
+    """Return the text with each CRLF as LF, and without blank lines and blanks at both ends."""
     return text.replace("\r\n", "\n").strip(BLANKS + "\n")
 
 
 def same_tokens(printed: str, expected: str, same_token: Callable[[str, str], bool]) -> bool:
-    """Equally many lines, on each line equally many tokens, and each pair of tokens the same."""
+    """Return whether both texts have equally many lines, and the same tokens on each line."""
     if printed == expected:
         return True
     if much_longer(printed, expected):
         return False
     printed, expected = trimmed(printed), trimmed(expected)
     return printed.count("\n") == expected.count("\n") and all(
-        ours.strip(BLANKS) == theirs.strip(BLANKS) or same_line(ours, theirs, same_token, _TOKEN.findall, _BLANK)
-        for ours, theirs in zip(lines(printed), lines(expected), strict=True)
+        line.strip(BLANKS) == other.strip(BLANKS) or same_line(line, other, same_token, _TOKEN.findall, _BLANK)
+        for line, other in zip(lines(printed), lines(expected), strict=True)
     )
 
 
@@ -60,13 +61,17 @@ def same_line(
     split: Callable[[str], list[str]],
     blank: re.Pattern[str],
 ) -> bool:
-    """Whether both lines have equally many tokens, and each pair of them is the same. split: makes a text into tokens,
-    between which there are blanks."""
+    """Return whether both lines have equally many tokens, and each pair of tokens is the same.
+
+    same_token   compares a printed token with the expected one
+    split        splits a text into tokens
+    blank        matches a blank between tokens
+    """
     if len(printed) <= _BLOCK and len(expected) <= _BLOCK:
-        ours, theirs = split(printed), split(expected)
-        return len(ours) == len(theirs) and all(map(same_token, ours, theirs))
+        tokens, expected_tokens = split(printed), split(expected)
+        return len(tokens) == len(expected_tokens) and all(map(same_token, tokens, expected_tokens))
     pairs = zip_longest(_tokens(printed, split, blank), _tokens(expected, split, blank))
-    return all(our is not None and their is not None and same_token(our, their) for our, their in pairs)
+    return all(token is not None and other is not None and same_token(token, other) for token, other in pairs)
 
 
 def _tokens(text: str, split: Callable[[str], list[str]], blank: re.Pattern[str]) -> Iterator[str]:

@@ -1,12 +1,12 @@
-"""Equality of plain values: shared by the checkers.
+"""Equality of plain values, which several checkers share.
 
 Covered: None, bool, int, float, str, list, tuple and dict, of exactly these types, nested to any depth:
 values are walked with an explicit stack, so neither 100,000 levels nor a deep caller raises RecursionError.
 Not covered: sets, bytes, classes. Nothing equals them, not even themselves: an expected value is JSON, which
 has none.
 
-NaN equals nothing. Python's own == on lists and dicts takes the same object for equal first, and `json`
-decodes every NaN to one object.
+NaN equals nothing. Python's own == on lists and dicts takes every object to be equal to itself, and `json` decodes
+every NaN to the same object.
 """
 
 import json
@@ -30,12 +30,12 @@ _LONGEST_KEY_BITS = 2_000  # some 600 digits: writing an int is quadratic, and C
 
 
 class NumberKey(str):
-    """The key of a returned dict that was a number, bool or None, in the words of JSON. As text it hashes to what
-    nobody can foresee: a program that returns a dict of numbers which all hash alike cannot keep us busy."""
+    """A key of a returned dict, as JSON writes it, that was a number, a bool or None. The hash of a text cannot be
+    foreseen, so a program that returns a dict whose keys all have the same hash cannot keep us busy."""
 
 
 def json_key(key: object) -> str | None:
-    """The key as `json.dumps` writes it; None where it cannot, and for integers too long for a key."""
+    """Return the key as `json.dumps` writes it; None if it cannot, or if an integer is too long for a key."""
     if type(key) in (str, NumberKey):
         return str(key)
     if type(key) is int and key.bit_length() > _LONGEST_KEY_BITS:
@@ -51,20 +51,25 @@ def same(
     kinds: Mapping[type, str] = JSON_KINDS,
     key_of: Callable[[object], Any] = json_key,
 ) -> bool:
-    """Equal in shape and kinds; numbers by same_number(returned, expected), everything else exactly."""
+    """Return whether two values have the same shape and kinds, and equal content.
+
+    same_number   compares a returned number with the expected one; everything else must be equal exactly
+    kinds         the kind of each type: values of different kinds differ
+    key_of        returns the form in which a dict's key is compared; None if it equals no key
+    """
     # Lists and dicts tell their size before their members: no walk begins another, so zip drops nothing.
-    for (kind, ours), (kind_expected, theirs) in zip(
+    for (kind, value), (expected_kind, expected_value) in zip(
         _walk(returned, kinds, key_of), _walk(expected, kinds, key_of), strict=False
     ):
-        if kind is None or kind != kind_expected:
+        if kind is None or kind != expected_kind:
             return False
-        if not (same_number(ours, theirs) if kind == "number" else ours == theirs):
+        if not (same_number(value, expected_value) if kind == "number" else value == expected_value):
             return False
     return True
 
 
 def same_multiset(returned: Iterable[Any], expected: Iterable[Any]) -> bool:
-    """Equal members, as JSON, in any order."""
+    """Return whether both have the same members in any order, compared as JSON."""
     returned, expected = list(returned), list(expected)
     if same(returned, expected):
         return True
@@ -76,8 +81,8 @@ def same_multiset(returned: Iterable[Any], expected: Iterable[Any]) -> bool:
 
 
 def _walk(value: Any, kinds: Mapping[type, str], key_of: Callable[[object], Any]) -> Iterator[tuple[str | None, Any]]:
-    """From left to right: (kind, scalar), ("list", length), ("dict", length), ("dict", sorted keys), (None, no plain
-    value)."""
+    """Yield the parts of a value from left to right: (kind, scalar), ("list", length), ("dict", length) and ("dict",
+    sorted keys), and (None, value) for a value that is not plain."""
     pending = [value]
     while pending:
         value = pending.pop()
@@ -88,7 +93,7 @@ def _walk(value: Any, kinds: Mapping[type, str], key_of: Callable[[object], Any]
         elif type(value) is dict:
             yield kind, len(value)
             members = {key_of(key): member for key, member in value.items()}
-            if None in members or len(members) != len(value):  # {1: "a", "1": "b"} is no JSON object
+            if None in members or len(members) != len(value):  # {1: "a", "1": "b"} is not a JSON object
                 yield None, value
             else:
                 keys = tuple(sorted(members))
@@ -103,9 +108,9 @@ def _size(value: Any) -> int:
 
 
 def _sorted_forms(items: list[Any]) -> list[Any] | None:
-    """Each item's walk (kind, value, kind, value, ...), in order; None where an item equals nothing.
+    """Return the walk (kind, value, kind, value, ...) of each item, sorted; None if an item equals nothing.
 
-    Sorted rather than counted by hash: a list of multiples of 2**61 - 1, which all hash to 0, would take
+    They are sorted rather than counted by hash: a list of multiples of 2**61 - 1, which all hash to 0, would take
     quadratic time. Two walks first differ in a kind or in two values of one kind, so any two can be ordered.
     """
     if any(kind is None or value != value for kind, value in _walk(items, JSON_KINDS, json_key)):

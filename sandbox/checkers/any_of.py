@@ -1,11 +1,10 @@
-"""One of several accepted answers, for problems with a known handful of them.
+"""Accepts any one of several answers, for problems with a small, known number of right answers.
 
-Text: `expected` is a JSON list of strings, each a whole accepted output; the printed text is the same if
-`lcb` says so for one of them. An `expected` that is anything else (no JSON, no list, a member that is no
-string) accepts nothing: whoever reads the tests sees that no reference passes.
+Text: `expected` is a JSON list of strings, each a whole accepted output; the printed text is accepted if `lcb` accepts
+it for one of them. With any other `expected` (not JSON, not a list, a member that is not a string), nothing is
+accepted, which shows when no reference solution passes.
 
-Values: `expected` is a list of accepted values; the returned value is the same if `lcb` says so for one of
-them.
+Values: `expected` is a list of accepted values; the returned value is accepted if `lcb` accepts it for one of them.
 """
 
 import json

@@ -1,10 +1,10 @@
-"""Character by character: verl's client rule (sandbox.md 2.8), and CRLF is LF.
+"""Compares character by character, as verl's client does (sandbox.md 2.8), but reads CRLF as LF.
 
-Text: equal once every CRLF is LF and all newlines at the very end are taken off; nothing else is forgiven,
-also not a space before a newline, a blank line at the start or the case of a letter.
+Text: equal once every CRLF is LF and all newlines at the very end are removed. Nothing else is forgiven, not even a
+space before a newline, a blank line at the start or the case of a letter.
 
-Values: equal as JSON. Tuples are lists at any depth, a bool is no number, an object's keys are strings ({1:
-x} is {"1": x}); numbers are equal by value, without tolerance (1 is 1.0). NaN and sets equal nothing.
+Values: equal as JSON. Tuples are lists at any depth, a bool is not a number, and {1: x} is {"1": x}, since an object's
+keys are strings; numbers are equal by value, without tolerance (1 is 1.0). NaN and sets equal nothing.
 """
 
 from typing import Any

@@ -1,18 +1,18 @@
 """LiveCodeBench's rules, verdict for verdict (lcb_runner/evaluation/testing_util.py at 28fef95, grade_stdio
 and grade_call_based). The default.
 
-Text: strip both, split at "\\n", strip each line. Equally many lines, and each line either equal as text, or
-all its tokens (str.split) read as Decimal on both sides, equally many and equal in pairs, with no tolerance.
-So `6.0` = `6` = `+06`, `1e3` = `1_000` = full-width `１０００`, `Infinity` = `inf` and, on a line of numbers
-only, blanks do not count; but `a  b` is not `a b`, `0.30000000000000004` is not `0.3`, and a blank line
-inside counts. NaN equals NaN only as text on a line that is equal as text.
+Text: strip both, split at "\\n", strip each line. There must be equally many lines. Two lines are the same if they are
+equal as text, or if all tokens (str.split) of both can be read as Decimal, and are equally many and equal in pairs,
+with no tolerance. So `6.0` = `6` = `+06`, `1e3` = `1_000` = full-width `１０００`, `Infinity` = `inf` and, on a line of
+numbers only, blanks do not count; but `a  b` is not `a b`, `0.30000000000000004` is not `0.3`, and a blank line inside
+counts. NaN equals NaN only as text on a line that is equal as text.
 
 Values: a tuple at the top becomes a list, then Python's ==: True == 1 == 1.0, a nested tuple is not a list,
-the key 1 is not "1". Expected values are JSON, so sets and tuples as keys, which == would compare with their
-like, equal nothing.
+the key 1 is not "1". Expected values are JSON, so sets, and tuples as keys, equal nothing, although == would compare
+them with others of their kind.
 
-One departure: NaN never equals NaN, while == takes the same NaN object in a list for equal. There the program
-runs in the grader's process and can hand back json's own NaN; here no object is shared.
+One departure: NaN never equals NaN, while == takes two lists that hold the same NaN object to be equal. There the
+program runs in the grader's process and can hand back json's own NaN; here no object is shared.
 """
 
 import re
@@ -58,6 +58,6 @@ def _same_decimal(printed: str, expected: str) -> bool:
 
 
 def _python_key(key: object) -> tuple[str, Any] | None:
-    """Equal where the keys are, and sortable."""
+    """Return a form of the key that is equal where keys are equal, and that can be sorted."""
     kind = _PYTHON_KINDS.get(type(key))
     return (kind, key) if kind in {"null", "number", "str"} and key == key else None

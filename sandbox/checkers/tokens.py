@@ -1,14 +1,14 @@
 """Tokens, line by line: the rule of code_contests (sandbox.md 2.7) with its holes closed.
 
-Text: CRLF is LF; blank lines at both ends, and how many blanks (space, tab, \\v, \\f) stand where, do not
-count. Equally many lines, blank ones inside included; on each line equally many tokens. Two tokens are the
-same if their text is; or if the expected one is written as a decimal in ASCII (with a point or an exponent),
-the printed one is an ASCII number, and they differ by at most 1e-6, absolutely or relative to the expected
-one. So integers are exact as text: `007`, `7.0` and a full-width seven are not `7`. Case matters. NaN and
-infinities match only as text.
+Text: CRLF is LF; blank lines at both ends do not count, nor does the number of blanks (space, tab, \\v, \\f) between
+tokens. There must be equally many lines, including blank ones inside, and on each line equally many tokens. Two tokens
+are the same if their text is; or if the expected one is written as a decimal in ASCII (with a point or an exponent),
+the printed one is an ASCII number, and they differ by at most 1e-6, absolutely or relative to the expected one. So
+integers are exact as text: `007`, `7.0` and a full-width seven are not `7`. Case matters. NaN and infinities match only
+as text.
 
-Values: tuples are lists at any depth, a bool is no number, an object's keys are strings ({1: x} is {"1": x}).
-Where a finite float is expected the same 1e-6 applies; an expected int or infinity needs an equal number (5.0
+Values: tuples are lists at any depth, a bool is not a number, an object's keys are strings ({1: x} is {"1": x}).
+Where a finite float is expected, the same 1e-6 applies; an expected int or infinity needs an equal number (5.0
 is 5); NaN and sets equal nothing.
 """
 

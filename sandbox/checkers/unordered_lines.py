@@ -1,9 +1,8 @@
-"""The same lines in any order, each as often: DMOJ's `unordered` (sandbox.md 2.11), never a comparison of
-sets.
+"""The same lines in any order, each equally often: DMOJ's `unordered` (sandbox.md 2.11), which does not compare sets.
 
 Text: CRLF is LF; blank lines at both ends of the text do not count, and blanks at both ends of a line do not.
-The lines that remain are equal as multisets, as text: `0 1 0` on three lines is not `1 0 1`. A blank line
-inside is a line like any other: there must be as many, wherever they stand between the first and the last
+The lines that remain are compared as text, and as multisets: the three lines 0, 1, 0 are not the three lines 1, 0, 1. A
+blank line inside is a line like any other: there must be as many, wherever they stand between the first and the last
 other line.
 
 Values: two lists (or tuples) are equal if their members are, in any order and equally often; anything else,

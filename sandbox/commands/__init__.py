@@ -1,1 +1,10 @@
-"""The commands that run and judge programs, and what all commands share; one file each."""
+"""The commands that run and judge programs, one file each, and what all commands share.
+
+judge          judge the submissions in a file
+doctor         show and check what isolates programs
+serve          judge and run programs for others, over HTTP
+
+frame          explains errors, names missing packages, shows progress
+options        the options that several commands share
+partial_file   a file of lines that an interrupted command leaves behind, and that the same command completes
+"""

@@ -2,57 +2,82 @@
 
 import platform
 import sys
+from collections.abc import Mapping
 from importlib.metadata import version
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from sandbox.commands import options
+from sandbox.commands.frame import user_errors
+
+if TYPE_CHECKING:
+    from sandbox import Sandbox
+    from sandbox.conformance import Finding
+
+# For each backend on other machines, the keyword argument that gives its address.
+_KEYWORDS_OF_ADDRESSES = {"ray": "address", "http": "url"}
 
 
 @click.command("doctor")
 @click.option("--backend", default="local", show_default=True, help="Where programs run: local, docker, ray or http.")
-@click.option("--address", help="Of the Ray cluster, or the URL of the service.")
+@click.option("--address", help="Address of the Ray cluster, or URL of the service.")
 @options.isolation
 def command(backend: str, address: str | None, isolation: str) -> None:
-    """Show what isolates programs, and check it."""
+    """Show what isolates programs, and check that it does."""
     from sandbox import Sandbox, SandboxError
-    from sandbox.conformance import KNOWN_FAILURES, run
 
     click.echo(f"curate-code {version('curate-code')}, Python {platform.python_version()}, Linux {platform.release()}")
-    known = KNOWN_FAILURES.get(backend, {})
-    failed = 0
-    try:
-        with Sandbox(workers=1, backend=backend, isolation=isolation, **_where(backend, address)) as box:
-            click.echo(f"\nbackend {backend}: what isolates a run")
-            weak = [layer for layer, how in box.layers.items() if how.startswith(("none", "best-effort"))]
-            for layer, how in box.layers.items():
-                click.echo(f"{'!' if layer in weak else ' '} {layer:<20} {how}")
-            if weak:
-                click.echo(f"\n! weaker than it can be, or missing: {', '.join(weak)}")
-            click.echo("\nself-check")
-            for finding in run(box):
-                name = finding.check.name
-                if finding.holds:
-                    click.echo(f"  ok      {name}")
-                elif finding.holds is None:
-                    click.echo(f"  absent  {name}: {finding.seen}")
-                elif name in known:
-                    click.echo(f"  known   {name}: {known[name]}")
-                else:
-                    failed += 1
-                    click.echo(f"  FAILED  {name}: {finding.seen}")
-    except (SandboxError, ValueError) as error:
-        raise click.ClickException(str(error)) from error
-    click.echo(f"\n{'all checks hold' if not failed else f'{failed} checks failed'}")
-    sys.exit(1 if failed else 0)
+    where = _keyword_of_address(backend, address)
+    with (
+        user_errors(SandboxError, ValueError),
+        Sandbox(workers=1, backend=backend, isolation=isolation, **where) as box,
+    ):
+        _show_layers(backend, box.layers)
+        n_failed = _check(backend, box)
+    click.echo(f"\n{'all checks hold' if not n_failed else f'{n_failed} checks failed'}")
+    sys.exit(1 if n_failed else 0)
 
 
-def _where(backend: str, address: str | None) -> dict[str, Any]:
-    """The keyword of a backend that says where it is."""
+def _keyword_of_address(backend: str, address: str | None) -> dict[str, Any]:
+    """Return the address as the backend's keyword argument; empty if there is no address."""
     if address is None:
         return {}
-    keyword = {"ray": "address", "http": "url"}.get(backend)
+    keyword = _KEYWORDS_OF_ADDRESSES.get(backend)
     if keyword is None:
-        raise click.ClickException(f"--address is for the backends ray and http, not {backend}")
+        raise click.ClickException(f"--address is for the backends ray and http, not for {backend}")
     return {keyword: address}
+
+
+def _show_layers(backend: str, layers: Mapping[str, str]) -> None:
+    click.echo(f"\nbackend {backend}: what isolates a run")
+    weak = [layer for layer, how in layers.items() if how.startswith(("none", "best-effort"))]
+    for layer, how in layers.items():
+        click.echo(f"{'!' if layer in weak else ' '} {layer:<20} {how}")
+    if weak:
+        click.echo(f"\n! weaker than it can be, or missing: {', '.join(weak)}")
+
+
+def _check(backend: str, box: "Sandbox") -> int:
+    """Run the self-check, show its findings, and return the number of checks that failed."""
+    from sandbox.conformance import KNOWN_FAILURES, run
+
+    click.echo("\nself-check")
+    known = KNOWN_FAILURES.get(backend, {})
+    n_failed = 0
+    for finding in run(box):
+        if finding.holds is False and finding.check.name not in known:
+            n_failed += 1
+        click.echo(_line(finding, known))
+    return n_failed
+
+
+def _line(finding: "Finding", known_failures: Mapping[str, str]) -> str:
+    name = finding.check.name
+    if finding.holds:
+        return f"  ok      {name}"
+    if finding.holds is None:
+        return f"  absent  {name}: {finding.seen}"
+    if name in known_failures:
+        return f"  known   {name}: {known_failures[name]}"
+    return f"  FAILED  {name}: {finding.seen}"

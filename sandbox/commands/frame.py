@@ -1,14 +1,62 @@
-"""How commands show how far they are."""
+"""What all commands share: they explain missing packages, errors and interruptions, and show progress."""
 
 import sys
 import time
-from typing import Any
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from importlib.util import find_spec
+from types import TracebackType
+from typing import Any, Self
 
 import click
 
+# For each extra of the distribution, the modules that must be importable if it is installed.
+_MODULES_OF_EXTRA = {
+    "data": ("datasketch", "huggingface_hub", "jinja2", "pandas", "pyarrow", "xxhash"),
+    "serve": ("prometheus_client", "starlette", "uvicorn", "httptools"),
+    "train": ("torch", "transformers"),
+}
 
-class Progress:
-    """Shows how far a stage is, with rate and time left: a bar on a terminal, elsewhere a line now and then."""
+
+def require(extra: str, modules: Sequence[str] = ()) -> None:
+    """End the command, naming the line to type, if any of the modules is missing.
+
+    modules: the modules to look for; by default, those of the extra.
+    """
+    missing = [name for name in modules or _MODULES_OF_EXTRA[extra] if find_spec(name) is None]
+    if missing:
+        raise click.ClickException(f"{', '.join(missing)} not installed. Type: pip install 'curate-code[{extra}]'")
+
+
+@contextmanager
+def user_errors(
+    *kinds: type[Exception], interrupted: str | None = None, advice: str = "", exit_code: int = 1
+) -> Iterator[None]:
+    """Show errors that the user can do something about as one line each, without a traceback.
+
+    kinds: the exceptions whose message is for the user; others pass through.
+    interrupted: what to say after Ctrl-C: what is saved, and how to continue. If None, click ends the command.
+    advice: a sentence that follows the message of each error.
+    exit_code: the exit status of the command after an error; it is 1 after an interruption.
+    """
+    try:
+        yield
+    except kinds as error:
+        explained = click.ClickException(f"{error}. {advice}" if advice else str(error))
+        vars(explained)["exit_code"] = exit_code  # typed as a class attribute, but click reads the instance's
+        raise explained from error
+    except KeyboardInterrupt:
+        if interrupted is None:
+            raise
+        raise click.ClickException(f"interrupted; {interrupted}") from None
+
+
+class ProgressBar:
+    """Shows the progress of a stage, its rate and the time left: a bar on a terminal, elsewhere an occasional line.
+
+    It is a context manager that closes the bar on exit. Call it with the name of the stage, the number of items done,
+    and the total number of items, or None where the total is not known.
+    """
 
     SECONDS_BETWEEN_LINES = 10.0
 
@@ -16,12 +64,19 @@ class Progress:
         from tqdm import tqdm
 
         self._unit = unit
-
         self._tqdm = tqdm
         self._bar: tqdm[Any] | None = None  # only on a terminal
         self._stage = ""
         self._began = self._printed = 0.0
         self._initial = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
 
     def __call__(self, stage: str, done: int, total: int | None) -> None:
         if stage != self._stage:
@@ -41,6 +96,7 @@ class Progress:
             click.echo(line, err=True)
 
     def close(self) -> None:
+        """Close the bar, so that the lines that follow do not run into it."""
         if self._bar is not None:
             self._bar.close()
             self._bar = None

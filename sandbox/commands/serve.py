@@ -1,18 +1,29 @@
 """`curate serve`"""
 
 import os
+import socket
 from dataclasses import replace
-from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from sandbox.commands import options
+from sandbox.commands.frame import require, user_errors
+
+if TYPE_CHECKING:
+    from sandbox import Limits
 
 
 @click.command("serve")
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
-@click.option("--port", type=click.IntRange(0, 65535), default=8080, show_default=True, help="0 takes a free one.")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=8080,
+    show_default=True,
+    help="Port to listen on; 0 takes a free one.",
+)
 @options.workers
 @click.option(
     "--queue", type=click.IntRange(min=0), default=1024, show_default=True, help="Requests that may wait for a worker."
@@ -22,43 +33,43 @@ from sandbox.commands import options
     type=click.FloatRange(min=0, min_open=True),
     default=32,
     show_default=True,
-    help="Size of the largest request.",
+    help="Size of the largest request, in MB.",
 )
 @click.option(
     "--token-file",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="File with the token that clients must send; or set CURATE_TOKEN. Needed where others can reach the service.",
+    help="File with the token that clients must send; or set CURATE_TOKEN. Required if others can reach the service.",
 )
 @click.option(
     "--most-memory-mb",
     type=click.IntRange(1, 2**24),
-    help="Memory that may be asked for one run; by default a worker's share of what the machine has, or 4096.",
+    help="Maximum memory of one run, in MB.  [default: a worker's share of the machine's, at least 4096]",
 )
 @click.option(
     "--most-wall-seconds",
     type=click.FloatRange(min=0, max=10**5, min_open=True),
     default=3600,
     show_default=True,
-    help="Time that may be asked for one run.",
+    help="Maximum time of one run, in seconds.",
 )
 @click.option(
     "--most-processes",
     type=click.IntRange(1, 2**20),
     default=4096,
     show_default=True,
-    help="Processes and threads that may be asked for one run.",
+    help="Maximum number of processes and threads of one run.",
 )
 @click.option(
     "--most-output-kb",
     type=click.IntRange(1, 2**22),
     default=64 * 1024,
     show_default=True,
-    help="Output that may be asked for one run; the service holds it in memory.",
+    help="Maximum output of one run, in KB; the service holds it in memory.",
 )
 @click.option(
     "--most-disk-mb",
     type=click.IntRange(1, 2**24),
-    help="Space in /tmp that may be asked for one run; by default as much as memory.",
+    help="Maximum space in /tmp of one run, in MB.  [default: the same as its memory]",
 )
 @options.isolation
 def command(
@@ -77,52 +88,81 @@ def command(
 ) -> None:
     """Judge and run programs for others, over HTTP.
 
-    POST /judge takes records as `curate judge` does; POST /run_code speaks SandboxFusion. The whole is described at
-    /openapi.json. SIGTERM and Ctrl-C let what was accepted finish; a second one ends at once.
+    POST /judge takes records as `curate judge` does; POST /run_code takes those of SandboxFusion's clients. All paths
+    are described at /openapi.json. After SIGTERM or Ctrl-C the service first finishes what it has accepted; after a
+    second one it ends at once.
     """
-    missing = [name for name in ("prometheus_client", "starlette", "uvicorn", "httptools") if find_spec(name) is None]
-    if missing:
-        raise click.ClickException(f"{', '.join(missing)} not installed. Type: pip install 'curate-code[serve]'")
+    require("serve")
     from sandbox import Sandbox, SandboxError
-    from sandbox.service import bounds, server
-    from sandbox.service.settings import Settings, is_loopback
+    from sandbox.service import server
+    from sandbox.service.settings import Settings
 
     token = _token(token_file)
+    listener = _listen(host, port, token)
+    with user_errors(SandboxError), listener, Sandbox(workers, isolation=isolation) as box:
+        most = _most(
+            box.workers,
+            memory_mb=most_memory_mb,
+            wall_seconds=most_wall_seconds,
+            processes=most_processes,
+            output_kb=most_output_kb,
+            disk_mb=most_disk_mb,
+        )
+        settings = Settings(queue=queue, max_body_mb=max_body_mb, token=token, host=host, most=most)
+        greeting = f"listening on {_url(listener)} ({box.workers} workers, {'token' if token else 'no token'})"
+        all_answered = server.serve(box, settings, listener, lambda: click.echo(greeting))
+    if not all_answered:
+        raise click.ClickException("stopped before all accepted requests were answered")
+
+
+def _listen(host: str, port: int, token: str | None) -> socket.socket:
+    """Return the socket that the service listens on. Without a token, it must not be reachable from other machines."""
+    from sandbox.service import server
+    from sandbox.service.settings import is_loopback
+
     try:
         if token is None and not is_loopback(host):
             raise click.ClickException(
-                f"whoever reaches {host} could run programs here; give a token: --token-file FILE, or set CURATE_TOKEN"
+                f"anyone who reaches {host} could run programs here. Give a token: --token-file FILE, or CURATE_TOKEN"
             )
-        listener = server.listen(host, port)
+        return server.listen(host, port)
     except OSError as error:
         raise click.ClickException(
-            f"cannot listen on {host}, port {port}: {error.strerror}. Choose others with --host and --port."
+            f"cannot listen on {host}, port {port}: {error.strerror}. Choose another address with --host or --port."
         ) from error
+
+
+def _url(listener: socket.socket) -> str:
     address, port = listener.getsockname()[:2]
-    url = f"http://[{address}]:{port}" if ":" in address else f"http://{address}:{port}"
-    try:
-        with listener, Sandbox(workers, isolation=isolation) as box:
-            most = bounds.default_most(box.workers)
-            most = replace(
-                most,
-                wall_seconds=most_wall_seconds,
-                cpu_seconds=most_wall_seconds,
-                memory_mb=most_memory_mb or most.memory_mb,
-                processes=most_processes,
-                output_kb=most_output_kb,
-                disk_mb=most_disk_mb or most_memory_mb or most.disk_mb,
-            )
-            settings = Settings(queue=queue, max_body_mb=max_body_mb, token=token, host=host, most=most)
-            words = f"listening on {url} ({box.workers} workers, {'token' if token else 'no token'})"
-            done = server.serve(box, settings, listener, lambda: click.echo(words))
-    except SandboxError as error:
-        raise click.ClickException(str(error)) from error
-    if not done:
-        raise click.ClickException("stopped before all that was accepted was answered")
+    return f"http://[{address}]:{port}" if ":" in address else f"http://{address}:{port}"
+
+
+def _most(
+    workers: int,
+    *,
+    memory_mb: int | None,
+    wall_seconds: float,
+    processes: int,
+    output_kb: int,
+    disk_mb: int | None,
+) -> "Limits":
+    """Return the highest limits that clients may ask for."""
+    from sandbox.service import bounds
+
+    defaults = bounds.default_most(workers)
+    return replace(
+        defaults,
+        wall_seconds=wall_seconds,
+        cpu_seconds=wall_seconds,
+        memory_mb=memory_mb or defaults.memory_mb,
+        processes=processes,
+        output_kb=output_kb,
+        disk_mb=disk_mb or memory_mb or defaults.disk_mb,
+    )
 
 
 def _token(file: Path | None) -> str | None:
-    """The service's token, from a file or the environment."""
+    """Return the service's token, from the file or the environment; None if there is none."""
     token = file.read_text().strip() if file is not None else os.environ.get("CURATE_TOKEN") or None
     if token is not None and (not token or not token.isascii() or not token.isprintable() or " " in token):
         raise click.ClickException(

@@ -1,4 +1,4 @@
-"""How a caller takes back what it has asked for, from another thread than the one that waits for the answer."""
+"""How a caller takes back a request, from a thread other than the one that waits for the answer."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -8,8 +8,10 @@ from sandbox.errors import Cancelled
 
 
 class Cancellation:
-    """Give one to Sandbox.run or judge and call cancel() once nobody wants the answer: the program is killed, its
-    worker serves others, and the call raises Cancelled. A Cancellation may be shared by several calls; it is for good.
+    """Ends the calls of Sandbox.run and Sandbox.judge that it was given to, once nobody wants their answers.
+
+    After cancel() the program is killed, its worker serves others, and the call raises Cancelled. Several calls may
+    share a Cancellation. It cannot be undone.
     """
 
     def __init__(self) -> None:
@@ -22,21 +24,23 @@ class Cancellation:
         return self._cancelled
 
     def cancel(self) -> None:
-        """Returns soon; may be called again, and by any thread."""
+        """Cancel all calls that share this, now and later. Returns soon; any thread may call it, and more than once."""
         with self._lock:
             self._cancelled = True
             for call in self._calls:
                 call()
 
     def check(self) -> None:
-        """Raises Cancelled after cancel()."""
+        """Raise Cancelled after cancel()."""
         if self._cancelled:
             raise Cancelled("the caller took its request back")
 
     @contextmanager
     def calling(self, call: Callable[[], object]) -> Iterator[None]:
-        """For backends: `call`, which must return soon, is called if cancel() comes in here. Raises Cancelled if it
-        came before; afterwards `call` is not called any more."""
+        """For backends: call `call` if cancel() is called within the block.
+
+        `call` must return soon; it is not called after the block. Raises Cancelled if cancel() was called before it.
+        """
         with self._lock:
             self.check()
             self._calls.append(call)

@@ -1,4 +1,4 @@
-"""Do something to many items in threads, reading the items only a little ahead."""
+"""Apply a function to many items in threads, reading the items only a little ahead."""
 
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
@@ -13,7 +13,10 @@ _AHEAD = 2  # items per thread taken from the caller's iterable before one is do
 def completed(
     function: Callable[[Item], Result], items: Iterable[Item], *, threads: int
 ) -> Iterator[tuple[int, Future[Result]]]:
-    """(index, finished future) of function(item) for each item, as they finish. `items` may be endless."""
+    """Yield the index and the finished future of function(item) for each item, as they finish.
+
+    `items` may be endless.
+    """
     executor = ThreadPoolExecutor(threads)
     running: dict[Future[Result], int] = {}
     try:
@@ -24,8 +27,25 @@ def completed(
         while running:
             yield from _take_finished(running)
     finally:
-        # Not waiting: who breaks off, by Ctrl-C say, does not want to see the rest finish first.
+        # This does not wait: whoever breaks off, with Ctrl-C for example, does not want the rest to finish first.
         executor.shutdown(wait=False, cancel_futures=True)
+
+
+def answered(
+    function: Callable[[Item], Result], items: Iterable[Item], *, threads: int
+) -> Iterator[tuple[int, Result | Exception]]:
+    """Yield the index of each item and the result of function(item), or the exception that it raised.
+
+    An exception that is not an Exception, such as KeyboardInterrupt, is raised.
+    """
+    for index, future in completed(function, items, threads=threads):
+        error = future.exception()
+        if error is None:
+            yield index, future.result()
+        elif isinstance(error, Exception):
+            yield index, error
+        else:
+            raise error
 
 
 def _take_finished(running: dict[Future[Result], int]) -> list[tuple[int, Future[Result]]]:

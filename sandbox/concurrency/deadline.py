@@ -9,8 +9,11 @@ Result = TypeVar("Result")
 
 
 def call_with_timeout(call: Callable[[], Result], seconds: float, error: Exception) -> Result:
-    """What the call returns or raises. Raises `error` after so many seconds: nobody can end the call, so it is left to
-    its thread, which is a daemon and so does not keep the process alive."""
+    """Return what the call returns, or raise what it raises.
+
+    Raises `error` if that takes longer than `seconds`. A thread cannot be ended from outside, so the call goes on in a
+    daemon thread, which does not keep the process alive.
+    """
     future: Future[Result] = Future()
 
     def run() -> None:
@@ -24,5 +27,5 @@ def call_with_timeout(call: Callable[[], Result], seconds: float, error: Excepti
         return future.result(seconds)
     except TimeoutError:
         if future.done():
-            raise  # the call's own
+            raise  # it is the call's own
         raise error from None

@@ -1,4 +1,4 @@
-"""Results that are made once: whoever asks for one that is being made waits for it."""
+"""Results that are made once: whoever asks for a result that is being made waits for it."""
 
 import threading
 from collections import OrderedDict
@@ -10,24 +10,30 @@ Result = TypeVar("Result")
 
 
 class Once(Generic[Result]):
-    """The last `remembered` results by their keys. For any number of threads."""
+    """Keeps the latest results by their keys. Any number of threads may use it.
+
+    remembered   the number of results that are kept
+    """
 
     def __init__(self, remembered: int) -> None:
         self._remembered = remembered
         self._lock = threading.Lock()
-        self._made: OrderedDict[Hashable, Future[Result]] = OrderedDict()
+        self._futures: OrderedDict[Hashable, Future[Result]] = OrderedDict()
 
     def get(self, key: Hashable, make: Callable[[], Result], keep: Callable[[Result], bool]) -> Result:
-        """What `make` returned when first asked for this key. A result that is not to be kept, and an exception, goes
-        to those who wait for it already and is made anew for those who ask later."""
+        """Return what `make` returned when the key was first asked for.
+
+        An exception, or a result for which `keep` returns False, goes only to those who are already waiting for it; for
+        those who ask later, the result is made anew.
+        """
         with self._lock:
-            mine = key not in self._made
-            future = self._made.setdefault(key, Future())
-            self._made.move_to_end(key)
-            if len(self._made) > self._remembered:
-                self._made.popitem(last=False)
-        if not mine:
-            return future.result()  # as long as the one who makes it needs, who has limits
+            is_first = key not in self._futures
+            future = self._futures.setdefault(key, Future())
+            self._futures.move_to_end(key)
+            if len(self._futures) > self._remembered:
+                self._futures.popitem(last=False)
+        if not is_first:
+            return future.result()  # without a timeout: the thread that makes it has limits
         kept = False
         try:
             result = make()
@@ -41,5 +47,5 @@ class Once(Generic[Result]):
         finally:
             if not kept:
                 with self._lock:
-                    if self._made.get(key) is future:
-                        del self._made[key]
+                    if self._futures.get(key) is future:
+                        del self._futures[key]

@@ -1,4 +1,4 @@
-"""Run an iterator in a thread of its own, a bounded number of items ahead of whoever takes them."""
+"""Run an iterator in a thread of its own, a bounded number of items ahead of its consumer."""
 
 import queue
 import threading
@@ -10,16 +10,22 @@ Item = TypeVar("Item")
 
 
 @contextmanager
-def ahead(items: Iterable[Item], most: int, *, seconds: float | None = None) -> Iterator[Iterator[Item]]:
-    """The items in order, made while earlier ones are used; at most `most` of them wait. What the iterator raises,
-    raises where its items are taken; so does TimeoutError, where nothing comes for so many seconds. Leaving the block
-    ends the iterator after the item that it is at, without waiting for that.
+def prefetch(
+    items: Iterable[Item], max_waiting: int, *, timeout_seconds: float | None = None
+) -> Iterator[Iterator[Item]]:
+    """Yield an iterator over the items, in order; while the consumer uses one, the next ones are made.
+
+    max_waiting      the most items that wait for the consumer
+    timeout_seconds  time without an item after which TimeoutError is raised; None: wait for ever
+
+    If the iterator raises an exception, the consumer gets it in place of the next item. Leaving the block ends the
+    iterator after the item that it is making, without waiting for that.
     """
     arrived: queue.SimpleQueue[tuple[Item] | BaseException | None] = queue.SimpleQueue()
-    places = threading.Semaphore(most)
+    places = threading.Semaphore(max_waiting)
     left = threading.Event()
 
-    def make() -> None:
+    def produce() -> None:
         try:
             for item in items:
                 arrived.put((item,))
@@ -33,23 +39,23 @@ def ahead(items: Iterable[Item], most: int, *, seconds: float | None = None) -> 
             if isinstance(items, Generator):
                 items.close()
 
-    def taken() -> Iterator[Item]:
-        while (got := _next(arrived, seconds)) is not None:
-            if isinstance(got, BaseException):
-                raise got
+    def consume() -> Iterator[Item]:
+        while (arrival := _take(arrived, timeout_seconds)) is not None:
+            if isinstance(arrival, BaseException):
+                raise arrival
             places.release()
-            yield got[0]
+            yield arrival[0]
 
-    threading.Thread(target=make, name="ahead", daemon=True).start()
+    threading.Thread(target=produce, name="prefetch", daemon=True).start()
     try:
-        yield taken()
+        yield consume()
     finally:
         left.set()
         places.release()
 
 
-def _next(arrived: "queue.SimpleQueue[Item]", seconds: float | None) -> Item:
+def _take(arrived: "queue.SimpleQueue[Item]", timeout_seconds: float | None) -> Item:
     try:
-        return arrived.get(timeout=seconds)
+        return arrived.get(timeout=timeout_seconds)
     except queue.Empty:
-        raise TimeoutError(f"nothing came for {seconds:g} seconds") from None
+        raise TimeoutError(f"timed out: no item arrived for {timeout_seconds:g} s") from None

@@ -1,4 +1,4 @@
-"""The sockets of a pool of HTTP connections, so that what waits on them can be ended from another thread."""
+"""The sockets of a pool of HTTP connections, so that another thread can end calls that wait for an answer."""
 
 import contextlib
 import socket
@@ -9,7 +9,7 @@ from typing import Any
 
 
 class Interrupt:
-    """Called, it hangs up the connection that one thread uses, and each one that it takes later."""
+    """When called, it hangs up the connection that a thread uses, and each connection that the thread takes later."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -21,9 +21,10 @@ class Interrupt:
             self._fired = True
             self._hang_up()
 
-    def use(self, used: socket.socket) -> None:
+    def use(self, connected: socket.socket) -> None:
+        """Record the socket on which the thread waits from now on."""
         with self._lock:
-            self._socket = used
+            self._socket = connected
             if self._fired:
                 self._hang_up()
 
@@ -34,7 +35,7 @@ class Interrupt:
 
 
 class Sockets:
-    """Of all connections whose class was made by `following`."""
+    """Knows the sockets of all connections whose class was made by `following`."""
 
     def __init__(self) -> None:
         self._of_thread = threading.local()
@@ -42,7 +43,7 @@ class Sockets:
         self._open: weakref.WeakSet[socket.socket] = weakref.WeakSet()
 
     def following(self, kind: Any) -> Any:
-        """The class of connections `kind`, with its sockets known here."""
+        """Return a subclass of `kind`, a class of connections, whose sockets are known here."""
         sockets = self
 
         class Following(kind):  # type: ignore[misc]
@@ -57,12 +58,12 @@ class Sockets:
                     interrupt.use(self.sock)
                 return super().getresponse()
 
-        Following.__name__ = kind.__name__  # urllib3's messages have it
+        Following.__name__ = kind.__name__  # urllib3's messages show it
         return Following
 
     @contextlib.contextmanager
     def interruptible(self) -> Iterator[Interrupt]:
-        """What this thread waits for in here can be interrupted."""
+        """Yield an Interrupt. Called within the block, it ends the request whose answer this thread is waiting for."""
         self._of_thread.interrupt = Interrupt()
         try:
             yield self._of_thread.interrupt
@@ -70,8 +71,8 @@ class Sockets:
             self._of_thread.interrupt = None
 
     def hang_up(self) -> None:
-        """End every connection; whoever waits for its answer gets an error."""
+        """End every connection; whoever waits for an answer gets an error."""
         with self._lock:
-            for each in self._open:
+            for connected in self._open:
                 with contextlib.suppress(OSError):
-                    each.shutdown(socket.SHUT_RDWR)
+                    connected.shutdown(socket.SHUT_RDWR)

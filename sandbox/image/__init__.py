@@ -1,37 +1,42 @@
-"""The image of the docker backend's containers: Debian with packages.txt, and of this package what they execute.
+"""The image of the docker backend's containers: Debian with packages.txt, and those of our sources that they execute.
 
-`make sandbox-image` builds it (build.sh): by the Dockerfile, upon Debian's own image, or where no registry can be
-reached upon the same packages put together by debootstrap.sh.
+`make sandbox-image` builds it.
+
+    build.sh         builds the image, unless one built from exactly these sources exists
+    Dockerfile       how it is built, on Debian's own image
+    debootstrap.sh   makes the same system from Debian's packages, for machines that cannot reach a registry
+    packages.txt     the packages that are needed
 """
 
 import hashlib
 from pathlib import Path
 
 TAG = "curate-sandbox"
-LABEL = "curate-sandbox.sources"  # of the image: the fingerprint of what it was built from
-USER = "65432:65432"  # Debian gives this id to nobody: outside a container nothing is its
+LABEL = "curate-sandbox.sources"  # this label of the image holds the fingerprint of its sources
+USER = "65432:65432"  # Debian assigns this id to no user, so nothing outside a container belongs to it
 NUMPY = {"numpy": "/usr/lib/python3/dist-packages/numpy"}  # where Debian has it
 
 _PACKAGE = Path(__file__).parents[1]
 _FOR_CALLERS = {
-    "backends", "commands", "concurrency", "service", "box.py", "conformance.py", "maxima.py", "record.py",
+    "backends", "commands", "concurrency", "service",
+    "box.py", "closing.py", "conformance.py", "maxima.py", "record.py",
 }  # fmt: skip
 
 
 def sources() -> list[str]:
-    """The files that go into the image, named from the package's folder."""
+    """Return the files that go into the image, as paths relative to the package's folder."""
     recipe = [path for path in Path(__file__).parent.iterdir() if path.is_file()]
     names = (path.relative_to(_PACKAGE) for path in {*_PACKAGE.rglob("*.py"), *recipe})
     return sorted(str(name) for name in names if not _is_for_callers(name))
 
 
 def _is_for_callers(name: Path) -> bool:
-    """No worker imports it: a change of it makes no other image."""
+    """Return whether a file is for callers only: no worker imports it, so a change to it needs no new image."""
     return name.parts[0] in _FOR_CALLERS
 
 
 def fingerprint() -> str:
-    """Tells one version of what goes into the image from another."""
+    """Return a hash of all that goes into the image."""
     digest = hashlib.sha256()
     for name in sources():
         digest.update(f"{name}\0".encode() + (_PACKAGE / name).read_bytes() + b"\0")

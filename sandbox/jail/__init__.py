@@ -5,23 +5,58 @@
                (spawn.py) and owns their cgroups (cgroups.py), and looks at nothing that a program has made.
       zygote   (zygote.py)  trusted, pid 1 inside its own user, pid, mount, net, ipc and uts namespaces. Its root is
                             a copy of the interpreter and its libraries in memory (image.py, rootfs.py). It has a
-                            filter of system calls (seccomp.py), to which it has a key (key.py) and which leaves some
-                            calls of programs to it (asked.py). Warm: the usual standard library is loaded. It never
-                            sees an expected output, and nothing of a run passes through its memory, which all later
-                            runs inherit. Referees and compilers have zygotes of their own.
+                            filter of system calls (seccomp.py), to which it has a key (syscall_key.py) and which leaves
+                            it to decide about some calls of programs (notifications.py). Warm: the usual standard
+                            library is loaded. It never sees an expected output, and nothing of a run passes through
+                            its memory, which all later runs inherit. Referees and compilers have zygotes of their own.
         init   a stub that only sleeps: pid 1 of the pid namespace of one run. Killing it kills the run's
                whole tree at once. It shares the zygote's memory and costs next to nothing.
-        child  (child.py)   forked for one run into a place of its own (place.py): pid namespace, fresh /tmp and
-                            /proc. It reads the program; limits set, capabilities gone, another uid where there is
-                            one to give, it throws the key away and becomes the program.
+        child  (child.py)   forked for one run into a workspace of its own (workspace.py): pid namespace, fresh /tmp
+                            and /proc. It reads the program, sets its limits, drops its capabilities, takes another uid
+                            where one is available, throws the key away and becomes the program.
 
 The mount, network, ipc and uts namespaces are the zygote's and shared by its runs, one after another. None of them
 may be changed by a run, and what would outlive one in them is refused (ipc objects) or taken away with it (mounts).
 
-What the program gets are three files: stdin, stdout, stderr (memfds made by the judge, opened anew for the program,
-read after its death). For a call it also gets one file for the encoded return value. The verdict is made of those
+The program gets three files: stdin, stdout, stderr (memfds made by the judge, opened anew for the program,
+read after its death). For a call it also gets one file for the encoded return value. The verdict is made from those
 files, the wait status and the cgroup's counters (outcome.py); nothing the program says about itself counts.
 
-Not covered: a bug of the kernel, side channels through timing or caches, and rowhammer. Programs that may carry
-a kernel exploit belong on a machine that may be lost.
+Not covered: bugs in the kernel, side channels through timing or caches, and rowhammer. Programs that may carry
+a kernel exploit belong on a machine that you can afford to lose.
+
+The judge and the warden:
+    worker.py          the judge: answers requests for runs and judgements
+    runner.py          runs programs in zygotes and retries what the sandbox has lost
+    order.py           what a zygote is asked to do
+    run_files.py       the files of one run: opened, handed to its zygote, read and closed
+    outcome.py         decides how a run ended, from what was measured
+    compiler.py        compiles programs, in the sandbox like any run
+    compiled.py        keeps the results of compilations
+    interactive.py     lets a program and an interactive referee talk to each other
+    referee_trials.py  tries a referee on known answers, to tell whether its failure is the suite's fault
+    zygotes.py         the judge's connection to a zygote
+    warm_zygotes.py    the zygotes of one runner, and the cgroup that they and their runs are in
+    wire.py            messages between a worker and the process that started it
+    configuration.py   what a worker is told at its start
+    warden.py          the warden, and the judge's connection to it
+    spawn.py           starts a zygote in its namespaces
+    cgroups.py         limits on memory, processes and processor time, by cgroup v1 or v2
+    leftovers.py       finds and removes what killed owners have left behind
+What programs see:
+    image.py           makes the file system of programs, a copy in memory
+    rootfs.py          makes that image the root of a zygote
+Inside the namespaces:
+    zygote.py          forks, times and reaps one child for each run
+    child.py           turns a forked child into the program
+    workspace.py       the pid namespace, /tmp, /proc and source file of one run
+    files.py           files on their way into and out of that workspace
+    process_tree.py    what the processes of a run have used, and how to end them all
+    directories.py     empties directories that programs have filled
+System calls:
+    linux.py           the system calls that the standard library does not have
+    system_calls.py    lists which system calls programs may make, and why
+    seccomp.py         makes a filter of these lists
+    syscall_key.py     the key with which our own calls pass the filter
+    notifications.py   answers the calls that the filter leaves to the zygote
 """

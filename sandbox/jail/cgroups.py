@@ -1,13 +1,13 @@
-"""Memory, process and processor limits over a whole process tree, by cgroup v1 or v2, where one is writable.
+"""Limits on memory, processes and processor time of a whole process tree, by cgroup v1 or v2, where one is writable.
 
-Each worker has one cgroup; its zygotes and all their runs live in it. Its memory limit is absolute: what the zygotes
-hold when nothing runs, which is measured when they are ready, and what a run may add. A run begins only when what is
-charged is down at that level again, so that nothing of one run is at the cost or the benefit of the next. Files that
-the kernel caches for the zygotes are left out of the reckoning: it drops them when a run needs the room.
+Each worker has one cgroup, in which its zygotes and all their runs live. Its memory limit is absolute: what the zygotes
+hold when nothing runs (the idle charge, measured when they are ready) plus what a run may add. A run begins only when
+the charge is back at the idle charge, so that nothing of one run counts for or against the next. Files that the kernel
+caches for the zygotes are left out of this calculation: it drops them when a run needs the room.
 
-Peak memory of a run is the highest charge during the run less the charge just before it: anonymous pages, /tmp, pipes,
-page tables and kernel objects of all its processes. Pages of the interpreter that the run does not write to are the
-zygote's and not counted. Only v1 and, since Linux 6.12, v2 keep a peak for each run.
+The peak memory of a run is the highest charge during the run less the charge just before it: anonymous pages, /tmp,
+pipes, page tables and kernel objects of all its processes. Pages of the interpreter that the run does not write to
+belong to the zygote and are not counted. Only v1 and, since Linux 6.12, v2 keep a peak for each run.
 
 Reading from disks is not bounded here: all file systems that a run sees are in memory.
 """
@@ -23,30 +23,34 @@ from pathlib import Path
 from sandbox import machine
 from sandbox.jail import leftovers
 
-_LEAF = "curate-others"  # of a cgroup that was given to us: where the processes go that were in it
-_SLACK_MB = 16  # above what a run may use: for drift, and for what the kernel charges in advance
-_DRIFT_MB = 8  # by which the idle charge may be exceeded before something must be done about it
+_LEAF = "curate-others"  # child of a cgroup that was given to us, for the processes that were in it
+_SLACK_MB = 16  # added to what a run may use, for drift and for what the kernel charges in advance
+_DRIFT_MB = 8  # the charge may exceed the idle charge by this before something must be done about it
 _SMALL_MB = 1  # what is still being freed when the next run begins, and what is charged in advance
-_SPARE_PROCESSES = 2  # the run's init, and one that the kernel has not yet taken off its count
+_SPARE_PROCESSES = 2  # the run's init, and one process that the kernel still counts
 _PERIOD_US = 100_000
-_PROCESSORS = 2  # that the runs of one worker may keep busy: a program with one thread never notices
-_AT_ONCE_SECONDS = 0.005  # what a run leaves is mostly gone by then, without our help
+_PROCESSORS = 2  # processors that the runs of one worker may keep busy: a program with one thread never notices
+_AT_ONCE_SECONDS = 0.005  # after this time, most of what a run has left is gone without our help
 _PATIENCE_SECONDS = 0.3
 _MB = 1 << 20
 
 
 class CannotJoin(Exception):
-    """A cgroup was made, but processes may not be moved into it."""
+    """A cgroup could be made, but processes cannot be moved into it."""
 
 
 class NotIdle(Exception):
-    """What earlier runs were charged for does not go away: zygotes in a new cgroup must take over."""
+    """The charge of earlier runs does not go away: zygotes in a new cgroup must take over."""
 
 
 @dataclass(frozen=True, slots=True)
 class Used:
-    """What a run used. peak_mb: None where the kernel does not tell. killed: a process was, for exceeding the limit.
-    hit: the limit was reached at least once, whatever came of it."""
+    """What a run used.
+
+    peak_mb  its peak memory; None if the kernel does not report it
+    killed   whether a process was killed for exceeding the limit
+    hit      whether the limit was reached at least once, whatever the consequences
+    """
 
     peak_mb: float | None
     killed: bool
@@ -56,8 +60,8 @@ class Used:
 class Cgroup:
     """The cgroup of a worker's runs. All methods raise OSError when the kernel refuses.
 
-    The warden, who may, has made it and adds processes to it; the judge sets the limits, through files that have been
-    opened for it: name -> descriptor.
+    The warden has the privileges to make it and to add processes to it. The judge sets the limits, through files that
+    have been opened for it: name -> descriptor.
     """
 
     def __init__(self, version: int, files: dict[str, int], directories: Iterable[Path] = ()) -> None:
@@ -69,14 +73,14 @@ class Cgroup:
         self.bounds_cpu = self._refill()
         self._limit = self._limit_of_processes = 0
         self._idle = self._cached = 0  # bytes charged when nothing runs, and of file caches beside them
-        self._left = 0  # what runs had left when the latest zygote started
+        self._left = 0  # bytes that runs had left when the latest zygote started
         self._idle_processes = 0
-        self._sure = True  # that file caches are what they were
+        self._sure = True  # whether file caches are known to be unchanged
         self._before = 0
         self._before_counts = (b"", b"")
 
     def add(self, pid: int) -> None:
-        """Raises CannotJoin."""
+        """Move a process into the cgroup. Raises CannotJoin."""
         try:
             for directory in self._directories:
                 (directory / "cgroup.procs").write_text(str(pid))
@@ -84,20 +88,23 @@ class Cgroup:
             raise CannotJoin(str(error)) from error
 
     def make_room(self) -> None:
-        """Before a zygote starts: nothing of a run is left, and no limit in its way. Raises NotIdle."""
+        """Prepare for the start of a zygote: wait until nothing of a run is left, and lift the limit.
+
+        Raises NotIdle.
+        """
         if self._idle:
             self._left = max(0, self.calm() - self._file_caches() - self._idle)
         self._write("limit", "-1" if self.version == 1 else "max")
         self._limit = 0
 
     def settle(self) -> None:
-        """When a zygote is ready and nothing runs: what is charged now, less what runs had left, is the idle charge."""
+        """Measure the idle charge when a zygote is ready and nothing runs: the charge now, less what runs had left."""
         self._cached = self._file_caches()
         self._idle = self._charged() - self._cached - self._left
         self._idle_processes = int(os.pread(self.files["processes_now"], 32, 0))
 
     def calm(self) -> int:
-        """Have the charge be what it is when nothing runs; returns it. Raises NotIdle."""
+        """Wait until the charge is what it should be when nothing runs, and return it. Raises NotIdle."""
         charged = self._charged()
         if self._sure and abs(charged - self._idle - self._cached) <= _DRIFT_MB * _MB:
             return charged
@@ -106,20 +113,20 @@ class Cgroup:
     def begin(self, memory_mb: int, processes: int) -> None:
         """Set the limits of the next run and note where its counters start.
 
-        Raises NotIdle if something of an earlier run would count as this one's.
+        Raises NotIdle if anything left by an earlier run would count as part of this one.
         """
         charged = self.calm()
         limit = self._idle + (memory_mb + _SLACK_MB) * _MB
         if limit != self._limit:
-            if charged > limit:  # by file caches; v2 would rather kill than wait until they are gone
+            if charged > limit:  # because of file caches; v2 would kill instead of waiting until they are gone
                 self._reclaim(limit)
                 charged, self._cached = self._charged(), self._file_caches()
                 if charged > limit:
-                    raise NotIdle(f"{(charged - limit) / _MB:.0f} MB too much stay charged")
+                    raise NotIdle(f"{(charged - limit) / _MB:.0f} MB above the limit stay charged")
             self._write("limit", str(limit))
             self._limit = limit
-        # Between these two lie what the kernel had charged in advance, 256 KB a processor, and what the last run was
-        # still giving back. The run can use the first as its own, and the second goes while it runs.
+        # Between these two values lies what the kernel had charged in advance, 256 KB a processor, and what the last
+        # run was still giving back. The run can use the former as its own, and the latter goes while it runs.
         self._before = min(charged, max(self._idle + self._cached, charged - _SMALL_MB * _MB))
         self._before_counts = self._count()
         limit = self._idle_processes + processes + _SPARE_PROCESSES
@@ -130,27 +137,28 @@ class Cgroup:
             os.pwrite(self._peak, b"0", 0)
 
     def end(self, *, was_parallel: bool) -> Used:
-        """What the run used. was_parallel: it kept more than one processor busy.
+        """Return what the run used. was_parallel: whether it kept more than one processor busy.
 
-        Raises OSError if the run was killed for the memory that others use.
+        Raises OSError if the run was killed because of memory that others use.
         """
         now = self._count()
         killed = hit = False
-        if now != self._before_counts:  # which is the exception, and takes regular expressions
+        if now != self._before_counts:  # rare; parsing takes regular expressions
             killed = _was_killed(_counts(*self._before_counts), _counts(*now))
             hit = _counts(*now)[2] > _counts(*self._before_counts)[2]
-        if was_parallel:  # or the next run would have to wait until this one's processor time is paid back
+        if was_parallel:  # or the next run would have to wait until this one's excess processor time is paid back
             self._refill()
         peak = self._limit if killed else -1
         if self._peak >= 0:
             peak = int(os.pread(self._peak, 32, 0))
-        if hit:  # then it has used also what file caches had
+        if hit:  # then it has also used what file caches had
             self._sure = False
             self._before = min(self._before, self._idle + self._file_caches())
         return Used(max(0, peak - self._before) / _MB if peak >= 0 else None, killed, hit)
 
     def _come_down(self) -> int:
-        """Have the charge come down to the idle one and caches; returns it. Raises NotIdle if it does not."""
+        """Wait until the charge has come down to the idle charge and file caches, and return it. Raises NotIdle if it
+        does not."""
         started = time.monotonic()
         pause_seconds, reclaimed = 0.0002, 0.0
         while True:
@@ -170,15 +178,15 @@ class Cgroup:
             pause_seconds *= 1.5
 
     def _reclaim(self, target: int) -> None:
-        """Have the kernel free what it can above `target`. It also takes back what it has charged in advance."""
+        """Make the kernel free what it can above `target`, including what it has charged in advance."""
         self._limit = 0
-        with contextlib.suppress(OSError):  # v1: it could not free as much
+        with contextlib.suppress(OSError):  # v1 reports if it could not free that much
             self._write("reclaim", str(target))
         if self.version == 2:
             self._write("reclaim", "max")
 
     def _refill(self) -> bool:
-        """Set the bound on processor time, and with it begin a new period; whether there is such a bound."""
+        """Set the bound on processor time, which begins a new period; return whether there is such a bound."""
         quota = str(_PROCESSORS * _PERIOD_US)
         if "quota" not in self.files:
             return False
@@ -192,7 +200,7 @@ class Cgroup:
         return int(os.pread(self.files["usage"], 32, 0))
 
     def _file_caches(self) -> int:
-        """Bytes charged for caches of files that are not themselves in memory."""
+        """Return the bytes charged for cached files, without files that live in memory."""
         text = os.pread(self.files["stat"], 1 << 14, 0)
         cached = re.search(rb"^(?:cache|file) (\d+)", text, re.MULTILINE)
         shared = re.search(rb"^shmem (\d+)", text, re.MULTILINE)
@@ -213,10 +221,11 @@ class Cgroup:
 
 
 class Surroundings:
-    """The cgroup that we and our runs are in, where it is ours alone but not ours to change: a container's. It tells of
-    kills. Its limit, set from outside, must leave room for all that a run may use.
+    """The cgroup of a container that we and our runs are in: it is ours alone, but we cannot change it.
 
-    Raises OSError where it cannot be read.
+    It reports kills. Its limit, which is set from outside, must leave room for all that a run may use.
+
+    Raises OSError if it cannot be read.
     """
 
     def __init__(self) -> None:
@@ -226,7 +235,7 @@ class Surroundings:
         elif "v2" in own:
             names, directory = ("memory.events", "memory.events"), own["v2"]
         else:
-            raise FileNotFoundError("no cgroup in sight")
+            raise FileNotFoundError("this process is in no cgroup that can be read")
         self._events, self._hits = (_open(directory / name) for name in names)
         self._before = (0, 0, 0)
 
@@ -234,7 +243,10 @@ class Surroundings:
         self._before = _count(self._events, self._hits)
 
     def end(self) -> bool:
-        """Whether a process was killed for exceeding the limit. Raises OSError if it was for what others use."""
+        """Return whether a process was killed for exceeding the limit.
+
+        Raises OSError if it was killed because of memory that others use.
+        """
         return _was_killed(self._before, _count(self._events, self._hits))
 
 
@@ -243,12 +255,12 @@ def _count(events: int, hits: int) -> tuple[int, int, int]:
 
 
 def _counts(events: bytes, hits: bytes) -> tuple[int, int, int]:
-    """How many processes were killed for want of memory, how often our own limit left nothing, and how often it was
-    reached, which v1 does not tell from the former."""
+    """Return how many processes were killed for lack of memory, how often our own limit left none, and how often that
+    limit was reached. v1 does not distinguish the last two."""
     killed = re.search(rb"^oom_kill (\d+)", events, re.MULTILINE)
     exceeded = re.search(rb"^(?:oom )?(\d+)", hits, re.MULTILINE)
     reached = re.search(rb"^(?:max )?(\d+)", hits, re.MULTILINE)
-    first, second, third = (int(found[1]) if found else 0 for found in (killed, exceeded, reached))
+    first, second, third = (int(match[1]) if match else 0 for match in (killed, exceeded, reached))
     return first, second, third
 
 
@@ -260,42 +272,42 @@ def _was_killed(before: tuple[int, int, int], now: tuple[int, int, int]) -> bool
 
 
 def create(which: str) -> Cgroup:
-    """A new cgroup for runs of this process; `which` tells its cgroups apart. Raises OSError, with the reason, where
+    """Make a cgroup for runs of this process; `which` distinguishes its cgroups. Raises OSError, with the reason, if
     none can be made."""
     _take_over()
     name = f"{leftovers.own_name()}-{which}"
     reasons = []
     for version, bases in _bases():
-        made: dict[str, Path] = {}
+        directories: dict[str, Path] = {}
         try:
             for controller, base in bases.items():
-                if base / name not in made.values():  # v2 has one directory for all controllers
+                if base / name not in directories.values():  # v2 has one directory for all controllers
                     (base / name).mkdir()
-                made[controller] = base / name
-            return Cgroup(version, _open_files(made, v1=version == 1), made.values())
+                directories[controller] = base / name
+            return Cgroup(version, _open_files(directories, v1=version == 1), directories.values())
         except OSError as error:
             reasons.append(f"v{version}: {error}")
-            for directory in set(made.values()):
+            for directory in set(directories.values()):
                 _remove(directory)
-    reason = "; ".join(reasons) or "no cgroup that we may divide has the memory and pids controllers"
+    reason = "; ".join(reasons) or "there is no cgroup with memory and pids controllers in which new ones may be made"
     raise OSError(f"{reason}. {_remedy()}")
 
 
 def _remedy() -> str:
     if os.geteuid() != 0 and os.path.isdir("/run/systemd/system"):
-        return "What to do: start it with systemd-run --user --scope COMMAND, which gives a cgroup"
-    return "What to do: start it where /sys/fs/cgroup may be written to (in a container: docker run --privileged)"
+        return "What to do: start it with systemd-run --user --scope COMMAND, which provides a cgroup"
+    return "What to do: start it where /sys/fs/cgroup is writable (in a container: docker run --privileged)"
 
 
 def _open_files(directories: dict[str, Path], *, v1: bool) -> dict[str, int]:
-    """What a Cgroup reads and writes. Raises OSError."""
+    """Open the files that a Cgroup reads and writes. Raises OSError."""
     memory, pids = directories["memory"], directories["pids"]
     cpu, accounts = directories.get("cpu", memory), directories.get("cpuacct", memory)
     with contextlib.suppress(OSError):
         (memory / ("memory.swappiness" if v1 else "memory.swap.max")).write_text("0")
     files = {
         "limit": _open(memory / ("memory.limit_in_bytes" if v1 else "memory.max"), os.O_WRONLY),
-        # Writing to it reclaims what is above; unlike v2's memory.max, neither kills anything.
+        # Writing to it reclaims what exceeds the value; unlike v2's memory.max, neither file kills anything.
         "reclaim": _open(memory / ("memory.limit_in_bytes" if v1 else "memory.high"), os.O_WRONLY),
         "usage": _open(memory / ("memory.usage_in_bytes" if v1 else "memory.current")),
         "stat": _open(memory / "memory.stat"),
@@ -308,13 +320,13 @@ def _open_files(directories: dict[str, Path], *, v1: bool) -> dict[str, int]:
     peak = _open_peak(memory / ("memory.max_usage_in_bytes" if v1 else "memory.peak"))
     if peak >= 0:
         files["peak"] = peak
-    with contextlib.suppress(OSError):  # a controller that need not be there
+    with contextlib.suppress(OSError):  # this controller may be missing
         files["quota"] = _open(cpu / ("cpu.cfs_quota_us" if v1 else "cpu.max"), os.O_WRONLY)
     return files
 
 
 def sweep() -> None:
-    """Remove what workers that were killed have left behind, as far as it can be."""
+    """Remove the cgroups that killed workers have left behind, as far as possible."""
     with contextlib.suppress(OSError):
         for _, bases in _bases():
             for base in set(bases.values()):
@@ -324,7 +336,7 @@ def sweep() -> None:
 
 
 def _bases() -> Iterator[tuple[int, dict[str, Path]]]:
-    """(version, {controller: directory in which a cgroup may be made}), in order of preference."""
+    """Yield (version, {controller: directory in which a cgroup may be made}), in order of preference."""
     own = _own()
     if "v2" in own:
         base = _dividing(own["v2"])
@@ -335,13 +347,13 @@ def _bases() -> Iterator[tuple[int, dict[str, Path]]]:
 
 
 def _own() -> dict[str, Path]:
-    """The cgroups that this process is in: controller, or "v2" for the unified hierarchy -> directory."""
+    """Return the cgroups that this process is in: controller, or "v2" for the unified hierarchy -> directory."""
     own = machine.cgroups(*machine.memberships_and_mounts())
     return {controller: directory for controller, (_, directory) in own.items()}
 
 
 def _dividing(own: Path) -> Path | None:
-    """The nearest cgroup around `own` in which new ones get our controllers and may be made and joined."""
+    """Return the nearest cgroup around `own` in which new cgroups get our controllers and can be made and joined."""
     for base in (own, *own.parents):
         try:
             enabled = (base / "cgroup.subtree_control").read_text().split()
@@ -353,10 +365,10 @@ def _dividing(own: Path) -> Path | None:
 
 
 def _take_over() -> None:
-    """Make the v2 cgroup that we are in a dividing one, if there is no other and it is ours to shape.
+    """Let our own v2 cgroup give its controllers to new ones, if no other cgroup does and we may change it.
 
-    It is ours if it is all that we see, as in a container, or if an ordinary user may write to it. A cgroup
-    that divides may hold no processes, unless it is the root of all: those in it move to a leaf.
+    We may change it if it is the only one that we see, as in a container, or if an ordinary user may write to it. A
+    cgroup that gives controllers to others must not hold processes, unless it is the root: those in it move to a leaf.
     """
     own = _own().get("v2")
     if own is None or (os.geteuid() == 0 and not os.path.ismount(own)):
@@ -374,9 +386,9 @@ def _take_over() -> None:
             _enable(own, "+cpu")
             return
         leaf = own / _LEAF
-        for _ in range(10):  # they may start new ones meanwhile
+        for _ in range(10):  # processes may start new ones meanwhile
             pids = (own / "cgroup.procs").read_text().split()
-            if "0" in pids:  # of a pid namespace that we do not see
+            if "0" in pids:  # a process of a pid namespace that we do not see
                 return
             leaf.mkdir(exist_ok=True)
             for pid in pids:
@@ -416,9 +428,9 @@ def _open(path: Path, flags: int = os.O_RDONLY) -> int:
 
 
 def _open_peak(path: Path) -> int:
-    """Descriptor of the peak; -1 where there is none (v2 before Linux 5.19) or it cannot be reset (before 6.12).
+    """Return a descriptor of the peak; -1 if there is none (v2 before Linux 5.19) or it cannot be reset (before 6.12).
 
-    A peak that cannot be reset is one of all runs so far.
+    A peak that cannot be reset is that of all runs so far.
     """
     try:
         descriptor = _open(path, os.O_RDWR)

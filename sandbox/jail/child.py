@@ -16,24 +16,25 @@ from typing import NoReturn
 from sandbox.jail import files, linux
 
 BOX = "/box"  # where what a run has for itself is mounted: /tmp and /proc lead there
-WORK = f"{BOX}/tmp"  # the program's private, empty, writable directory,
-SHOWN = "/tmp"  # and the name under which it knows it
+WORK = f"{BOX}/tmp"  # the program's private, empty, writable directory
+SHOWN = "/tmp"  # the name under which the program knows that directory
 PACKAGES = "/packages"  # where packages from outside the standard library appear; on sys.path of programs
-UID = 1000  # of programs, inside their user namespace
-BEGAN = Struct("d")  # first in the shared page: time.monotonic() when the program began, 0 before
-KEPT = 3  # descriptor that a child has beside its streams: for its result, or its executable
+UID = 1000  # the uid of programs inside their user namespace
+BEGAN = Struct("d")  # at the start of the shared page: time.monotonic() when the program began, 0 before
+KEPT = 3  # descriptor that a child has besides its streams: for its result, or its executable
 COMPILER_BROKEN = 70  # exit status of a compilation that says nothing about the program
 COMPILER_KILLED = 71  # exit status of a compilation whose compiler was ended by SIGKILL
-_DESCRIPTORS = 512  # that the zygote may have open
+_DESCRIPTORS = 512  # the zygote may have this many open
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One run, as far as the zygote must know of it: nothing that an author has written, since what passes through the
-    zygote's memory, later runs could find in theirs.
+    """What the zygote must know about one run. It contains nothing that an author has written: later runs could find
+    what passes through the zygote's memory in their own.
 
-    Beside it travel descriptors: source, artifact, stdin, stdout, stderr, and where they are needed the file for the
-    result of compile or call, the instructions, packed files to find, and a file to pack files to fetch into.
+    It is sent together with descriptors: source, artifact, stdin, stdout, stderr, and if needed the file for the
+    result of compile or call, the instructions, the packed files that the run finds, and a file for the files that
+    are fetched from it.
     """
 
     op: str  # compile | run | call
@@ -59,8 +60,8 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Instructions:
-    """What only the child of a run may know: the function to call, the program's arguments, and the names of files that
-    are fetched afterwards. They lie in a file that the child itself reads."""
+    """What only the child of a run may know: the function to call, the program's arguments, and the names of the files
+    that are fetched afterwards. They are in a file that the child itself reads."""
 
     entry_point: str = ""
     arguments: tuple[str, ...] = ()
@@ -71,7 +72,7 @@ class Instructions:
 
     @classmethod
     def read(cls, descriptor: int) -> "Instructions":
-        """From the file that holds them."""
+        """Read the instructions from the file that holds them."""
         entry_point, arguments, fetch = json.loads(_content(descriptor))
         return cls(entry_point, tuple(arguments), tuple(fetch))
 
@@ -80,8 +81,15 @@ _NONE = Instructions()
 
 
 @dataclass(frozen=True, slots=True)
-class Handed:
-    """Descriptors of a run beside its streams; -1: not there. result: for what a compilation or a call gives."""
+class RunDescriptors:
+    """Descriptors of a run besides its streams; -1 means that there is none.
+
+    artifact      the compiled program
+    result        receives the result of a compilation or a call
+    instructions  the instructions of the run
+    packed        files that the run finds
+    fetched       receives the files that are fetched from the run
+    """
 
     artifact: int
     result: int
@@ -91,57 +99,59 @@ class Handed:
 
 
 @dataclass(frozen=True, slots=True)
-class House:
-    """What the zygote has, and so what its children can be given."""
+class ZygoteSetup:
+    """How the zygote is set up, and so what its children get."""
 
     namespaces: bool
-    mount_proc: linux.Prepared  # shows a child the /proc of its own pid namespace
+    mount_proc: linux.Prepared  # mounts a /proc that shows the child's own pid namespace
     by_cgroup: bool  # memory and the number of processes are bounded by a cgroup
     languages: dict[str, ModuleType]
 
 
-def steps(job: Job, house: House) -> list[linux.Prepared]:
-    """What a child does on its way to becoming the program, made ready by the zygote."""
-    its: list[linux.Prepared] = []
-    if house.namespaces:
-        its.append(house.mount_proc)
-        its += linux.preparing_ids(UID) if os.getuid() == 0 else linux.preparing_no_capabilities()
+def steps(job: Job, setup: ZygoteSetup) -> list[linux.Prepared]:
+    """Return the system calls that a child makes on its way to becoming the program; the zygote prepares them."""
+    prepared: list[linux.Prepared] = []
+    if setup.namespaces:
+        prepared.append(setup.mount_proc)
+        prepared += linux.preparing_ids(UID) if os.getuid() == 0 else linux.preparing_no_capabilities()
     else:
-        its.append(linux.preparing_prctl(linux.PR_SET_PDEATHSIG, signal.SIGKILL))
-    its.append(linux.preparing_prctl(linux.PR_SET_DUMPABLE, 1))  # or its /proc/self would be root's
+        prepared.append(linux.preparing_prctl(linux.PR_SET_PDEATHSIG, signal.SIGKILL))
+    prepared.append(linux.preparing_prctl(linux.PR_SET_DUMPABLE, 1))  # or its /proc/self would be root's
     cpu_seconds = int(job.cpu_seconds) + 1
-    its.append(linux.preparing_limit(resource.RLIMIT_CPU, cpu_seconds, cpu_seconds + 1))
-    its.append(linux.preparing_limit(resource.RLIMIT_FSIZE, job.output_bytes, job.output_bytes))
-    if not house.by_cgroup:
-        its.append(linux.preparing_limit(resource.RLIMIT_NPROC, job.processes, job.processes))
+    prepared.append(linux.preparing_limit(resource.RLIMIT_CPU, cpu_seconds, cpu_seconds + 1))
+    prepared.append(linux.preparing_limit(resource.RLIMIT_FSIZE, job.output_bytes, job.output_bytes))
+    if not setup.by_cgroup:
+        prepared.append(linux.preparing_limit(resource.RLIMIT_NPROC, job.processes, job.processes))
         # Address space, not memory: room for the interpreter, its libraries and the stacks of threads.
         address_space = (job.memory_mb + 1024) << 20
-        its.append(linux.preparing_limit(resource.RLIMIT_AS, address_space, address_space))
-    return its
+        prepared.append(linux.preparing_limit(resource.RLIMIT_AS, address_space, address_space))
+    return prepared
 
 
 def become(
-    job: Job, language: ModuleType, handed: Handed, its: list[linux.Prepared], owner: int | None, ready: mmap
+    job: Job, language: ModuleType, fds: RunDescriptors, prepared: list[linux.Prepared], owner: int | None, ready: mmap
 ) -> NoReturn:
     """Turn this freshly forked process, whose streams and directory are those of its run, into the program of `job`.
 
-    its: what `steps` gave. owner: of the files that it finds, None for our own. ready is shared with the zygote, which
-    reads from it when the program began, or what kept it from that. It is unmapped before the program begins: a program
-    that could write to it would turn its verdict into a failure of the sandbox.
+    prepared  what `steps` returned
+    owner     uid and gid of the files that the program finds; None keeps our own
+    ready     a page shared with the zygote, which reads from it when the program began, or what prevented that. It is
+              unmapped before the program begins: a program that could write to it would turn its verdict into a
+              failure of the sandbox
     """
     status = 1
     try:
         executable = job.op == "run" and language.EXECUTABLE
-        program = b"" if executable else _content(handed.artifact)
-        instructions = Instructions.read(handed.instructions) if handed.instructions >= 0 else _NONE
-        if handed.packed >= 0:
-            files.place(handed.packed, owner)
-        kept = handed.artifact if executable else handed.result
+        program = b"" if executable else _content(fds.artifact)
+        instructions = Instructions.read(fds.instructions) if fds.instructions >= 0 else _NONE
+        if fds.packed >= 0:
+            files.place(fds.packed, owner)
+        kept = fds.artifact if executable else fds.result
         if kept >= 0:
             os.dup2(kept, KEPT, inheritable=False)
         os.closerange(KEPT if kept < 0 else KEPT + 1, _DESCRIPTORS)
         os.setpgid(0, 0)  # or kill(0, ...) would reach the zygote; no session, which costs more
-        for step in its:
+        for step in prepared:
             step()
         linux.throw_key_away()
         BEGAN.pack_into(ready, 0, time.monotonic())
@@ -153,18 +163,18 @@ def become(
         else:
             status = language.run(KEPT if executable else program, instructions.arguments)
     except BaseException as error:
-        if not ready.closed:  # for the zygote, which reports a failure of the sandbox and is to learn no more
+        if not ready.closed:  # for the zygote, which reports a failure of the sandbox and must learn no more
             message = f"{type(error).__name__}: {getattr(error, 'strerror', None)}".encode()[:1000]
             ready[BEGAN.size : BEGAN.size + len(message)] = message
     finally:
         os._exit(status)
 
 
-def collect(job: Job, handed: Handed) -> NoReturn:
-    """Pack the files that are to be fetched from the directory of the run that has ended; in a fork of its own."""
+def collect(job: Job, fds: RunDescriptors) -> NoReturn:
+    """Pack the files to be fetched from the directory of a run that has ended. Called in a fork of its own."""
     status = 1
     try:
-        files.collect(Instructions.read(handed.instructions).fetch, job.output_bytes, handed.fetched)
+        files.collect(Instructions.read(fds.instructions).fetch, job.output_bytes, fds.fetched)
         status = 0
     finally:
         os._exit(status)

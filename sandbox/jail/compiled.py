@@ -1,5 +1,5 @@
-"""What compilers have made, kept by content: the latest in memory, those that took long also in a directory that all
-workers of a Sandbox share. Both are bounded by bytes; the oldest go first.
+"""The results of compilations, kept by the program's content: the latest in memory, those that took long also in a
+directory that all workers of a Sandbox share. Both are bounded in bytes, and the oldest are removed first.
 """
 
 import contextlib
@@ -16,7 +16,7 @@ from typing import Protocol
 
 from sandbox.program import Program, RunResult
 
-_IN_MEMORY_BYTES, _AT_LEAST_IN_MEMORY = 256 << 20, 8 << 20  # each has two descriptors, of which there are few
+_IN_MEMORY_BYTES, _AT_LEAST_IN_MEMORY = 256 << 20, 8 << 20  # each takes two descriptors, of which there are few
 _IN_DIRECTORY_BYTES, _AT_LEAST_IN_DIRECTORY = 512 << 20, 256 << 10  # the directory is searched for the oldest
 _LONG_SECONDS = 0.1
 _MFD_EXEC = 0x10
@@ -25,14 +25,14 @@ _SEALS = fcntl.F_SEAL_WRITE | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SHRINK | fcntl.F_
 
 @dataclass(frozen=True, slots=True)
 class Compiled:
-    """Descriptors of a program's text and of what the compiler made of it."""
+    """Descriptors of a program's text and of the compiler's result."""
 
     source: int
     artifact: int
 
 
 class Shared(Protocol):
-    """What workers share, by name."""
+    """Compilations that workers share, by name."""
 
     def fetch(self, name: str) -> bytes | None: ...
 
@@ -40,24 +40,24 @@ class Shared(Protocol):
 
 
 class SharedFolder:
-    """A folder in which workers share, bounded by bytes; any number of processes may use it at once."""
+    """A folder of shared compilations, bounded in bytes; any number of processes may use it at once."""
 
     def __init__(self, path: str) -> None:
         self._path = Path(path)
 
     def fetch(self, name: str) -> bytes | None:
-        """What somebody has stored under this name, if it is there."""
+        """Return what was stored under this name; None if nothing is there."""
         with contextlib.suppress(OSError):
             return (self._path / name).read_bytes()
         return None
 
     def store(self, name: str, content: bytes) -> None:
-        """Keep it, if there is room, and remove the oldest if that makes too much."""
+        """Store the content if there is room, and remove the oldest files if all of them together are too large."""
         half = self._path / f"{name}.{os.getpid()}.{threading.get_ident()}"
         try:
             half.write_bytes(content)
             half.rename(self._path / name)
-        except OSError:  # full, say: it is compiled again where it is needed
+        except OSError:  # the disk is full, for example: then it is compiled again when it is needed
             with contextlib.suppress(OSError):
                 half.unlink()
         with contextlib.suppress(OSError):
@@ -65,7 +65,7 @@ class SharedFolder:
 
 
 class Compilations:
-    """shared: what the workers of a Sandbox share, or None if this one keeps to itself."""
+    """The compilations that one worker keeps. shared: those of all workers of a Sandbox, or None."""
 
     def __init__(self, shared: Shared | None) -> None:
         self._shared = shared
@@ -73,7 +73,7 @@ class Compilations:
         self._bytes = 0
 
     def find(self, program: Program) -> Compiled | RunResult | None:
-        """The compiled program, or the result of the compilation that failed; None if it is not known."""
+        """Return the compiled program, or the result of its failed compilation; None if neither is known."""
         if program in self._kept:
             self._kept.move_to_end(program)
             return self._kept[program]
@@ -81,6 +81,7 @@ class Compilations:
         return self._keep(program, shared) if shared is not None else None
 
     def add(self, program: Program, result: RunResult, artifact: bytes) -> Compiled:
+        """Keep what a compiler has made. result: the result of the compiler's run."""
         if self._shared is not None and result.cpu_seconds > _LONG_SECONDS:
             self._shared.store(_name(program), artifact)
         return self._keep(program, artifact)
@@ -113,7 +114,8 @@ class Compilations:
 
 
 def memfd(data: bytes = b"", *, sealed: bool = False) -> int:
-    """A file in memory. Sealed, nobody can change it: executables are within the reach of the programs they become."""
+    """Make a file in memory and return its descriptor. If sealed, nobody can change it: programs can reach their own
+    executables."""
     descriptor = _executable_memfd() if sealed else os.memfd_create("run")
     written = 0
     while written < len(data):
@@ -135,14 +137,14 @@ def _executable_memfd() -> int:
 
 
 def _bound(directory: Path) -> None:
-    """Remove the oldest until what is left is small enough; other workers do the same."""
-    there = []
+    """Remove the oldest files until the rest is small enough; other workers may do so at the same time."""
+    files = []
     for entry in os.scandir(directory):
         with contextlib.suppress(FileNotFoundError):
-            about = entry.stat(follow_symlinks=False)
-            there.append((about.st_mtime, max(about.st_size, _AT_LEAST_IN_DIRECTORY), entry.path))
-    total = sum(size for _, size, _ in there)
-    for _, size, path in sorted(there):
+            status = entry.stat(follow_symlinks=False)
+            files.append((status.st_mtime, max(status.st_size, _AT_LEAST_IN_DIRECTORY), entry.path))
+    total = sum(size for _, size, _ in files)
+    for _, size, path in sorted(files):
         if total <= _IN_DIRECTORY_BYTES:
             return
         with contextlib.suppress(FileNotFoundError):
@@ -151,7 +153,7 @@ def _bound(directory: Path) -> None:
 
 
 def _size(program: Program, compiled: Compiled | RunResult) -> int:
-    """In bytes of memory; of the text there are two, the other one to find it by."""
+    """Return the bytes of memory that an entry takes. The text is kept twice: once as the key of the entry."""
     text = sys.getsizeof(program.source)
     if isinstance(compiled, RunResult):
         return max(text + len(compiled.stderr), _AT_LEAST_IN_MEMORY)

@@ -1,4 +1,4 @@
-"""What a worker is told at its start."""
+"""The configuration that a worker gets at its start."""
 
 from dataclasses import dataclass
 
@@ -12,13 +12,15 @@ HINT = (
 
 @dataclass(frozen=True, slots=True)
 class Configuration:
-    """full_isolation   every layer or none of it; otherwise what this machine allows
-    seed             as Sandbox has it
+    """What a worker is told and given at its start.
+
+    full_isolation   True: every layer, or BackendUnavailable. False: what this machine allows
+    seed             see Sandbox
     numpy            directories that make up the package: name -> host path; empty if there is none
     image            descriptors of the namespaces of an image (image.py); empty: the worker makes one of its own
-    no_namespaces    why there are no namespaces to be had; "": there are
-    shared           directory in which the workers of a Sandbox share what took long to compile; "" for none
-    alone            nobody but the worker and its runs is in its cgroup: it has a container to itself
+    no_namespaces    why there can be no namespaces; "" if there can
+    shared           directory in which the workers of a Sandbox share results of long compilations; "" for none
+    alone            whether only the worker and its runs are in its cgroup, as in a container of its own
     """
 
     full_isolation: bool

@@ -1,7 +1,7 @@
-"""Files on their way into and out of a run's directory, in one memfd: a table of names and sizes before the contents
-on the way in, after them on the way out.
+"""Files on their way into and out of a run's directory, packed in one memfd. A table of names and sizes comes before
+the contents on the way in, and after them on the way out.
 
-The table is ours; contents, and what lies in the directory after the run, are whatever a program has made of them.
+The table is trusted; the contents, and what lies in the directory after the run, are whatever a program has made.
 """
 
 import json
@@ -9,17 +9,18 @@ import os
 import stat
 from collections.abc import Iterable, Mapping
 
-_SIZE = 8  # bytes that tell the length of the table
+_SIZE = 8  # bytes that hold the length of the table
 _PIECE = 1 << 20
 
 
 def pack(files: Mapping[str, bytes]) -> bytes:
+    """Return the files as `place` expects them: a table, then the contents."""
     table = json.dumps([(name, len(content)) for name, content in files.items()]).encode()
     return b"".join([len(table).to_bytes(_SIZE, "little"), table, *files.values()])
 
 
 def unpack(collected: bytes) -> dict[str, bytes]:
-    """What `collect` has written."""
+    """Return the files that `collect` has written."""
     end = len(collected) - _SIZE
     table = json.loads(collected[end - int.from_bytes(collected[end:], "little") : end])
     files, offset = {}, 0
@@ -30,7 +31,10 @@ def unpack(collected: bytes) -> dict[str, bytes]:
 
 
 def place(packed: int, owner: int | None) -> None:
-    """Write the files that are packed in a descriptor into the working directory. Raises OSError."""
+    """Write the files packed in a descriptor into the working directory. Raises OSError.
+
+    owner: uid and gid that the files get; None keeps our own.
+    """
     length = int.from_bytes(os.pread(packed, _SIZE, 0), "little")
     table, offset = _table(os.pread(packed, _SIZE + length, 0))
     for name, size in table:
@@ -59,10 +63,10 @@ def write(name: str, source: int, offset: int, size: int, owner: int | None) -> 
 
 
 def collect(names: Iterable[str], at_most: int, sink: int) -> None:
-    """Write to `sink` those of the files in the working directory that are plain files, up to `at_most` bytes in all:
-    what is over comes cut off, or empty.
+    """Write the named files of the working directory to `sink` if they are plain files, `at_most` bytes in all: what
+    exceeds that is cut off.
 
-    After the run: no link is followed and nothing waited for, whatever the program has put there.
+    Called after the run: no link is followed and nothing is waited for, whatever the program has put there.
     """
     table: list[tuple[str, int]] = []
     left = at_most

@@ -1,17 +1,17 @@
 """The file system that programs see, made once for a Sandbox: a copy in memory of the interpreter, its standard library
 and the shared libraries that these need, and nothing else of the machine.
 
-It is a copy because a file that programs share with the machine is more than its content: who watches, locks or evicts
-it hears of runs elsewhere, a list of mounts tells where the machine keeps it, and packages installed beside the library
-may hold answers. The copy lies in file systems of its own, which are read-only once they are filled:
+It is a copy because a file that programs share with the machine is more than its content: a program that watches, locks
+or evicts it learns about runs elsewhere, a list of mounts tells where the machine keeps it, and packages installed
+beside the library may hold answers. The copy lies in file systems of its own, which are read-only once they are filled:
 
-    ROOT       the root of programs. Below BOX, where each run mounts a place of its own, lies the code of the zygote,
+    ROOT       the root of programs. Below BOX, where each run mounts its own workspace, lies the code of the zygote,
                which runs therefore do not see
-    COMPILING  the same with places for a compiler; below BOX, too
+    COMPILING  the same root with mount points for a compiler; also below BOX
     PACKAGES   packages from outside the standard library, for programs that name them
 
-All live in a mount namespace of their own and go with the last process that uses them, however it ends. The compilers
-of sandbox/languages, a hundred megabytes each, are not copied: a zygote that compiles sees the machine's.
+All of them live in a mount namespace of their own and vanish with the last process that uses them, however it ends. The
+compilers of sandbox/languages, a hundred megabytes each, are not copied: a zygote that compiles sees the machine's.
 """
 
 import ctypes
@@ -31,7 +31,7 @@ from sandbox import languages
 from sandbox.jail import linux
 from sandbox.jail.child import BOX
 
-HOME = "/tmp"  # of the copies, in their mount namespace alone; a directory that every machine has
+HOME = "/tmp"  # where the copies are mounted, in their own namespace only; a directory that every machine has
 ROOT, PACKAGES = f"{HOME}/root", f"{HOME}/packages"
 COMPILING = f"{ROOT}{BOX}/compiling"
 CODE, LIBRARIES = f"{BOX}/code", f"{BOX}/lib"  # below ROOT; LIBRARIES has those from outside the system's folders
@@ -51,21 +51,21 @@ _LINKS = {
     "usr/bin/python": _PYTHON,
     "usr/bin/python3": _PYTHON,
 }
-_LEFT_OUT = re.compile(  # what no program here can use: there is no screen, no installer and no documentation to read
+_LEFT_OUT = re.compile(  # what no program can use here: there is no screen, no installer and no documentation
     r"(site|dist)-packages|tests?|_test.*\.so|_xxtest.*|config-.*|.*\.opt-[12]\.pyc|.*\.a|_?tkinter.*|turtledemo|idlelib"
     r"|ensurepip|lib2to3|pydoc_data"
 )
 _LEFT_OUT_OF_PACKAGES = re.compile(r"tests?|include|.*\.(opt-[12]\.pyc|pyi|a|h)")
-_LEFT_OUT_OF_DATA = re.compile(r"right|posix")  # the time zones a second and a third time
+_LEFT_OUT_OF_DATA = re.compile(r"right|posix")  # second and third copies of the time zones
 _DATA = ("/usr/share/zoneinfo", "/usr/lib/locale/C.utf8")
 _SYSTEM_FOLDER = re.compile(r"(/usr)?/lib(32|64)?(/[^/]*-linux-[^/]*)?")
-# No extension module needs them, but threads that end, C++ below ctypes, and who asks for the old names do.
+# No extension module needs them, but threads that end, C++ code under ctypes, and programs that use old names do.
 _WANTED = "libgcc_s.so.1 libstdc++.so.6 libpthread.so.0 libdl.so.2 librt.so.1 libutil.so.1".split()
 
 
 def main(socket_fd: int) -> None:
-    """Make an image for the process at the other end. It gets the descriptors of the namespaces to enter, or is told in
-    words why there is no image."""
+    """Make an image for the process at the other end of the socket. It gets the descriptors of the namespaces to enter,
+    or a message that says why there is no image."""
     channel = socket.socket(fileno=socket_fd)
     packages: dict[str, str] = json.loads(channel.recv(1 << 16))
     try:
@@ -78,17 +78,17 @@ def main(socket_fd: int) -> None:
 
 
 def enter(namespaces: Iterable[int]) -> None:
-    """Enter the namespaces of an image, in the order in which `main` has sent them; only for a process of one thread.
-    Raises OSError."""
+    """Enter the namespaces of an image, in the order in which `main` has sent them. The process must have a single
+    thread. Raises OSError."""
     for descriptor in namespaces:
         linux.setns(descriptor, 0)
         os.close(descriptor)
 
 
 def make(packages: dict[str, str]) -> bool:
-    """Make the image in a new mount namespace of the calling process, which has one thread. packages: name -> path.
+    """Make the image in a new mount namespace of the calling process, which must have a single thread.
 
-    Returns whether that took a new user namespace, too. Raises OSError.
+    packages: name -> path. Returns whether that also took a new user namespace. Raises OSError.
     """
     stdlib, target = os.path.dirname(os.__file__), f"/usr/{sys.platlibdir}/{_PYTHON}"
     # An interpreter without extension modules has no such folder; where lib and lib64 differ, it lies apart.
@@ -122,7 +122,7 @@ def make(packages: dict[str, str]) -> bool:
         tree.copy(ROOT)
     for tree in beside:
         tree.copy(PACKAGES)
-    for path in foreign:  # the folders of a compiler hide the first place
+    for path in foreign:  # the folders of a compiler hide their first place
         os.link(ROOT + path, f"{ROOT}{LIBRARIES}/{os.path.basename(path)}")
     for name, destination in _LINKS.items():
         os.symlink(destination, f"{ROOT}/{name}")
@@ -143,7 +143,7 @@ def make(packages: dict[str, str]) -> bool:
 
 
 def _leave() -> bool:
-    """Leave the mount namespace that others are in; returns whether that took a user namespace. Raises OSError."""
+    """Leave the mount namespace shared with others; return whether that took a user namespace. Raises OSError."""
     try:
         linux.unshare(linux.CLONE_NEWNS)
     except PermissionError:
@@ -157,8 +157,8 @@ def _leave() -> bool:
 
 
 class _Tree:
-    """A file or folder of the machine and its place in the image. It is opened at once: when it is copied, it may lie
-    behind HOME."""
+    """A file or folder of the machine and its place in the image. It is opened at once: by the time it is copied, HOME
+    may hide it."""
 
     def __init__(self, source: str, target: str, left_out: re.Pattern[str]) -> None:
         self._source = os.open(source, os.O_PATH)
@@ -182,19 +182,19 @@ class _Tree:
                 continue
             if entry.is_dir():
                 self._copy_folder(entry.path, f"{target}/{entry.name}")
-            elif entry.is_file():  # and no link that leads nowhere
+            elif entry.is_file():  # and not a broken link
                 _copy_file(entry.path, f"{target}/{entry.name}")
 
 
 def _copy_file(source: str, target: str) -> None:
     shutil.copyfile(source, target)
-    facts = os.stat(source)
-    os.chmod(target, 0o755 if facts.st_mode & stat.S_IXUSR else 0o644)
-    os.utime(target, ns=(facts.st_mtime_ns, facts.st_mtime_ns))  # which compiled modules are checked against
+    status = os.stat(source)
+    os.chmod(target, 0o755 if status.st_mode & stat.S_IXUSR else 0o644)
+    os.utime(target, ns=(status.st_mtime_ns, status.st_mtime_ns))  # compiled modules are checked against it
 
 
 def _compile_ourselves(package: int) -> None:
-    """What a zygote imports of this package, a directory's descriptor, ready to load."""
+    """Compile what a zygote imports from this package into the image. package: descriptor of its directory."""
     source = f"/proc/self/fd/{package}"
     names = ["__init__.py"]
     for folder in ("jail", "languages"):
@@ -207,7 +207,7 @@ def _compile_ourselves(package: int) -> None:
 
 
 def _link_folder(source: str, target: str) -> None:
-    """The same files in other folders."""
+    """Copy a folder tree, with hard links to the same files."""
     entries = list(os.scandir(source))
     os.makedirs(target, 0o755)
     for entry in entries:
@@ -229,7 +229,7 @@ def _make_mount_point(path: str) -> None:
 
 
 def _toolchains() -> list[str]:
-    """The host paths that compilers need, of the languages that can be compiled here."""
+    """Return the host paths needed by the compilers of all languages that can be compiled here."""
     paths: list[str] = []
     for name in languages.names():
         try:
@@ -240,11 +240,11 @@ def _toolchains() -> list[str]:
 
 
 def _needed_libraries(folders: Iterable[str]) -> tuple[dict[str, str], list[str]]:
-    """Shared libraries that the interpreter and the extension modules below `folders` are linked with, all that they
-    need in turn, and the loader: path in the image -> path on the machine. And those paths in the image whose files are
-    from outside the system's folders.
+    """Return the shared libraries that programs need, path in the image -> path on the machine, and a list of those
+    paths in the image whose files come from outside the system's folders.
 
-    Asks the loader itself, by loading them, in a process of its own.
+    These are the libraries that the interpreter and the extension modules below `folders` are linked with, all that
+    those need in turn, and the loader. To find them, a separate process loads them all and asks the loader.
     """
     reader, writer = os.pipe()
     pid = os.fork()
@@ -264,28 +264,28 @@ def _needed_libraries(folders: Iterable[str]) -> tuple[dict[str, str], list[str]
         loaded: list[str] = json.loads(pipe.read() or "[]")
     os.waitpid(pid, 0)
     if not loaded:
-        raise OSError("the libraries of the interpreter cannot be found out")
+        raise OSError("cannot determine which shared libraries the interpreter needs")
     roots = tuple(f"{folder}/" for folder in folders)
     libraries = [name for name in loaded if os.path.exists(name) and not name.startswith(roots)]
     places = {name: f"{os.path.realpath(os.path.dirname(name))}/{os.path.basename(name)}" for name in libraries}
     system = next(os.path.dirname(place) for place in places.values() if os.path.basename(place).startswith("libc.so"))
-    found: dict[str, str] = {}
-    aside: list[str] = []
+    sources: dict[str, str] = {}
+    foreign: list[str] = []
     for name, place in places.items():
         if _SYSTEM_FOLDER.fullmatch(os.path.dirname(place)):
-            found[place] = name
-        else:  # where the loader looks in any case
-            found[f"{system}/{os.path.basename(name)}"] = name
-            aside.append(os.path.basename(name))
+            sources[place] = name
+        else:  # it goes where the loader looks in any case
+            sources[f"{system}/{os.path.basename(name)}"] = name
+            foreign.append(os.path.basename(name))
     for loader in glob("/lib*/ld-*.so*"):  # under the name by which executables ask for it
-        found[f"{os.path.realpath(os.path.dirname(loader))}/{os.path.basename(loader)}"] = loader
-    return found, [f"{system}/{name}" for name in aside]
+        sources[f"{os.path.realpath(os.path.dirname(loader))}/{os.path.basename(loader)}"] = loader
+    return sources, [f"{system}/{name}" for name in foreign]
 
 
 def _load(path: str) -> None:
     try:
         ctypes.CDLL(path, mode=os.RTLD_LAZY)
-    except OSError:  # a module that does not work on this machine either
+    except OSError:  # the module does not work on this machine anyway
         return
 
 
@@ -296,7 +296,8 @@ class _Info(ctypes.Structure):
 
 
 def _loaded() -> list[str]:
-    """Absolute names of all shared objects in this process, as they were searched for: links are not resolved."""
+    """Return the absolute names of all shared objects in this process, as they were searched for: links are not
+    resolved."""
     names: list[str] = []
 
     def note(info: "ctypes._Pointer[_Info]", _size: int, _data: int) -> int:

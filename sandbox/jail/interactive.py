@@ -1,7 +1,7 @@
-"""An interactive case: a program and its referee run side by side, each one's standard output the other's input.
+"""An interactive case: a program and its referee run side by side, and the output of each is the input of the other.
 
-Who ends first decides: a referee that rejects while the program still talks, or a program that fails. What the program
-says passes through us, who count it.
+Whichever ends first decides: a referee that rejects while the program still talks, or a program that fails. What the
+program says passes through us, and we count it.
 """
 
 import contextlib
@@ -9,27 +9,33 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from threading import Thread
+from typing import TypeVar
 
 from sandbox import referee
 from sandbox.cases import Referee
 from sandbox.errors import ExecutionLost, RefereeFailed
 from sandbox.jail.compiled import Compiled
-from sandbox.jail.runner import ATTEMPTS, Order, Pipes, Runner
+from sandbox.jail.order import Order
+from sandbox.jail.outcome import Finished, Lost
+from sandbox.jail.run_files import Pipes
+from sandbox.jail.runner import ATTEMPTS, Runner
 from sandbox.jail.zygotes import ZygoteLost
 from sandbox.judge import Ran
 from sandbox.program import Outcome, RunResult
 
-_THINKING = 3  # times its wall limit a program has in all: it waits while the referee thinks
-_LINGERING = 6  # times that, and then some, a referee has: it is not to be the first that is given up
-_LINGERING_SECONDS = 30
-_LEAVING_SECONDS = 1  # that a referee has to end after a program that has used up its budget
+Known = TypeVar("Known")
+
+_THINKING = 3  # a program may take this many times its wall limit in all, since it waits while the referee thinks
+_LINGERING = 6  # a referee may take this many times as long as its program: it must not be the first to be given up
+_LINGERING_SECONDS = 30  # a referee may take this much longer
+_LEAVING_SECONDS = 1  # time for a referee to end after a program that has used up its budget
 _REFEREE_CPU_SECONDS = 10  # more than a program has wall time
 _PIECE = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """One of the two: what is run, and by which runner."""
+    """The program or its referee: what is run, and by which runner."""
 
     order: Order
     compiled: Compiled
@@ -41,17 +47,29 @@ class Side:
     def make_ready(self) -> None:
         self.runner.make_ready(self.order)
 
-    def attempt(self, pipes: Pipes) -> RunResult | str:
+    def attempt(self, pipes: Pipes) -> Finished | Lost:
         return self.runner.attempt(self.order, self.compiled, pipes)
 
 
 @dataclass(frozen=True, slots=True)
 class _Talk:
-    """How both ended, or why that is not known; whether the program said more than it may."""
+    """How both sides ended.
 
-    result: RunResult | str
-    answer: RunResult | str
+    flooded   whether the program said more than it may
+    """
+
+    program: Finished
+    partner: Finished
     flooded: bool
+
+    @property
+    def partner_ended_first(self) -> bool:
+        return self.partner.ended < self.program.ended
+
+    @property
+    def partner_seconds(self) -> float:
+        """The seconds for which the partner was busy after the program's end."""
+        return max(0.0, self.partner.result.wall_seconds - self.program.result.wall_seconds)
 
 
 def talk(
@@ -61,8 +79,11 @@ def talk(
     left_seconds: float,
     is_sound: Callable[[float | None], bool],
 ) -> Ran:
-    """left_seconds: of the submission's budget. is_sound(cpu_seconds): whether the referee gets along with a partner
-    that we trust, and within this time, if one is given; asked when it has failed with this one.
+    """Run a program and its referee side by side, and say what became of the program.
+
+    left_seconds           what is left of the submission's budget
+    is_sound(cpu_seconds)  returns whether the referee works with a partner that we trust, within this CPU time if one
+                           is given; called when it has failed with this program
 
     Raises ExecutionLost, and RefereeFailed if the referee crashed or kept the program waiting, and is not sound.
     """
@@ -74,79 +95,83 @@ def talk(
     partner = partner.within(
         min(patience_seconds, left_seconds + _LEAVING_SECONDS), wall_seconds + _REFEREE_CPU_SECONDS
     )
-    reason = ""
-    for _ in range(ATTEMPTS):
-        try:  # both by this thread, which outlives them: a zygote dies with the thread that started it
-            program.make_ready()
-            partner.make_ready()
-        except ZygoteLost as error:
-            reason = str(error)
-            continue
-        ended = _side_by_side(program, partner)
-        if isinstance(ended.result, RunResult) and isinstance(ended.answer, RunResult):
-            result, answer = ended.result, ended.answer
-            referee_seconds = max(0.0, answer.wall_seconds - result.wall_seconds)
-            if ended.flooded:
-                return Ran(replace(result, outcome=Outcome.OUTPUT_LIMIT), None, referee_seconds)
-            referee_first = partner.runner.ended < program.runner.ended
-            try:
-                result, said = _outcome(result, answer, referee_first, limit_seconds, judge)
-            except RefereeFailed as failure:
-                waited = _kept_waiting(result, answer, limit_seconds)
-                if not is_sound(limit_seconds if waited else None):
-                    raise
-                if waited or (hurried and answer.outcome is Outcome.TIMED_OUT):
-                    result, said = referee.kept_busy(result), None
-                else:
-                    result = replace(result, outcome=Outcome.EXITED, exit_code=0)
-                    said = referee.no_fault_of_its(failure)
-            return Ran(result, said, referee_seconds)
-        reason = ended.result if isinstance(ended.result, str) else str(ended.answer)
-    raise ExecutionLost(f"a run was lost {ATTEMPTS} times: {reason}")
+    ended = _until_known(lambda: _make_ready(program, partner) or _side_by_side(program, partner))
+    result, answer = ended.program.result, ended.partner.result
+    if ended.flooded:
+        return Ran(replace(result, outcome=Outcome.OUTPUT_LIMIT), None, ended.partner_seconds)
+    try:
+        result, ruling = _outcome(result, answer, ended.partner_ended_first, limit_seconds, judge)
+    except RefereeFailed as failure:
+        waited = _kept_waiting(result, answer, limit_seconds)
+        if not is_sound(limit_seconds if waited else None):
+            raise
+        if waited or (hurried and answer.outcome is Outcome.TIMED_OUT):
+            result, ruling = referee.as_timed_out(result), None
+        else:
+            result = replace(result, outcome=Outcome.EXITED, exit_code=0)
+            ruling = referee.ruling_of_failure(failure)
+    return Ran(result, ruling, ended.partner_seconds)
 
 
 def recite(text: bytes, partner: Side) -> RunResult:
-    """How a referee ends that talks to nobody but us, who say this, hear it out and answer nothing.
+    """Return how a referee ends if it talks only to us: we send this text, read all that it says and never reply to it.
 
     Raises ExecutionLost.
     """
-    reason = ""
+    return _until_known(lambda: _make_ready(partner) or _with_us(text, partner)).result
+
+
+def _until_known(attempt: Callable[[], Known | Lost]) -> Known:
+    """Repeat an attempt that the sandbox loses. Raises ExecutionLost if every attempt is lost."""
+    lost = Lost("")
     for _ in range(ATTEMPTS):
-        try:
-            partner.make_ready()
-        except ZygoteLost as error:
-            reason = str(error)
-            continue
-        (referee_reads, we_write), (we_read, referee_writes) = os.pipe(), os.pipe()
-        threads = [
-            Thread(target=_say, args=(we_write, text), daemon=True),
-            Thread(target=_hear_out, args=(we_read,), daemon=True),
-        ]
+        ended = attempt()
+        if not isinstance(ended, Lost):
+            return ended
+        lost = ended
+    raise ExecutionLost(f"a run was lost {ATTEMPTS} times: {lost.reason}")
+
+
+def _make_ready(*sides: Side) -> Lost | None:
+    """Start the zygotes that are needed; return why one was lost.
+
+    This thread starts all of them, since a zygote dies with the thread that started it and this thread lives on.
+    """
+    try:
+        for side in sides:
+            side.make_ready()
+    except ZygoteLost as error:
+        return Lost(str(error))
+    return None
+
+
+def _with_us(text: bytes, partner: Side) -> Finished | Lost:
+    (referee_reads, we_write), (we_read, referee_writes) = os.pipe(), os.pipe()
+    threads = [
+        Thread(target=_say, args=(we_write, text), daemon=True),
+        Thread(target=_hear_out, args=(we_read,), daemon=True),
+    ]
+    for thread in threads:
+        thread.start()
+    try:
+        return partner.attempt(Pipes(referee_reads, referee_writes))
+    finally:
         for thread in threads:
-            thread.start()
-        try:
-            answer = partner.attempt(Pipes(referee_reads, referee_writes))
-        finally:
-            for thread in threads:
-                thread.join()
-        if isinstance(answer, RunResult):
-            return answer
-        reason = answer
-    raise ExecutionLost(f"a run was lost {ATTEMPTS} times: {reason}")
+            thread.join()
 
 
-def _side_by_side(program: Side, partner: Side) -> _Talk:
+def _side_by_side(program: Side, partner: Side) -> _Talk | Lost:
     (program_reads, referee_writes), (we_read, program_writes), (referee_reads, we_write) = (
         os.pipe(),
         os.pipe(),
         os.pipe(),
     )
     for descriptor in (program_reads, program_writes, referee_reads, referee_writes):
-        os.fchmod(descriptor, 0o666)  # for who opens /dev/stdin
-    # What a referee says to a program that has ended is no error of the referee's. Opened anew rather than duplicated:
-    # whoever shares an open file with a program shares its flags, and the program may make it one that does not block.
+        os.fchmod(descriptor, 0o666)  # for a program that opens /dev/stdin
+    # Keeps the pipe open, so that a referee gets no error if it talks to a program that has ended. Opened anew rather
+    # than duplicated: a duplicate would share its flags with the program, which may make it non-blocking.
     unheard = os.open(f"/proc/self/fd/{program_reads}", os.O_RDONLY | os.O_CLOEXEC)
-    answers: list[RunResult | str] = []
+    answers: list[Finished | Lost] = []
     failures: list[BaseException] = []
     floods: list[bool] = []
 
@@ -171,13 +196,16 @@ def _side_by_side(program: Side, partner: Side) -> _Talk:
             thread.join()
     if failures:
         raise failures[0]
-    return _Talk(result, answers[0], floods[0])
+    answer = answers[0]
+    if isinstance(result, Lost):
+        return result
+    return answer if isinstance(answer, Lost) else _Talk(result, answer, floods[0])
 
 
 def _pass_on(source: int, sink: int, at_most: int) -> bool:
-    """Hand on what comes until one side is gone; whether it was more than allowed.
+    """Pass data on until one side is gone; return whether there was more than is allowed.
 
-    Copied rather than spliced: packets stay packets in a splice, and pages may change after they were passed on.
+    The data is copied, not spliced: a splice keeps packets separate, and its pages may change after they are passed on.
     """
     passed = 0
     try:
@@ -198,7 +226,7 @@ def _say(sink: int, text: bytes) -> None:
 
 
 def _hear_out(source: int) -> None:
-    """Read to the end what nobody wants to know."""
+    """Read to the end, and drop what was read."""
     while os.read(source, _PIECE):
         pass
     os.close(source)
@@ -212,16 +240,16 @@ def _write(sink: int, text: bytes) -> None:
 def _outcome(
     result: RunResult, answer: RunResult, referee_first: bool, limit_seconds: float, judge: Referee
 ) -> tuple[RunResult, referee.Ruling | None]:
-    """Raises RefereeFailed."""
+    """Return the program's run as its verdict needs it, and the referee's ruling if it counts. Raises RefereeFailed."""
     ended_well = result.outcome is Outcome.EXITED and result.exit_code == 0
     if not referee_first and referee.left_alone(answer, judge):  # the program should have said more
         return result, referee.Ruling(0.0, "the program ended before the referee") if ended_well else None
     if ended_well:
         return result, referee.ruling(answer, judge)
     if referee_first:
-        said = referee.ruling(answer, judge)
-        if said.score < 1:  # what the program did without a partner does not matter
-            return replace(result, outcome=Outcome.EXITED, exit_code=0), said
+        ruling = referee.ruling(answer, judge)
+        if ruling.score < 1:  # what the program did without a partner does not matter
+            return replace(result, outcome=Outcome.EXITED, exit_code=0), ruling
     if _kept_waiting(result, answer, limit_seconds):
         raise RefereeFailed(f"it used {answer.cpu_seconds:.1f} s of CPU time while the program waited")
     return result, None

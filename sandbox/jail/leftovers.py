@@ -1,7 +1,7 @@
-"""Names that tell who owns a cgroup or a directory, so that what killed owners have left can be found.
+"""Names that say which process owns a cgroup or a directory, so that what killed owners have left can be found.
 
-Others may plant such names where everybody may write. Only what is our own and what a dead process has owned is
-removed, through descriptors: no link is followed, and nothing can be put in the place of what was looked at.
+Others may plant such names where everybody may write. So only what belongs to our user and has outlived its owner is
+removed, and through descriptors: no link is followed, and nothing can be swapped in after it was checked.
 """
 
 import contextlib
@@ -9,39 +9,40 @@ import os
 import tempfile
 from pathlib import Path
 
-from sandbox.jail import tree
+from sandbox.jail import directories
 
 PREFIX = "curate-sandbox-"
 
 
 def own_name() -> str:
-    """A name for something that this process owns and that must go when it goes."""
+    """Return a name for something that this process owns and that must not outlive it."""
     return f"{PREFIX}{os.getpid()}-{_start_time(os.getpid())}-{_pid_namespace()}"
 
 
 def is_abandoned(name: str) -> bool:
-    """Whether a thing of this name has outlived its owner. Of owners in other pid namespaces we cannot tell."""
+    """Return whether something of this name has outlived its owner. False if the owner is in another pid namespace,
+    where we cannot tell."""
     parts = name.removeprefix(PREFIX).split("-")
     if not name.startswith(PREFIX) or len(parts) < 3 or not parts[0].isdecimal() or parts[2] != _pid_namespace():
         return False
     try:
         return _start_time(int(parts[0])) != parts[1]
-    except OSError:  # no descriptor left, say: that is no sign of its death
+    except OSError:  # no descriptor left, for example: that does not mean that the owner is dead
         return False
 
 
 def make_directory() -> str:
-    """An empty directory of this process's own."""
+    """Make an empty directory that this process owns, and return its path."""
     return tempfile.mkdtemp(prefix=f"{own_name()}-")
 
 
 def sweep_directories() -> None:
-    """Remove the directories that killed processes have left, as far as it can be."""
+    """Remove the directories that killed processes have left, as far as possible."""
     with contextlib.suppress(OSError):
         folder = os.open(tempfile.gettempdir(), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             for name in filter(is_abandoned, os.listdir(folder)):
-                with contextlib.suppress(OSError):  # another one sweeps, too
+                with contextlib.suppress(OSError):  # another process may sweep at the same time
                     _remove(folder, name)
         finally:
             os.close(folder)
@@ -49,13 +50,13 @@ def sweep_directories() -> None:
 
 def _remove(folder: int, name: str) -> None:
     """Remove a directory of ours, and nothing else. Raises OSError."""
-    directory = os.open(name, tree.AS_IT_IS, dir_fd=folder)
+    directory = os.open(name, directories.AS_IT_IS, dir_fd=folder)
     try:
-        found = os.fstat(directory)
-        if found.st_uid != os.geteuid():
+        status = os.fstat(directory)
+        if status.st_uid != os.geteuid():
             return
-        tree.empty_seen(directory)
-        if os.path.samestat(found, os.stat(name, dir_fd=folder, follow_symlinks=False)):
+        directories.empty_opened(directory)
+        if os.path.samestat(status, os.stat(name, dir_fd=folder, follow_symlinks=False)):
             os.rmdir(name, dir_fd=folder)
     finally:
         os.close(directory)
@@ -66,8 +67,8 @@ def _pid_namespace() -> str:
 
 
 def _start_time(pid: int) -> str:
-    """Distinguishes a process from a later one with the same pid; "" if there is none or it is dead. Raises OSError
-    where that cannot be seen."""
+    """Return the start time of a process, which distinguishes it from a later one with the same pid; "" if there is
+    none or it is dead. Raises OSError if that cannot be seen."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
     except (FileNotFoundError, ProcessLookupError):

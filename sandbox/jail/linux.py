@@ -1,8 +1,8 @@
 """The system calls that the standard library does not have, each as one function that raises OSError.
 
 All go through ctypes.PyDLL, which keeps the interpreter lock: the callers are single-threaded and some of these
-calls return in a forked child, where taking the lock anew would hang. Those that the filter keeps for us carry the key,
-once there is one (`use`).
+calls return in a forked child, where taking the lock anew would hang. Calls that the filter reserves for us carry the
+key, once there is one (`use`).
 """
 
 import ctypes
@@ -10,7 +10,7 @@ import os
 import struct
 from collections.abc import Callable
 
-from sandbox.jail.key import Key
+from sandbox.jail.syscall_key import SyscallKey
 
 CLONE_VM = 0x00000100
 CLONE_PARENT = 0x00008000
@@ -63,7 +63,7 @@ _M_TRIM_THRESHOLD = -1
 _libc = ctypes.PyDLL(None, use_errno=True)
 _libc.clone.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p]
 _libc.syscall.restype = ctypes.c_long
-_fork = getattr(_libc, "_Fork", None)  # glibc >= 2.34: fork without at-fork handlers, half the price
+_fork = getattr(_libc, "_Fork", None)  # glibc >= 2.34: fork without at-fork handlers, at half the cost
 
 
 def _check(returned: int, what: str) -> int:
@@ -79,24 +79,24 @@ def _through_libc(number: int, *arguments: int) -> int:
 
 
 _through: Callable[..., int] = _through_libc
-_key: Key | None = None
+_key: SyscallKey | None = None
 
 
-def use(key: Key) -> None:
-    """Carry this key in all that the filter keeps for us."""
+def use(key: SyscallKey) -> None:
+    """From now on, pass this key in all calls that the filter reserves for us."""
     global _key, _through
     _key, _through = key, key.call
 
 
 def throw_key_away() -> None:
-    """For good, in a child that becomes a program. The functions of this module that carry it must not be called any
-    more."""
+    """Destroy the key in a child that becomes a program. After this, the functions of this module that carry it must
+    not be called."""
     if _key is not None:
         _key.throw_away()
 
 
 def system_call(number: int, *arguments: int) -> int:
-    """Make a system call, of up to five arguments; what the kernel returns. Raises OSError."""
+    """Make a system call with up to five arguments, and return what the kernel returns. Raises OSError."""
     returned = _through(number, *(*arguments, 0, 0, 0, 0, 0)[:5])
     if returned < 0:
         raise OSError(-returned, os.strerror(-returned))
@@ -111,8 +111,8 @@ def _named(what: str, number: int, *arguments: int) -> int:
 
 
 class Prepared:
-    """A system call that is made ready before a fork and made after it: each page that the child writes to is copied
-    first, so what it need not do, it should not. bytes among the arguments stand for their address."""
+    """A system call that is prepared before a fork and made after it. Every page that the child writes to is copied
+    first, so the child should do no more than it must. Arguments of bytes are passed by their address."""
 
     __slots__ = ("_arguments", "_kept", "_number")
 
@@ -124,7 +124,7 @@ class Prepared:
         self._arguments = (*given, 0, 0, 0, 0, 0)[:5]
 
     def __call__(self) -> None:
-        """Raises OSError."""
+        """Make the call. Raises OSError."""
         returned = _through(self._number, *self._arguments)
         if returned < 0:
             raise OSError(-returned, os.strerror(-returned))
@@ -143,12 +143,13 @@ def preparing_prctl(option: int, argument: int) -> Prepared:
 
 
 def preparing_ids(number: int) -> list[Prepared]:
-    """To become this user and group. From uid 0 to another: the kernel takes all capabilities away."""
+    """Return the calls that change to this user and group. If the uid was 0, the kernel then takes away all
+    capabilities."""
     return [Prepared(call, number, number, number) for call in (_SYS_SETRESGID, _SYS_SETRESUID)]
 
 
 def preparing_no_capabilities() -> list[Prepared]:
-    """To give up all capabilities, ambient ones too, and stay the same user."""
+    """Return the calls that give up all capabilities, including ambient ones, and keep the same user."""
     return [
         Prepared(_SYS_PRCTL, PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL),
         Prepared(_SYS_CAPSET, struct.pack("Ii", _CAPABILITY_VERSION_3, 0), bytes(24)),
@@ -156,11 +157,11 @@ def preparing_no_capabilities() -> list[Prepared]:
 
 
 def give_freed_memory_back() -> None:
-    """Have libc give freed memory back to the kernel, as it does at first: once it has seen large blocks go, it keeps
-    up to 64 MB for the next ones."""
+    """Make libc give freed memory back to the kernel, as it does at first: once large blocks have been freed, it keeps
+    up to 64 MB for later ones."""
     mallopt = getattr(_libc, "mallopt", None)
-    if mallopt is not None:  # glibc's
-        mallopt(_M_TRIM_THRESHOLD, 128 << 10)  # to set it is to keep it from moving
+    if mallopt is not None:  # only glibc has it
+        mallopt(_M_TRIM_THRESHOLD, 128 << 10)  # once set, the threshold no longer adapts
 
 
 def fork() -> int:
@@ -178,7 +179,7 @@ _pause = ctypes.cast(_libc.pause, ctypes.c_void_p)
 
 
 def clone_stub() -> int:
-    """Start a process that shares our memory and sleeps until it is killed; returns its pid.
+    """Start a process that shares our memory and sleeps until it is killed; return its pid.
 
     It runs libc's pause() on a stack of its own, so there can be one at a time. No page table is copied: this
     is ten times cheaper than a fork.
@@ -207,7 +208,7 @@ def unmount(target: str) -> None:
 
 
 def kill(pid: int, number: int) -> None:
-    """os.kill, also where a program may not."""
+    """Do the same as os.kill, even where the filter forbids programs to do so."""
     _named("kill", _SYS_KILL, pid, number)
 
 
@@ -235,7 +236,7 @@ def prctl(option: int, *arguments: int) -> int:
 
 
 def capabilities() -> range:
-    """Numbers of all capabilities that this kernel knows."""
+    """Return the numbers of all capabilities that this kernel knows."""
     count = 0
     while _libc.prctl(PR_CAPBSET_READ, ctypes.c_ulong(count), 0, 0, 0) >= 0:
         count += 1
@@ -268,7 +269,7 @@ def close_range(first: int) -> None:
 
 
 def set_default_thread_stack(size: int) -> None:
-    """Default stack of new threads, in bytes, for this process and what it forks."""
+    """Set the default stack size of new threads, in bytes, for this process and its forks."""
     attributes = ctypes.create_string_buffer(128)
     _libc.pthread_attr_init(attributes)
     _libc.pthread_attr_setstacksize(attributes, ctypes.c_size_t(size))

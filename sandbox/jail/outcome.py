@@ -1,7 +1,7 @@
 """How a run ended: decided by what the kernel and we have measured, never by what a program says of itself.
 
-What it prints, its exit status and the signal that it died of are its own to choose. So a word on stderr is no sign
-of memory, and a signal is one of a limit only if that limit was all but used up.
+A program can choose what it prints, its exit status and the signal that it dies of. So a word on stderr does not show
+that memory ran out, and a signal is put down to a limit only if that limit was all but used up.
 """
 
 import signal
@@ -9,32 +9,99 @@ from dataclasses import dataclass
 from typing import Any
 
 from sandbox.jail.child import Job
-from sandbox.program import Outcome
+from sandbox.program import Outcome, RunResult
 
-_NEARLY = 0.9  # of a limit: beyond it a failure is put down to that limit
+_NEARLY = 0.9  # the fraction of a limit beyond which a failure is put down to that limit
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What the zygote reports of a run.
+
+    status               the program's wait status
+    ended_by             why the zygote ended the run: "time", "memory" or "starved"; "" if the program ended itself
+    killed               whether the program died of SIGKILL without being ended by the zygote
+    killed_from_outside  whether that signal cannot have come from the run
+    ended                when the program ended, in monotonic seconds
+    lost                 why the program never began; "" if it did
+    """
+
+    status: int
+    ended_by: str
+    killed: bool
+    killed_from_outside: bool
+    cpu_seconds: float
+    wall_seconds: float
+    ended: float
+    max_resident_mb: float
+    lost: str = ""
+
+    @classmethod
+    def from_answer(cls, answer: dict[str, Any]) -> "Report":
+        return cls(**answer)
 
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """What is known of a run's memory. exceeded: it was ended for using more than its limit. hit: it cannot be ruled
-    out that something it asked for was refused."""
+    """What is known of a run's memory.
+
+    peak_mb    the most that it used, in megabytes
+    exceeded   whether it was ended for using more than its limit
+    hit        whether memory that it asked for may have been refused
+    """
 
     peak_mb: float
     exceeded: bool
     hit: bool
 
 
-def outcome_of(job: Job, answer: dict[str, Any], exit_code: int, longest_output: int, memory: Memory) -> Outcome:
-    """answer: the zygote's. exit_code: minus the number of the signal, if one ended the program. longest_output: bytes
-    of stdout or stderr, whichever has more."""
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """A run about which everything is known.
+
+    ended        when it ended, in monotonic seconds
+    was_killed   whether it was ended by SIGKILL, for no reason that we know
+    """
+
+    result: RunResult
+    ended: float
+    was_killed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """Why nothing is known about a run.
+
+    with_zygote   whether its zygote was lost together with it
+    """
+
+    reason: str
+    with_zygote: bool = False
+
+
+def loss_of(report: Report, memory: Memory) -> Lost | None:
+    """Return why nothing is known about a run that was reported; None if it can be classified."""
+    if report.lost and not memory.exceeded:
+        return Lost(report.lost)
+    if report.ended_by == "starved":
+        return Lost("the machine gave the program hardly any processor time")
+    return None
+
+
+def outcome_of(job: Job, report: Report, exit_code: int, longest_output: int, memory: Memory) -> Outcome:
+    """Classify how a run ended.
+
+    exit_code        minus the number of the signal, if one ended the program
+    longest_output   bytes of stdout or stderr, whichever has more
+    """
     if memory.exceeded:
         return Outcome.OUT_OF_MEMORY
     if longest_output >= job.output_bytes:
         return Outcome.OUTPUT_LIMIT
-    # The last hundredth covers how coarsely the kernel counts; _NEARLY, that its own limit counts otherwise.
-    if answer["ended_by"] == "time" or answer["cpu_seconds"] > job.cpu_seconds + 0.01:
+    # The hundredth of a second allows for the kernel's coarse counting; _NEARLY, for a limit that counts differently.
+    if report.ended_by == "time" or report.cpu_seconds > job.cpu_seconds + 0.01:
         return Outcome.TIMED_OUT
-    if exit_code in (-signal.SIGXCPU, -signal.SIGKILL) and answer["cpu_seconds"] > _NEARLY * job.cpu_seconds:
+    if exit_code in (-signal.SIGXCPU, -signal.SIGKILL) and report.cpu_seconds > _NEARLY * job.cpu_seconds:
         return Outcome.TIMED_OUT
     if exit_code == -signal.SIGSYS:
         return Outcome.VIOLATION

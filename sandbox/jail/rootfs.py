@@ -7,18 +7,20 @@ from sandbox.jail.child import BOX, PACKAGES
 
 
 def enter(*, packages: bool, toolchain: list[str]) -> None:
-    """Make the image the root. packages: with those from outside the standard library. toolchain: paths of the machine
-    that are to be seen under the same name.
+    """Make the image the root.
+
+    packages   whether to include the packages from outside the standard library
+    toolchain  paths of the machine that are to be seen under the same name
 
     The caller has user, mount and pid namespaces of its own and was cloned from a process that is in the namespaces of
     the image. It becomes uid 0 of its user namespace if that has one. Raises OSError.
     """
     root = image.COMPILING if toolchain else image.ROOT
-    # Opened now, by the user that may walk the machine's directories, and bound later through the descriptor.
+    # Opened now, by a user that may walk the machine's directories, and bound later through the descriptor.
     opened = {path: os.open(path, os.O_PATH) for path in toolchain}
     linux.mount(None, "/", None, linux.MS_REC | linux.MS_PRIVATE)
     become_namespace_root()
-    linux.mount(root, root, None, linux.MS_BIND | linux.MS_REC)  # what was inherited may not become the root
+    linux.mount(root, root, None, linux.MS_BIND | linux.MS_REC)  # an inherited mount may not become the root
     if packages:
         linux.mount(image.PACKAGES, root + PACKAGES, None, linux.MS_BIND)
     for path, descriptor in opened.items():

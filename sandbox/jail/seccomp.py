@@ -1,10 +1,10 @@
-"""The filter of system calls: a list of those that are allowed, and what of some of them is not.
+"""The filter of system calls: which calls are allowed, and with which arguments some of them are refused.
 
-Installed once in the zygote; every run inherits it. What only the zygote and its children may do, until these become
-programs, is let through for calls that carry a key (key.py).
+It is installed once in the zygote, and every run inherits it. Calls that only the zygote may make, and its children
+until they become programs, must carry a key (syscall_key.py).
 
-A filter sees numbers and registers, never memory. Calls whose meaning stands in memory are allowed whole, refused
-whole, or asked about: then the zygote hears of them before they are done (asked.py).
+A filter sees numbers and registers, never memory. Calls whose meaning lies in memory are always allowed, always
+refused, or left to the zygote, which is notified before the kernel carries them out (notifications.py).
 """
 
 import ctypes
@@ -15,9 +15,9 @@ import struct
 from dataclasses import dataclass
 
 from sandbox.jail import linux, system_calls
-from sandbox.jail.key import Key
+from sandbox.jail.syscall_key import SyscallKey
 
-_KILL, _ERRNO, _ASK, _ALLOW = 0x80000000, 0x00050000, 0x7FC00000, 0x7FFF0000
+_KILL, _ERRNO, _NOTIFY, _ALLOW = 0x80000000, 0x00050000, 0x7FC00000, 0x7FFF0000
 _NOTHING = _ERRNO  # succeed without doing anything
 _EPERM, _EINVAL, _ENOMEM, _ENOTTY = (_ERRNO | e for e in (errno.EPERM, errno.EINVAL, errno.ENOMEM, errno.ENOTTY))
 _ENOSYS, _EOPNOTSUPP, _ENOPROTOOPT = (_ERRNO | e for e in (errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOPROTOOPT))
@@ -26,19 +26,19 @@ _ALL_BITS = 0xFFFFFFFF
 
 @dataclass(frozen=True, slots=True)
 class _If:
-    """Where the low half of an argument, less the bits that are not in `mask`, is one of these values."""
+    """A condition: the low half of an argument, masked with `mask`, is one of these values."""
 
     argument: int
     values: tuple[int, ...]
     then: "_Rule"
     otherwise: "_Rule"
     mask: int = _ALL_BITS
-    high: bool = False  # its high half instead
+    high: bool = False  # test the high half instead
 
 
 @dataclass(frozen=True, slots=True)
 class _Ours:
-    """Allowed with the key."""
+    """Allowed for calls that carry the key."""
 
     otherwise: "_Rule"
 
@@ -60,8 +60,8 @@ _REUSEADDR, _SNDBUF, _RCVBUF, _KEEPALIVE, _LINGER, _REUSEPORT, _PASSCRED = 2, 7,
 _SOCKET_TIMEOUTS = (20, 21, 66, 67)
 _MAIN = 2  # pid of the program in its namespace, where 1 is a process that only sleeps
 _NEGATIVE = 0x80000000  # an int's, read as unsigned
-# By these the kernel tells that the filter or a limit was hit: a program that dies of one that it sent itself would
-# choose its verdict.
+# With these signals the kernel reports that the filter or a limit was hit: a program that could kill itself with one
+# would choose its own verdict.
 _VERDICTS = (signal.SIGSYS, signal.SIGXCPU, signal.SIGXFSZ)
 _CSIGNAL, _CLONE_FILES, _CLONE_PTRACE, _CLONE_THREAD = 0xFF, 0x400, 0x2000, 0x10000
 _NAMESPACES = (
@@ -84,7 +84,7 @@ _MAP_HUGETLB, _MFD_HUGETLB = 0x40000, 4
 # keeponfork populate_read populate_write guard_install guard_remove: of the process's own memory. Not: merging pages
 # with those of others, poisoning them, and having them put in place at once.
 _ADVICE = (0, 1, 2, 4, 8, 9, 10, 11, 14, 15, 16, 17, 18, 19, 22, 23, 102, 103)
-_IDLE_ADVICE = (3, 20, 21)  # willneed cold pageout: to what the machine keeps in memory
+_IDLE_ADVICE = (3, 20, 21)  # willneed cold pageout: these affect what the machine keeps in memory
 _ARCH_SET_AND_GET = (0x1001, 0x1002, 0x1003, 0x1004)  # base of the thread's own segments
 _RLIMIT_CPU, _RLIMIT_FSIZE, _RLIMIT_CORE = 0, 1, 4  # ours; the last keeps handlers of core files from being started
 _OUR_LIMITS = (_RLIMIT_CPU, _RLIMIT_FSIZE, _RLIMIT_CORE)
@@ -94,36 +94,37 @@ _OUR_LIMITS = (_RLIMIT_CPU, _RLIMIT_FSIZE, _RLIMIT_CORE)
 _PRCTL = (1, 2, 3, 4, 7, 13, 15, 16, 21, 23, 25, 27, 29, 30, 37, 38, 39, 41, 42, 52)
 
 _SETS_NO_LIMIT_OF_OURS = _If(1, _OUR_LIMITS, _EPERM, _ALLOW)
-# Of oneself, and not for more: done without doing anything, or a thread could wait for the processor by its own will.
+# For the caller itself, and not for a higher priority: succeeds without effect, or a thread could choose to wait for
+# the processor.
 _OF_ITSELF = _If(1, (0,), _unless(2, _NEGATIVE, _EPERM, _NOTHING), _EPERM)
 
 
-def _conditions(*, memfds: bool, asks: bool) -> dict[str, _Rule]:
-    """The calls that are allowed in part: name -> rule."""
-    ask = _ASK if asks else _EPERM
+def _conditions(*, memfds: bool, notify: bool) -> dict[str, _Rule]:
+    """Return the calls that are allowed under conditions: name -> rule."""
+    notified = _NOTIFY if notify else _EPERM
 
     def sends(argument: int, kills: _Rule) -> _If:
-        """The signal is in that argument."""
+        """Return the rule for a call that sends a signal, whose number is in that argument."""
         return _If(argument, (signal.SIGKILL,), kills, _If(argument, _VERDICTS, _EPERM, _ALLOW))
 
-    # Whom nobody has killed was killed from outside: so the zygote hears who uses SIGKILL. If it cannot, nobody may
-    # kill the program's first process.
-    kills = _Ours(_ASK if asks else _If(0, (0, _MAIN), _EPERM, _unless(0, _NEGATIVE, _EPERM)))
+    # A program that was killed, but by no process of its run, was killed from outside: so the zygote is notified of
+    # every use of SIGKILL. Without notifications, nobody may kill the first process of the program.
+    kills = _Ours(_NOTIFY if notify else _If(0, (0, _MAIN), _EPERM, _unless(0, _NEGATIVE, _EPERM)))
     own_files = _If(0, (_AF_UNIX,), _ALLOW, _EPERM)
-    known_flags = _If(5, (0,), _ALLOW, _EOPNOTSUPP)  # others tell what is in the page cache
+    known_flags = _If(5, (0,), _ALLOW, _EOPNOTSUPP)  # other flags reveal what is in the page cache
     harmless = (_REUSEADDR, _KEEPALIVE, _LINGER, _REUSEPORT, _PASSCRED, *_SOCKET_TIMEOUTS)
     return {
         "socket": own_files,
         "socketpair": own_files,
-        # Not: programs that filter, which are kernel memory that nobody is charged for.
+        # Not allowed: programs that filter packets, which are kernel memory that nobody is charged for.
         "setsockopt": _If(
             1,
             (_SOL_SOCKET,),
             _If(2, harmless, _ALLOW, _If(2, (_SNDBUF, _RCVBUF), _NOTHING, _ENOPROTOOPT)),
             _ENOPROTOOPT,
         ),
-        # A sibling would be the zygote's child, not the run's; a signal at the end would go to a parent unfiltered. Who
-        # shares descriptors with another process could change them while a lock is asked for (asked.py).
+        # A sibling would be the zygote's child, not the run's; an exit signal would reach the parent unfiltered. A
+        # process that shares descriptors with another could change them while a lock is checked (notifications.py).
         "clone": _unless(
             0,
             _NAMESPACES | linux.CLONE_PARENT | _CLONE_PTRACE,
@@ -137,12 +138,12 @@ def _conditions(*, memfds: bool, asks: bool) -> dict[str, _Rule]:
             ),
         ),
         "kill": sends(1, kills),
-        "tkill": sends(1, ask),
-        "tgkill": sends(2, ask),
-        "rt_sigqueueinfo": sends(1, ask),
-        "rt_tgsigqueueinfo": sends(2, ask),
-        "pidfd_send_signal": sends(1, ask),
-        # Record locks are kernel memory that nobody is charged for: the zygote counts them, and looks on which file.
+        "tkill": sends(1, notified),
+        "tgkill": sends(2, notified),
+        "rt_sigqueueinfo": sends(1, notified),
+        "rt_tgsigqueueinfo": sends(2, notified),
+        "pidfd_send_signal": sends(1, notified),
+        # Record locks are kernel memory that nobody is charged for: the zygote counts them, and checks their files.
         "fcntl": _If(
             1,
             (_F_DUPFD, _F_DUPFD_CLOEXEC, _F_GETFD, _F_SETFD, _F_GETFL, _F_GETPIPE_SZ, _F_ADD_SEALS, _F_GET_SEALS),
@@ -151,7 +152,7 @@ def _conditions(*, memfds: bool, asks: bool) -> dict[str, _Rule]:
                 1,
                 (_F_SETFL,),
                 _unless(2, _O_ASYNC, _EPERM),
-                _If(1, (_F_GETLK, _F_SETLK, _F_SETLKW), ask, _If(1, (_F_SETPIPE_SZ,), _EPERM, _EINVAL)),
+                _If(1, (_F_GETLK, _F_SETLK, _F_SETLKW), notified, _If(1, (_F_SETPIPE_SZ,), _EPERM, _EINVAL)),
             ),
         ),
         "ioctl": _If(
@@ -174,17 +175,17 @@ def _conditions(*, memfds: bool, asks: bool) -> dict[str, _Rule]:
     }
 
 
-CONDITIONAL = frozenset(_conditions(memfds=True, asks=True))  # names
+CONDITIONAL = frozenset(_conditions(memfds=True, notify=True))  # names of calls
 
 
-def _rules(machine: str, *, memfds: bool, asks: bool) -> dict[int, _Rule]:
+def _rules(machine: str, *, memfds: bool, notify: bool) -> dict[int, _Rule]:
     named: dict[str, _Rule] = dict.fromkeys(system_calls.ALLOWED, _ALLOW)
     named |= dict.fromkeys(system_calls.OURS, _Ours(_EPERM))
     named |= dict.fromkeys(system_calls.IDLE, _NOTHING)
     named |= dict.fromkeys(system_calls.REFUSED, _EPERM)
     named |= dict.fromkeys(system_calls.NOT_SUPPORTED, _EOPNOTSUPP)
     named |= dict.fromkeys(system_calls.KILLED, _KILL)
-    named |= _conditions(memfds=memfds, asks=asks)
+    named |= _conditions(memfds=memfds, notify=notify)
     numbers = system_calls.NUMBERS[machine]
     return {numbers[name]: rule for name, rule in named.items() if name in numbers}
 
@@ -195,13 +196,13 @@ _AUDIT_ARCH = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 _X32_BIT = 0x40000000
 _LOAD, _EQUAL, _AT_LEAST, _JUMP, _AND, _RETURN = 0x20, 0x15, 0x35, 0x05, 0x54, 0x06
 _NUMBER, _ARCH, _ARGUMENTS = 0, 4, 16
-_FARTHEST = 255  # that a condition can jump
-_KEY_LOW, _KEY_HIGH = -1, -2  # operands that are put in when there is a key
+_FARTHEST = 255  # instructions that a condition can jump
+_KEY_LOW, _KEY_HIGH = -1, -2  # operands that are replaced by the halves of the key
 _Line = tuple[int, int, int, int]  # operation, jump if true, jump if false, operand
 
 
 def _compiled(rule: _Rule) -> list[_Line]:
-    """Code that begins anywhere and ends with an answer."""
+    """Return the code of a rule: it works at any position, and every path ends with an answer."""
     if isinstance(rule, int):
         return [(_RETURN, 0, 0, rule)]
     if isinstance(rule, _Ours):
@@ -222,20 +223,21 @@ def _compiled(rule: _Rule) -> list[_Line]:
     return code + otherwise + then
 
 
-def _decided(ranges: list[tuple[int, _Rule]]) -> list[_Line]:
-    """A balanced tree of decisions over the call's number; each range begins with a number and ends at the next."""
+def _decision_tree(ranges: list[tuple[int, _Rule]]) -> list[_Line]:
+    """Return a balanced tree of decisions on the call's number; each range begins at its number and ends at the next
+    range."""
     if len(ranges) == 1:
         return _compiled(ranges[0][1])
     middle = len(ranges) // 2
-    below, above = _decided(ranges[:middle]), _decided(ranges[middle:])
+    below, above = _decision_tree(ranges[:middle]), _decision_tree(ranges[middle:])
     first = ranges[middle][0]
     if len(below) <= _FARTHEST:
         return [(_AT_LEAST, len(below), 0, first), *below, *above]
     return [(_AT_LEAST, 0, 1, first), (_JUMP, 0, 0, len(below)), *below, *above]
 
 
-def _lines(machine: str, *, memfds: bool, asks: bool) -> list[_Line]:
-    rules = _rules(machine, memfds=memfds, asks=asks)
+def _lines(machine: str, *, memfds: bool, notify: bool) -> list[_Line]:
+    rules = _rules(machine, memfds=memfds, notify=notify)
     ranges: list[tuple[int, _Rule]] = []
     for number in range(max(rules) + 2):
         rule = rules.get(number, _ENOSYS)
@@ -246,19 +248,20 @@ def _lines(machine: str, *, memfds: bool, asks: bool) -> list[_Line]:
         (_EQUAL, 1, 0, _AUDIT_ARCH[machine]),
         (_RETURN, 0, 0, _KILL),
         (_LOAD, 0, 0, _NUMBER),
-        *_decided([*ranges, (_X32_BIT, _KILL)]),
+        *_decision_tree([*ranges, (_X32_BIT, _KILL)]),
     ]
 
 
-def program(machine: str, *, memfds: bool, asks: bool = False) -> bytes:
-    """The filter as classic BPF, with zeros where the key belongs.
+def program(machine: str, *, memfds: bool, notify: bool = False) -> bytes:
+    """Return the filter as classic BPF, with zeros in place of the key.
 
-    memfds False also refuses memfd_create, whose memory only a cgroup sees. asks: somebody answers (asked.py) for the
-    calls that are asked about; otherwise these are refused, or where honest programs need them, allowed.
+    memfds  whether memfd_create is allowed; only a cgroup sees the memory of such files
+    notify  whether the zygote answers notifications (notifications.py); otherwise the calls concerned are refused, or
+            allowed where honest programs need them
 
     Raises KeyError for a machine other than x86_64 and aarch64.
     """
-    lines = _lines(machine, memfds=memfds, asks=asks)
+    lines = _lines(machine, memfds=memfds, notify=notify)
     return b"".join(struct.pack("HBBI", *line[:3], max(0, line[3])) for line in lines)
 
 
@@ -266,34 +269,34 @@ _PR_SET_SECCOMP, _SECCOMP_MODE_FILTER = 22, 2
 _SECCOMP_SET_MODE_FILTER, _FLAG_NEW_LISTENER = 1, 8
 
 
-def install(*, memfds: bool, asks: bool = False) -> int:
-    """Put the filter on the calling process and all it forks; from now on linux.py makes its calls with the key.
+def install(*, memfds: bool, notify: bool = False) -> int:
+    """Put the filter on the calling process and all its forks; from now on linux.py makes its calls with the key.
 
-    Returns the descriptor at which calls are asked about, -1 if there is none: `asks` is False, or the kernel older
-    than Linux 5.5. Raises OSError where the kernel has no seccomp, KeyError for an unknown machine.
+    Returns the descriptor at which notifications arrive; -1 if there are none, because `notify` is False or the kernel
+    older than Linux 5.5. Raises OSError if the kernel has no seccomp, and KeyError for an unknown machine.
     """
     linux.prctl(linux.PR_SET_NO_NEW_PRIVS, 1)
-    key = Key()
-    if asks and _kernel() >= (5, 5):
+    key = SyscallKey()
+    if notify and _kernel() >= (5, 5):
         try:
-            listener = _install(key, memfds=memfds, asks=True)
-        except OSError:  # another filter around us, as in a container, may have one
-            listener = _install(key, memfds=memfds, asks=False)
+            listener = _install(key, memfds=memfds, notify=True)
+        except OSError:  # a filter around us, such as a container's, may already have a listener
+            listener = _install(key, memfds=memfds, notify=False)
     else:
-        listener = _install(key, memfds=memfds, asks=False)
+        listener = _install(key, memfds=memfds, notify=False)
     linux.use(key)
     return listener
 
 
-def _install(key: Key, *, memfds: bool, asks: bool) -> int:
+def _install(key: SyscallKey, *, memfds: bool, notify: bool) -> int:
     machine = os.uname().machine
-    lines = _lines(machine, memfds=memfds, asks=asks)
+    lines = _lines(machine, memfds=memfds, notify=notify)
     halves = [(8 * index + 4, -1 - line[3]) for index, line in enumerate(lines) if line[3] < 0]
-    memory, start = key.put_into(program(machine, memfds=memfds, asks=asks), halves)
+    memory, start = key.put_into(program(machine, memfds=memfds, notify=notify), halves)
     try:
         pointer = struct.pack("HxxxxxxP", len(lines), start)
         holder = ctypes.create_string_buffer(pointer, len(pointer))
-        if asks:
+        if notify:
             number = system_calls.NUMBERS[machine]["seccomp"]
             return linux.system_call(number, _SECCOMP_SET_MODE_FILTER, _FLAG_NEW_LISTENER, ctypes.addressof(holder))
         linux.prctl(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, ctypes.addressof(holder))

@@ -1,4 +1,4 @@
-"""Start a zygote in its namespaces, and end it. The warden's side of zygote.py."""
+"""Start a zygote in its namespaces, and end it: the warden's side of zygote.py."""
 
 import contextlib
 import json
@@ -23,8 +23,8 @@ _NAMESPACES = (
     | linux.CLONE_NEWIPC
     | linux.CLONE_NEWUTS
 )
-_FIRST_UID = 1 << 30  # of the host uids that judges and programs get; far from any that a user or container has
-_UIDS = 64  # for each worker
+_FIRST_UID = 1 << 30  # the first of the host uids for judges and programs; far from those of users and containers
+_UIDS = 64  # host uids for each worker
 _STACK = 1 << 30  # bytes; must be set before exec, which lays out the address space around it
 OWN_IDS = "user namespace; programs have a uid of their own and no capabilities"
 _ASIDE = 200  # above every descriptor that a warden has open
@@ -41,8 +41,12 @@ _ENVIRONMENT = {
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """What a zygote is for. compiles: the language whose compiler its children become; "" for running programs.
-    numpy: with the packages from outside the standard library. referee: for judges, never for submissions."""
+    """What a zygote is for.
+
+    compiles  the language whose compiler its children become; "" if they run programs
+    numpy     whether it has the packages from outside the standard library
+    referee   whether it is for referees; then it never runs submissions
+    """
 
     compiles: str = ""
     numpy: bool = False
@@ -52,8 +56,12 @@ class Kind:
 class ZygoteProcess:
     """A zygote that has been started; `channel` leads to it, and its first message says what it has become.
 
-    work: the directory of its runs where there are no namespaces; "": it has namespaces of its own, and the image.
-    turn: tells the zygotes of one worker apart.
+    full    whether a zygote without a filter of system calls must fail
+    work    the directory of its runs if there are no namespaces; "" if it has namespaces of its own, and the image
+    seed    determines the hash seed of programs; None leaves it random
+    cgroup  the cgroup that it joins; None for none
+    turn    distinguishes the zygotes of one worker
+
     Raises OSError, and CannotJoin if the cgroup refuses it.
     """
 
@@ -62,7 +70,7 @@ class ZygoteProcess:
     ) -> None:
         namespaces = not work
         self.channel, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self.words = os.memfd_create("zygote")  # what the interpreter says on stderr should it fail
+        self.stderr = os.memfd_create("zygote")  # what the interpreter prints there if it fails
         self.user = "none: no user namespace"
         toolchain = languages.load(kind.compiles).toolchain() if kind.compiles else []
         configuration = {
@@ -110,15 +118,17 @@ class ZygoteProcess:
         *,
         namespaces: bool,
     ) -> NoReturn:
-        """In the clone: become a fresh interpreter that has nothing of the warden's but `inherited`, from 3 on. Its
-        command line, which programs may read, says nothing about this machine."""
+        """Turn this clone into a fresh interpreter that inherits only the descriptors `inherited`, numbered from 3 on.
+
+        Its command line, which programs may read, says nothing about this machine.
+        """
         try:
             if os.read(gate, 2) != b"go":
                 raise EOFError("the warden gave up")
             if namespaces:
-                linux.unshare(linux.CLONE_NEWCGROUP)  # once it is in its cgroup, whose name programs then do not see
-            # Files, as in the runs: what the interpreter notes about its streams holds for theirs too.
-            streams = [os.memfd_create("std"), os.memfd_create("std"), self.words]
+                linux.unshare(linux.CLONE_NEWCGROUP)  # it is in its cgroup by now, whose name programs then do not see
+            # The streams are files, as in the runs: what the interpreter learns about its own is true of theirs, too.
+            streams = [os.memfd_create("std"), os.memfd_create("std"), self.stderr]
             hard = resource.getrlimit(resource.RLIMIT_STACK)[1]
             stack = _STACK if hard == resource.RLIM_INFINITY else min(_STACK, hard)
             resource.setrlimit(resource.RLIMIT_STACK, (stack, hard))
@@ -135,45 +145,45 @@ class ZygoteProcess:
             start = f"import sys; sys.path.insert(0, {code!r}); from sandbox.jail.zygote import main; main()"
             os.execve(interpreter, [interpreter, "-S", "-s", "-P", "-B", "-X", "utf8", "-c", start], environment)
         except BaseException as error:
-            os.write(self.words, f"{type(error).__name__}: {error}".encode())
+            os.write(self.stderr, f"{type(error).__name__}: {error}".encode())
         finally:
             os._exit(127)
 
     def hand_over(self) -> list[int]:
-        """The descriptors of `channel` and `words`, which are the caller's from now on."""
-        words, self.words = self.words, -1
-        return [self.channel.detach(), words]
+        """Return the descriptors of `channel` and `stderr`, which the caller must close from now on."""
+        stderr, self.stderr = self.stderr, -1
+        return [self.channel.detach(), stderr]
 
     def close(self) -> None:
-        """Kill it, and with it all runs in its namespaces."""
+        """Kill the zygote, and with it all runs in its namespaces."""
         with contextlib.suppress(ProcessLookupError, ChildProcessError):
             os.kill(self.pid, signal.SIGKILL)
             os.waitpid(self.pid, 0)
         self.channel.close()
-        if self.words >= 0:
-            os.close(self.words)
+        if self.stderr >= 0:
+            os.close(self.stderr)
 
 
 def judges_uid() -> int:
-    """A host uid for the judge of this process, a warden: nothing on the machine is its own."""
+    """Return a host uid for the judge of this warden. Nothing on the machine belongs to that uid."""
     return _FIRST_UID + _UIDS * os.getpid()
 
 
 def wardens_uid() -> int:
-    """A host uid for this process, a warden."""
+    """Return a host uid for this warden."""
     return judges_uid() + 1
 
 
 def _map_ids(pid: int, turn: int) -> str:
-    """Give the user namespace of `pid` two host ids of its own, or as an ordinary user the user's own one.
+    """Give the user namespace of `pid` two host ids of its own or, for an ordinary user, that user's id.
 
-    Inside, 0 is the zygote and 1000 the programs. Returns what programs are, in words. Raises OSError.
+    Inside, 0 is the zygote and 1000 are the programs. Returns a description of this layer. Raises OSError.
     """
     first = judges_uid() + 2 + 2 * (turn % (_UIDS // 2 - 1))
-    wide = f"0 {first} 1\n1000 {first + 1} 1\n"
+    two_ids = f"0 {first} 1\n1000 {first + 1} 1\n"
     try:
-        Path(f"/proc/{pid}/gid_map").write_text(wide)
-        Path(f"/proc/{pid}/uid_map").write_text(wide)
+        Path(f"/proc/{pid}/gid_map").write_text(two_ids)
+        Path(f"/proc/{pid}/uid_map").write_text(two_ids)
         return OWN_IDS
     except OSError:
         Path(f"/proc/{pid}/setgroups").write_text("deny")

@@ -1,18 +1,18 @@
-"""Which system calls there are for programs, and why.
+"""Which system calls programs may make, and why.
 
-Found by tracing Python with its standard library, numpy, g++ and what it compiles, and the zygote. Beside the calls
-that were seen stand their older and newer forms, for other versions of libc. A call that is not named here does not
-exist for a program: it gets ENOSYS, at which libraries fall back on another one. Calls with conditions are in
-seccomp.py. tests/sandbox/jail/test_system_calls.py tries every number.
+The lists come from tracing Python with its standard library, numpy, g++ and what it compiles, and the zygote. They also
+contain older and newer forms of the calls that were seen, for other versions of libc. A call that is not named here
+does not exist for a program: it gets ENOSYS, upon which libraries fall back on another one. Calls with conditions are
+in seccomp.py. tests/sandbox/jail/test_system_calls.py tries every number.
 """
 
-# Without condition.
+# Allowed without conditions.
 ALLOWED = frozenset(
     (
         # Bytes in and out of open files, pipes and sockets.
         "read write readv writev pread64 pwrite64 preadv pwritev lseek sendfile copy_file_range close close_range dup "
         "dup2 dup3 pipe pipe2 "
-        # Files by their name: what may be seen and written is the affair of the mount namespace.
+        # Files by their name: the mount namespace decides what may be seen and written.
         "open openat creat stat lstat fstat newfstatat statx statfs fstatfs access faccessat faccessat2 readlink "
         "readlinkat mkdir mkdirat rmdir unlink unlinkat rename renameat renameat2 link linkat symlink symlinkat mknod "
         "mknodat chmod fchmod fchmodat fchmodat2 chown lchown fchown fchownat utime utimes futimesat utimensat umask "
@@ -20,67 +20,67 @@ ALLOWED = frozenset(
         "llistxattr flistxattr "
         # Memory of the process itself; all of it is charged to its cgroup.
         "munmap mremap mprotect brk "
-        # For one of several descriptors, events or times: select, asyncio, threads that talk through an eventfd.
+        # To wait for one of several descriptors, events or times: select, asyncio, threads that share an eventfd.
         "poll ppoll select pselect6 epoll_create epoll_create1 epoll_ctl epoll_wait epoll_pwait epoll_pwait2 eventfd "
         "eventfd2 timerfd_create timerfd_settime timerfd_gettime signalfd signalfd4 pidfd_open "
         # To start, execute, end and collect processes: os.fork, subprocess, multiprocessing.
         "fork vfork execve execveat exit exit_group wait4 waitid getpid getppid getpgid setpgid getpgrp getsid setsid "
-        # What libc makes threads and locks of. rseq and the newer futex calls come with newer versions of it.
+        # What libc builds threads and locks from. rseq and the newer futex calls come with newer versions of it.
         "gettid set_tid_address set_robust_list rseq futex futex_waitv futex_wake futex_wait futex_requeue "
         "sched_yield getcpu "
-        # To ask how and where one is scheduled; to change it is another matter.
+        # To ask how and where a thread is scheduled, not to change it.
         "sched_getaffinity sched_getparam sched_getscheduler sched_getattr sched_get_priority_max "
         "sched_get_priority_min sched_rr_get_interval getpriority "
-        # Who one is; a program can only become what it is.
+        # Ids of users and groups; a program can only become what it already is.
         "getuid geteuid getgid getegid getresuid getresgid getgroups setuid setgid setreuid setregid setresuid "
         "setresgid "
-        # To handle, mask and wait for signals, and to be told of time by one.
+        # To handle, mask and wait for signals, including those of timers.
         "rt_sigaction rt_sigprocmask rt_sigpending rt_sigtimedwait rt_sigsuspend rt_sigreturn sigaltstack pause alarm "
         "setitimer getitimer restart_syscall "
-        # To ask for it, and to let it pass.
+        # To ask for the time, and to sleep.
         "nanosleep clock_nanosleep clock_gettime clock_getres gettimeofday time times getrusage "
         # Name and size of the machine, random numbers, limits.
         "uname sysinfo getrandom getrlimit "
-        # Between processes of one run: socket and socketpair make none that leads elsewhere.
+        # Between processes of one run: socket and socketpair cannot make one that leads elsewhere.
         "bind listen accept accept4 connect getsockname getpeername getsockopt shutdown sendto recvfrom sendmsg "
         "recvmsg sendmmsg recvmmsg "
     ).split()
 )
 
-# The zygote's and its children's before they become programs; for a program EPERM, as from a kernel that finds no
-# capability.
+# Only for the zygote, and for its children until they become programs; a program gets EPERM, as it does from a kernel
+# if it lacks the capability.
 OURS = frozenset("mount umount2 unshare setns capset seccomp".split())
 
-# Succeed without doing anything. All that a program can write to is memory, so nothing must reach a disk; and what is
-# read ahead or thrown out of the page cache is the machine's, where other runs would hear of it.
+# They succeed without doing anything. Programs can only write to memory, so nothing has to reach a disk; and reading
+# ahead or dropping pages would affect the machine's page cache, where other runs could notice it.
 IDLE = frozenset("fsync fdatasync msync sync syncfs sync_file_range fadvise64 readahead".split())
 
-# EPERM, as privileged calls give and programs expect.
+# They fail with EPERM, as privileged calls do and programs expect.
 REFUSED = frozenset(
     (
         # Settings of the whole machine, and of memory that must stay in one place.
         "pivot_root chroot sethostname setdomainname acct quotactl swapon swapoff reboot vhangup syslog settimeofday "
         "clock_settime adjtimex clock_adjtime mlock mlock2 munlock mlockall munlockall set_mempolicy mbind "
         "migrate_pages move_pages "
-        # A thread that asks for less of the processor waits longer than the machine makes it, and such waits are not
-        # counted as its time.
+        # A thread with a lower priority waits longer than the machine makes it wait, and such waits do not count as its
+        # time.
         "sched_setparam sched_setscheduler sched_setattr ioprio_set "
-        # The files of the library are the machine's own: who watches or locks them hears of runs elsewhere.
+        # All runs share the files of the library: a program that watches or locks them learns about other runs.
         "inotify_init inotify_init1 fanotify_init name_to_handle_at flock "
-        # Which signal a timer sends stands in memory, where a filter does not look; it could be one that is refused.
+        # The signal that a timer sends is given in memory, where a filter does not look; it could be a refused one.
         "timer_create "
-        # Descriptors of other processes, and what one is.
+        # Descriptors of other processes, and the identity of the process.
         "kcmp pidfd_getfd setgroups personality "
     ).split()
 )
 
-# ENOTSUP, at which shutil goes on: attributes are kernel memory, and messages to a later run.
+# They fail with ENOTSUP, which shutil ignores: attributes are kernel memory, and could be messages to a later run.
 NOT_SUPPORTED = frozenset("setxattr lsetxattr fsetxattr removexattr lremovexattr fremovexattr".split())
 
-# Made by nobody but an attack: the process is killed, and its verdict sandbox_violation.
+# Only attacks make these calls: the process is killed, and its verdict is sandbox_violation.
 KILLED = frozenset(
     (
-        # Into the memory of others.
+        # They reach into the memory of others.
         "ptrace process_vm_readv process_vm_writev "
         # The parts of the kernel with the worst record.
         "bpf perf_event_open userfaultfd io_uring_setup io_uring_enter io_uring_register add_key request_key keyctl "
@@ -89,7 +89,7 @@ KILLED = frozenset(
     ).split()
 )
 
-# Name, number on x86-64, number on arm64; `-` where the machine has none. Calls with conditions are here, too.
+# Name, number on x86-64, number on arm64; `-` if the machine has no such call. Includes calls with conditions.
 _TABLE = """
     accept 43 202  accept4 288 242  access 21 -  acct 163 89  add_key 248 217  adjtimex 159 171  alarm 37 -
     arch_prctl 158 -  bind 49 200  bpf 321 280  brk 12 214  capset 126 91  chdir 80 49  chmod 90 -  chown 92 -
@@ -143,8 +143,8 @@ _TABLE = """
 
 
 def _numbers(column: int) -> dict[str, int]:
-    words = _TABLE.split()
-    pairs = zip(words[::3], words[column::3], strict=True)
+    cells = _TABLE.split()
+    pairs = zip(cells[::3], cells[column::3], strict=True)
     return {name: int(number) for name, number in pairs if number != "-"}
 
 

@@ -1,10 +1,10 @@
 """The warden: the half of a worker that has its caller's privileges.
 
 A worker is two processes. The judge (worker.py) holds the suite, reads what programs have written and compares; where
-its caller is root it is an ordinary user of its own. So is the warden, but for a few capabilities, which rest while it
-is asked for nothing. The warden starts and ends zygotes, owns their cgroups, and reads and writes the compilations that
-workers share. It looks at nothing that a program has made: what it is asked for are some words, and descriptors whose
-content it does not interpret.
+its caller is root, it runs as an ordinary user of its own. So does the warden, except for a few capabilities, which are
+only effective while it answers a request. The warden starts and ends zygotes, owns their cgroups, and reads and writes
+the compilations that workers share. It looks at nothing that a program has made: requests consist of a few words, and
+of descriptors whose content it does not interpret.
 """
 
 import array
@@ -22,7 +22,7 @@ from dataclasses import asdict
 from typing import Any
 
 from sandbox.errors import BackendUnavailable
-from sandbox.jail import cgroups, image, leftovers, linux, spawn, tree
+from sandbox.jail import cgroups, directories, image, leftovers, linux, spawn
 from sandbox.jail.cgroups import CannotJoin, Cgroup
 from sandbox.jail.compiled import SharedFolder, memfd
 from sandbox.jail.configuration import Configuration
@@ -31,38 +31,38 @@ from sandbox.jail.zygotes import Zygote
 
 _NAME = re.compile(r"[0-9a-f]{64}")
 _MESSAGE_BYTES = 1 << 16
-# To make user namespaces where others may not, to map ids into them, to end what has other ids, and for cgroups and
-# shared folders, which are the caller's.
+# To make user namespaces where ordinary users may not, to map ids into them, to kill processes with other ids, and to
+# use cgroups and shared folders, which belong to the caller.
 _NEEDED = (
     linux.CAP_SYS_ADMIN,
     linux.CAP_SETUID,
     linux.CAP_SETGID,
     linux.CAP_KILL,
     linux.CAP_DAC_OVERRIDE,
-    linux.CAP_FOWNER,  # to remove, in a folder where everybody may write, what a killed caller has left
+    linux.CAP_FOWNER,  # to remove what a killed caller has left in a folder where everybody may write
 )
 
 
 class WardenGone(EOFError):
-    """The warden has ended, so nothing can be run any more: the judge ends, too, and its caller starts another."""
+    """The warden has ended, so nothing can be run any more: the judge ends, too, and its caller starts a new worker."""
 
 
 class Warden:
-    """The judge's way to its warden. For any number of threads. Raises WardenGone where that has ended."""
+    """The judge's connection to its warden, safe for any number of threads. Raises WardenGone if it has ended."""
 
     def __init__(self, channel: socket.socket) -> None:
         self._channel = channel
         self._lock = threading.Lock()
 
     def start(self, kind: Kind, runner: int) -> Zygote:
-        """A zygote that is ready for runs. Raises BackendUnavailable if it cannot be made, CannotJoin if the cgroup
-        refuses it, and ZygoteLost if it ends while it starts."""
+        """Return a new zygote that is ready for runs. Raises BackendUnavailable if it cannot be made, CannotJoin if the
+        cgroup refuses it, and ZygoteLost if it ends while it starts."""
         answer, descriptors = self._ask({"start": asdict(kind), "runner": runner})
         match answer:
-            case {"cannot_join": words}:
-                raise CannotJoin(words)
-            case {"unavailable": words}:
-                raise BackendUnavailable(words)
+            case {"cannot_join": reason}:
+                raise CannotJoin(reason)
+            case {"unavailable": reason}:
+                raise BackendUnavailable(reason)
         zygote = Zygote(socket.socket(fileno=descriptors[0]), descriptors[1], lambda: self._end(answer["number"]))
         try:
             zygote.settle(answer["user"], shares_uid=answer["user"] != spawn.OWN_IDS)
@@ -76,14 +76,14 @@ class Warden:
             self._ask({"end": number})
 
     def renew(self, runner: int) -> Cgroup:
-        """A new cgroup for a runner whose zygotes have ended. Raises OSError where none can be made."""
+        """Return a new cgroup for a runner whose zygotes have ended. Raises OSError if none can be made."""
         answer, descriptors = self._ask({"renew": runner})
         if "refused" in answer:
             raise OSError(answer["refused"])
         return Cgroup(answer["version"], dict(zip(answer["files"], descriptors, strict=True)))
 
     def fetch(self, name: str) -> bytes | None:
-        """A compilation that workers share; None if there is none of that name."""
+        """Return a compilation that workers share; None if none has that name."""
         _, descriptors = self._ask({"fetch": name})
         for descriptor in descriptors:
             with open(descriptor, "rb") as file:
@@ -116,18 +116,18 @@ def _send(channel: socket.socket, message: dict[str, Any], descriptors: list[int
 
 
 def _receive(channel: socket.socket) -> tuple[dict[str, Any], list[int]] | None:
-    """The next message and its descriptors; None when the other side is gone."""
+    """Return the next message and its descriptors; None if the other side is gone."""
     data, descriptors, _, _ = socket.recv_fds(channel, _MESSAGE_BYTES, 16)
     return (json.loads(data), descriptors) if data else None
 
 
 def keep(judge: int, channel: socket.socket, groups: list[Cgroup | None], configuration: Configuration) -> int:
-    """Be the warden of a judge until it ends; returns its exit status. It is our child, or in a container our parent.
+    """Be the warden of a judge until the judge ends, and return its exit status. Enters or makes the image.
 
-    groups: a cgroup for each of the judge's runners, None where there is none. Enters or makes the image.
+    The judge is our child, or in a container our parent. groups: a cgroup for each of its runners; None for none.
     """
-    with contextlib.suppress(ValueError):  # of those who are above us
-        resource.setrlimit(resource.RLIMIT_CORE, (1, 1))  # with 0, a handler of cores that is a pipe would be started
+    with contextlib.suppress(ValueError):  # a lower limit has been set above us
+        resource.setrlimit(resource.RLIMIT_CORE, (1, 1))  # with 0, a core handler that is a pipe would be started
     gone = os.pidfd_open(judge)
     keeper = _Keeper(groups, configuration)
     poll = select.poll()
@@ -140,20 +140,20 @@ def keep(judge: int, channel: socket.socket, groups: list[Cgroup | None], config
                 break
             with keeper.privileges():
                 answer, given = keeper.answer(*received)
-            with contextlib.suppress(OSError):  # the judge is gone, which comes next
+            with contextlib.suppress(OSError):  # the judge has gone, which the next poll reports
                 _send(channel, answer, given)
             for descriptor in (*received[1], *given):
                 os.close(descriptor)
     finally:
-        keeper.take_up_privileges()  # for good: what is left is to clear up
+        keeper.take_up_privileges()  # for good: only cleaning up is left
         with contextlib.suppress(ProcessLookupError):
-            os.kill(judge, signal.SIGKILL)  # it may be at work for a caller that has gone
+            os.kill(judge, signal.SIGKILL)  # it may be working for a caller that has gone
         keeper.close()
     return os.waitstatus_to_exitcode(os.waitpid(judge, 0)[1]) if os.getppid() != judge else 0
 
 
 class _Keeper:
-    """What the warden keeps for its judge."""
+    """The zygotes, cgroups and shared compilations that the warden keeps for its judge."""
 
     def __init__(self, groups: list[Cgroup | None], configuration: Configuration) -> None:
         self._cgroups = groups
@@ -161,11 +161,11 @@ class _Keeper:
         self._seed = configuration.seed
         self._zygotes: dict[int, spawn.ZygoteProcess] = {}
         self._turn = self._renewals = 0
-        self._privileges = 0  # the capabilities that rest in between
+        self._privileges = 0  # capabilities that are only effective while a request is answered
         self._shares_any = bool(configuration.shared)
         folder = os.open(configuration.shared or "/", os.O_RDONLY | os.O_DIRECTORY)  # before the image hides it
         self._shared = SharedFolder(f"/proc/self/fd/{folder}")
-        self._work = ""  # directory of runs; only where there are no namespaces
+        self._work = ""  # directory of runs; "" if there are namespaces
         self._no_image = configuration.no_namespaces
         if self._no_image:
             linux.prctl(linux.PR_SET_DUMPABLE, 0)  # programs have our uid, and could read what we hold
@@ -184,7 +184,7 @@ class _Keeper:
                 self._step_down()
 
     def _step_down(self) -> None:
-        """Be an ordinary user from now on, whose few privileges rest while nothing is asked for. Raises OSError."""
+        """Become an ordinary user with a few capabilities, which are not effective for now. Raises OSError."""
         uid = spawn.wardens_uid()
         linux.prctl(linux.PR_SET_KEEPCAPS, 1)
         os.setgroups([])
@@ -200,14 +200,14 @@ class _Keeper:
 
     @contextlib.contextmanager
     def privileges(self) -> Iterator[None]:
-        """While this is open, the warden may do what it is there for."""
+        """Make the warden's capabilities effective while this context is open."""
         self.take_up_privileges()
         yield
         if self._privileges:
             linux.set_capabilities(self._privileges, effective=0)
 
     def answer(self, request: dict[str, Any], descriptors: list[int]) -> tuple[dict[str, Any], list[int]]:
-        """What the judge gets, and descriptors to be closed once it has them."""
+        """Carry out a request; return the answer and its descriptors, to be closed once they are sent."""
         match request:
             case {"start": dict(kind), "runner": int(runner)}:
                 return self._start(Kind(**kind), runner)
@@ -266,5 +266,5 @@ class _Keeper:
                 cgroup.remove()
         if self._work:
             with contextlib.suppress(OSError):
-                tree.empty(self._work)
+                directories.empty(self._work)
                 os.rmdir(self._work)

@@ -17,29 +17,37 @@ import sys
 import traceback
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from sandbox import checkers, languages, referee
 from sandbox.cases import INTERACTIVE, Case, Referee, Suite
 from sandbox.errors import BackendUnavailable, ExecutionLost, RefereeFailed, SandboxError
-from sandbox.jail import cgroups, control, linux, spawn, wire
+from sandbox.jail import cgroups, linux, referee_trials, spawn, wire
 from sandbox.jail.child import Instructions
 from sandbox.jail.compiled import Compiled
 from sandbox.jail.configuration import Configuration
 from sandbox.jail.interactive import Side, recite, talk
-from sandbox.jail.runner import Order, Runner
+from sandbox.jail.order import Order
+from sandbox.jail.runner import Runner
 from sandbox.jail.warden import Warden, keep
 from sandbox.judge import Judgement, Ran, judge
 from sandbox.program import Invocation, Limits, Outcome, Program, RunResult
+from sandbox.request import JudgeRequest, Request, RunRequest
 
-BEAT = b"\0"
+BEAT = b"\0"  # a heartbeat
 _LEAST_MEMORY = 2 << 30  # bytes of address space
-_COPIES = 12  # of a request and of what programs write, while they are compared
-_RUNNERS = 2  # of a worker: one for submissions and what judges them, and one for referees that talk to them meanwhile
+_COPIES = 12  # the most copies of a request, and of what programs write, while they are compared
+_RUNNERS = 2  # one for submissions and what judges them, and one for referees that talk to them meanwhile
 
 
 class Worker:
-    """Raises BackendUnavailable if the machine cannot isolate as configured."""
+    """Carries out the requests of one caller.
+
+    groups   a cgroup for each runner, or why there is none
+    ends     events that end everything: descriptor -> poll mask
+
+    Raises BackendUnavailable if the machine cannot isolate as configured.
+    """
 
     def __init__(
         self, configuration: Configuration, warden: Warden, groups: list[cgroups.Cgroup | str], ends: dict[int, int]
@@ -51,15 +59,15 @@ class Worker:
         self.answering = False
         self._runner = Runner(configuration, warden, groups[0], 0, ends)
         self._second: Runner | None = None  # of referees that talk to programs while these run
-        self._trials = control.Trials()
+        self._trials = referee_trials.Trials()
 
     @property
     def layers(self) -> dict[str, str]:
-        """What isolates a run, by name, and how."""
+        """The layers that isolate a run: name -> how."""
         return self._runner.layers
 
     def run(self, program: Program, invocation: Invocation, limits: Limits) -> RunResult:
-        """Run a program once. Raises ExecutionLost if the sandbox fails at it time and again."""
+        """Run a program once. Raises ExecutionLost if the sandbox fails repeatedly."""
         order = self._runner.order("run", program, limits)
         order = order.instructed(Instructions(arguments=invocation.arguments, fetch=invocation.fetch))
         if invocation.files:
@@ -67,7 +75,7 @@ class Worker:
         return self._runner.run(order, invocation.stdin)
 
     def judge(self, program: Program, suite: Suite, *, run_all: bool) -> Judgement:
-        """Raises ExecutionLost, and as judge.judge does."""
+        """Judge a program by a suite. Raises ExecutionLost, and whatever judge.judge raises."""
         op = "run" if suite.entry_point is None else "call"
         order = self._runner.order(op, program, suite.limits, suite.entry_point or "")
 
@@ -83,10 +91,10 @@ class Worker:
         return judge(suite, run_case, run_all=run_all)
 
     def _ruling(self, case: Case, result: RunResult, judge: Referee, left_seconds: float, limits: Limits) -> Ran:
-        """What the referee says of an output. Raises RefereeFailed if the referee fails, and not because of it."""
+        """Have the referee rule on an output. Raises RefereeFailed if it fails for a reason other than the output."""
         compiled = _compiled_referee(judge, self._runner)
         if left_seconds <= 0:
-            return Ran(referee.kept_busy(result))
+            return Ran(referee.as_timed_out(result))
 
         def ask(output: bytes, wall_seconds: float) -> RunResult:
             order = self._referee_order(judge, case, {referee.OUTPUT: output}).within(wall_seconds)
@@ -96,13 +104,14 @@ class Worker:
         try:
             return Ran(result, referee.ruling(answer, judge), answer.wall_seconds)
         except RefereeFailed as failure:
-            if not self._trials.passes(judge, case, control.outputs(case), ask, _trial_seconds(limits)):
+            if not self._trials.passes(judge, case, referee_trials.outputs(case), ask, _trial_seconds(limits)):
                 raise
             if answer.outcome is Outcome.TIMED_OUT and left_seconds < referee.LIMITS.wall_seconds:
-                return Ran(referee.kept_busy(result), None, answer.wall_seconds)
-            return Ran(result, referee.no_fault_of_its(failure), answer.wall_seconds)
+                return Ran(referee.as_timed_out(result), None, answer.wall_seconds)
+            return Ran(result, referee.ruling_of_failure(failure), answer.wall_seconds)
 
     def _talk(self, order: Order, case: Case, judge: Referee, left_seconds: float, limits: Limits) -> Ran:
+        """Run a program and its interactive referee side by side. Raises as interactive.talk does."""
         compiled = self._runner.compile(order.program)
         if isinstance(compiled, RunResult):
             return Ran(compiled)
@@ -114,7 +123,7 @@ class Worker:
             def ask(text: bytes, wall_seconds: float) -> RunResult:
                 return recite(text, partner.within(wall_seconds, cpu_seconds))
 
-            trial = control.monologues(case)
+            trial = referee_trials.monologues(case)
             return self._trials.passes(judge, case, trial, ask, _trial_seconds(limits), cpu_seconds)
 
         return talk(Side(order, compiled, self._runner), partner, judge, left_seconds, is_sound)
@@ -131,15 +140,16 @@ class Worker:
 
 
 def _compiled_referee(judge: Referee, runner: Runner) -> Compiled:
+    """Return the compiled referee. Raises RefereeFailed if it does not compile."""
     compiled = runner.compile(judge.program)
     if isinstance(compiled, RunResult):
-        words = compiled.stderr.decode("utf-8", "replace").strip()
-        raise RefereeFailed(f"it does not compile: {words[:500]}")
+        message = compiled.stderr.decode("utf-8", "replace").strip()
+        raise RefereeFailed(f"it does not compile: {message[:500]}")
     return compiled
 
 
 def _trial_seconds(limits: Limits) -> float:
-    """For a trial of a referee: it must get by with what a submission has, or the suite's limits are wrong."""
+    """Return the time for a trial of a referee. If it needs more than a submission has, the limits are wrong."""
     return min(referee.LIMITS.wall_seconds, limits.budget_seconds or math.inf)
 
 
@@ -148,7 +158,7 @@ def _encoded(text: str) -> bytes:
 
 
 def main(socket_fd: int, caller_pid: int) -> int:
-    """Serve one caller on this machine until it goes away; returns an exit status."""
+    """Serve one caller on this machine until it goes away; return an exit status."""
     try:
         caller_gone = os.pidfd_open(caller_pid)
     except ProcessLookupError:
@@ -161,15 +171,16 @@ def main(socket_fd: int, caller_pid: int) -> int:
 
 
 def main_in_container() -> int:
-    """Serve the caller at the other end of our standard streams until it hangs up; on stderr our heart beats."""
+    """Serve the caller at the other end of our standard streams until it hangs up; send heartbeats on stderr."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # as pid 1 we are immune to the signals that we have no handler for
     return serve(wire.Channel(0, 1), {0: 0}, heart=2)[0]
 
 
 def serve(channel: wire.Channel, ends: dict[int, int], heart: int = -1) -> tuple[int, Callable[[], None]]:
-    """Serve one caller until it goes away, which one of `ends` tells: descriptor -> poll mask. Returns an exit status
-    and what removes the directory that the caller's workers share. heart: descriptor that gets a BEAT each second while
-    an answer is not yet there.
+    """Serve one caller until it goes away; return an exit status, and a function that removes the shared directory.
+
+    ends    events that tell that the caller is gone: descriptor -> poll mask
+    heart   descriptor that gets a BEAT each second while the caller waits for an answer; -1: none
 
     We become the warden (warden.py), and the judge is our child; in a container it is the other way round.
     """
@@ -194,7 +205,7 @@ def serve(channel: wire.Channel, ends: dict[int, int], heart: int = -1) -> tuple
         owned = [group if isinstance(group, cgroups.Cgroup) else None for group in groups]
         return keep(judge_pid, wardens, owned, configuration)
 
-    if configuration.alone:  # in a container whoever joins its first process is to find nothing but what all may do
+    if configuration.alone:  # in a container the first process is the judge: whoever joins it gains no privileges
         first = os.getpid()
         if os.fork() == 0:
             _end_with(lambda: guard(first))
@@ -207,7 +218,7 @@ def serve(channel: wire.Channel, ends: dict[int, int], heart: int = -1) -> tuple
 
 
 def _remover(directory: str) -> Callable[[], None]:
-    """Removes a directory, if there is one, also where its path leads elsewhere by then."""
+    """Return a function that removes a directory, if there is one, even if its path leads elsewhere by then."""
     if not directory:
         return lambda: None
     parent = os.open(os.path.dirname(directory), os.O_RDONLY | os.O_DIRECTORY)
@@ -215,7 +226,7 @@ def _remover(directory: str) -> Callable[[], None]:
 
 
 def _end_with(part: Callable[[], object]) -> NoReturn:
-    """Do that, and nothing more, in a fork."""
+    """Run this part of the worker, and then end the process. Called in a fork."""
     status = 1
     try:
         part()
@@ -227,7 +238,7 @@ def _end_with(part: Callable[[], object]) -> NoReturn:
 
 
 def _cgroup(name: str) -> cgroups.Cgroup | str:
-    """A cgroup for a runner, or why there is none."""
+    """Make a cgroup for a runner; if that fails, return the reason."""
     try:
         return cgroups.create(name)
     except OSError as error:
@@ -235,8 +246,11 @@ def _cgroup(name: str) -> cgroups.Cgroup | str:
 
 
 def _give_up_privileges(uid: int, *, parent: bool) -> None:
-    """uid: to become, where we may; any other caller's judge has the caller's, but no capabilities. parent: there is
-    one that is ours, and we end when it does."""
+    """Give up every privilege that judging does not need.
+
+    uid      the user to become where we may; elsewhere the judge keeps its caller's user, but no capabilities
+    parent   whether our parent is a part of the worker; if so, we end with it
+    """
     if os.geteuid() == 0:
         with contextlib.suppress(PermissionError):  # in a user namespace that has but one
             os.setgroups([])
@@ -258,7 +272,7 @@ def _judge(
     ends: dict[int, int],
     heart: int,
 ) -> None:
-    """Answer one request after the other until the caller goes away."""
+    """Answer one request after another until the caller goes away."""
     sys.set_int_max_str_digits(0)
     linux.give_freed_memory_back()  # of large outputs
     try:
@@ -268,13 +282,13 @@ def _judge(
         return
     _look_every_second(worker, heart)
     try:
-        channel.answer(worker.layers)
+        channel.answer_layers(worker.layers)
         while True:
-            request = channel.receive_request()
-            _bound_memory(channel.received_bytes, request)
+            request: Request[object] = channel.receive_request()
+            _bound_memory(channel.received_bytes, request.run_limits)
             worker.answering = True
             answer = _answer(worker, request)
-            worker.answering = False  # nobody listens to a heart then: what it says would pile up
+            worker.answering = False  # nobody reads our heartbeats from now on, so they would pile up
             channel.answer(answer)
     except (EOFError, ConnectionError, SystemExit):
         return
@@ -283,18 +297,19 @@ def _judge(
         worker.close()
 
 
-def _bound_memory(size: int, request: tuple[Any, ...]) -> None:
-    """Of this process, by what an honest request of so many bytes can need: what programs write is bounded already, and
-    compared without being taken apart if it cannot be right; this is for what was overlooked."""
-    what = request[2]
-    limits = what.limits if isinstance(what, Suite) else request[3]
-    bound = _LEAST_MEMORY + _COPIES * (size + 4 * limits.output_kb * 1024)
+def _bound_memory(n_bytes: int, limits: Limits) -> None:
+    """Bound the memory of this process by what an honest request of this many bytes, with these limits, can need.
+
+    What programs write is bounded already, and is not parsed if it cannot be right. This bound is for whatever we have
+    overlooked.
+    """
+    bound = _LEAST_MEMORY + _COPIES * (n_bytes + 4 * limits.output_kb * 1024)
     hard = resource.getrlimit(resource.RLIMIT_AS)[1]
     resource.setrlimit(resource.RLIMIT_AS, (bound if hard == resource.RLIM_INFINITY else min(bound, hard), hard))
 
 
 def _look_every_second(worker: Worker, heart: int) -> None:
-    """Look whether the caller is gone also while we compute, and end if so; if not, say that we are alive."""
+    """Check every second, also while we compute, whether the caller is gone: end if so, else send a heartbeat."""
 
     def look(*_: object) -> None:
         poll = select.poll()
@@ -309,12 +324,13 @@ def _look_every_second(worker: Worker, heart: int) -> None:
     signal.setitimer(signal.ITIMER_REAL, 1, 1)
 
 
-def _answer(worker: Worker, request: tuple[Any, ...]) -> Any:
+def _answer(worker: Worker, request: Request[object]) -> RunResult | Judgement | Exception:
+    """Do what is asked, and return the answer, or an exception for the caller to raise."""
     try:
         match request:
-            case ("run", program, invocation, limits):
+            case RunRequest(program, invocation, limits):
                 return worker.run(program, invocation, limits)
-            case ("judge", program, suite, run_all):
+            case JudgeRequest(program, suite, run_all):
                 return worker.judge(program, suite, run_all=run_all)
     except SandboxError as error:
         return error
@@ -326,4 +342,4 @@ def _answer(worker: Worker, request: tuple[Any, ...]) -> Any:
         return RefereeFailed(f"the suite's own referee failed: {error}")
     except (ValueError, TypeError, KeyError) as error:
         return error  # the suite's fault: the caller raises it
-    raise ValueError(f"unknown request {request[0]!r}")
+    raise ValueError(f"unknown request {type(request).__name__}")

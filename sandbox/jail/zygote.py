@@ -1,9 +1,9 @@
-"""The warm, trusted process inside the namespaces: forks one child for each run, times it, reaps its tree.
+"""The warm, trusted process inside the namespaces: it forks one child for each run, times it and reaps its tree.
 
-Started by the warden as a fresh interpreter (`python -S -s -P -B -c ...`); descriptor 3 is the channel to the judge,
-and 4, if there is a cgroup, its counter of CPU time.
-It never sees an expected output or a verdict. What a run is given or makes does not pass through its memory either, for
-that is what all later runs inherit: programs, inputs, arguments and names of files are read by the forked child alone.
+The warden starts it as a fresh interpreter (`python -S -s -P -B -c ...`). Descriptor 3 is the channel to the judge, and
+4, if there is a cgroup, its counter of CPU time. It never sees an expected output or a verdict. Nor does anything
+that a run is given or produces pass through its memory, which all later runs inherit: only the forked child reads
+programs, inputs, arguments and names of files.
 """
 
 import contextlib
@@ -21,14 +21,26 @@ import time
 from importlib import import_module
 from typing import Any
 
-from sandbox.jail import linux, seccomp, tree
-from sandbox.jail.asked import Asked
-from sandbox.jail.child import BEGAN, PACKAGES, SHOWN, UID, WORK, Handed, House, Job, become, collect, steps
-from sandbox.jail.place import Place, mounting_proc
+from sandbox.jail import linux, process_tree, seccomp
+from sandbox.jail.child import (
+    BEGAN,
+    PACKAGES,
+    SHOWN,
+    UID,
+    WORK,
+    Job,
+    RunDescriptors,
+    ZygoteSetup,
+    become,
+    collect,
+    steps,
+)
+from sandbox.jail.notifications import Notifications
+from sandbox.jail.workspace import Workspace, mounting_proc
 from sandbox.languages import names as language_names
 
-# Loaded before the first fork, so that programs need not: what half of all solutions import, and what printing
-# a traceback needs.
+# Loaded before the first fork, so that programs need not load them: modules that half of all solutions import, and
+# those that printing a traceback needs.
 WARM = (
     "array bisect collections collections.abc contextlib copy dataclasses datetime decimal fractions functools"
     " heapq io itertools json linecache math operator queue random re statistics string textwrap threading time"
@@ -36,42 +48,43 @@ WARM = (
 ).split()
 NUMPY = "numpy numpy.linalg".split()
 _NOT_READY = bytes(mmap.PAGESIZE)
-_OURS: dict[str, object] = {}  # our own modules, alive but out of sight of programs
+_OURS: dict[str, object] = {}  # our own modules, kept alive but hidden from programs
 
-_LITTLE = 1 << 20  # bytes of files that a run may leave until later
-_POLL_SECONDS = 0.05  # between looks at the memory of a tree that no cgroup bounds
+_LITTLE = 1 << 20  # bytes of files that may be removed after the answer has been sent
+_POLL_SECONDS = 0.05  # time between two checks of the memory of a process tree that no cgroup bounds
 _FIRST_PID_AFTER_THE_PROGRAM = 3  # in the pid namespace of a run: 1 is its init, 2 the program
-_PATIENCE = 5  # a run may take this many times its wall limit if the machine gives it no processor,
-_PATIENCE_SECONDS = 10  # and that long in any case
+_PATIENCE = 5  # a run may take this many times its wall limit if the machine gives it no processor
+_PATIENCE_SECONDS = 10  # such a run may take this long in any case
 
 
 def main() -> None:
-    """The first message is JSON with numpy, referee, namespaces, full, cgroup, parent and work."""
+    """Be a zygote. The first message is JSON with numpy, referee, namespaces, full, cgroup, parent and work."""
     channel = socket.socket(fileno=3)
     config = json.loads(channel.recv(1 << 16))
     layers: dict[str, str] = {}
     try:
-        run = _settle(config, layers)
+        launcher = _settle(config, layers)
     except Exception as error:
         channel.send(json.dumps({"unavailable": f"{type(error).__name__}: {error}"}).encode())
         return
     channel.send(json.dumps({"layers": layers}).encode())
-    _serve(channel, run)
+    _serve(channel, launcher)
 
 
-def _filter_calls(place: str, *, memfds: bool, required: bool) -> tuple[str, Asked]:
+def _filter_calls(directory: str, *, memfds: bool, required: bool) -> tuple[str, Notifications]:
+    """Install the filter of system calls; return a description for people, and what answers its notifications."""
     try:
-        asked = Asked(seccomp.install(memfds=memfds, asks=True), place)
+        notifications = Notifications(seccomp.install(memfds=memfds, notify=True), directory)
     except (OSError, KeyError) as error:
         if required:
             raise
-        return f"none: {error}", Asked(-1)
-    without = "" if asked.descriptor >= 0 else "; no locks on ranges of files, which it takes Linux 5.5 to count"
-    return f"list of allowed system calls{without}", asked
+        return f"none: {error}", Notifications(-1)
+    missing = "" if notifications.descriptor >= 0 else "; no locks on ranges of files, which need Linux 5.5"
+    return f"list of allowed system calls{missing}", notifications
 
 
-def _settle(config: dict[str, Any], layers: dict[str, str]) -> "_Runs":
-    """Become what runs are forked from. Raises OSError, with the call that failed."""
+def _settle(config: dict[str, Any], layers: dict[str, str]) -> "_RunLauncher":
+    """Become the process from which runs are forked. Raises OSError, which names the call that failed."""
     library = sys.path[1:]  # the first one is ours, put there by the warden
     for name in WARM:
         import_module(name)
@@ -97,92 +110,93 @@ def _settle(config: dict[str, Any], layers: dict[str, str]) -> "_Runs":
         with contextlib.suppress(ImportError):  # broken here: programs that import it will say so
             for name in NUMPY:
                 import_module(name)
-    place = Place(work, namespaces=config["namespaces"])
+    workspace = Workspace(work, namespaces=config["namespaces"])
     linux.prctl(linux.PR_SET_DUMPABLE, 0)
     linux.prctl(linux.PR_SET_NO_NEW_PRIVS, 1)
-    layers["seccomp"], asked = _filter_calls(
+    layers["seccomp"], notifications = _filter_calls(
         WORK if config["namespaces"] else "", memfds=config["cgroup"], required=config["full"]
     )
     linux.prctl(linux.PR_SET_PDEATHSIG, signal.SIGKILL)
     if config["namespaces"] is False and os.getppid() != config["parent"]:
         raise ProcessLookupError("the worker died while the zygote started")
-    house = House(config["namespaces"], mounting_proc(), by_cgroup=config["cgroup"], languages=languages)
-    run = _Runs(house, place, asked, 4 if config["cgroup"] else -1)
+    setup = ZygoteSetup(config["namespaces"], mounting_proc(), by_cgroup=config["cgroup"], languages=languages)
+    launcher = _RunLauncher(setup, workspace, notifications, 4 if config["cgroup"] else -1)
     for name in [name for name in sys.modules if name.split(".")[0] == "sandbox"]:
         _OURS[name] = sys.modules.pop(name)  # a program's `import sandbox` finds nothing
     gc.collect()
     gc.freeze()  # so that no collection in a child writes to the pages it shares with us
     for language in languages.values():
         language.prepare(f"{shown}/{language.SOURCE_FILE}")  # after the freeze: a child must be able to let go of it
-    if config["referee"]:  # an output of a million digits is not to keep it busy
+    if config["referee"]:  # an output of a million digits must not keep it busy
         sys.set_int_max_str_digits(sys.int_info.default_max_str_digits)
-    return run
+    return launcher
 
 
-def _serve(channel: socket.socket, run: "_Runs") -> None:
-    """Do one job after the other until the worker is gone. An OSError ends the zygote; the worker makes another."""
+def _serve(channel: socket.socket, launcher: "_RunLauncher") -> None:
+    """Do one job after another until the worker is gone. An OSError ends the zygote; the worker starts another one."""
     last, job = b"", None
     while True:
         message, descriptors, _, _ = socket.recv_fds(channel, 1 << 17, 16)
         if not message:
             return
-        if message != last or job is None:  # the cases of a suite differ in their files only
+        if message != last or job is None:  # the cases of a suite differ only in their files
             last, job = message, Job.from_bytes(message)
-        answer = json.dumps(run(job, descriptors)).encode()
-        at_once = run.left_much()  # it would be charged to the next run, whose memory the worker begins to count now
+        answer = json.dumps(launcher.run(job, descriptors)).encode()
+        at_once = launcher.left_much()  # or the next run would be charged for it: the worker begins to count now
         if at_once:
-            run.clear()
+            launcher.clear()
         channel.send(answer)
         if not at_once:
-            run.clear()  # while the worker looks at the answer
+            launcher.clear()  # while the worker looks at the answer
         for descriptor in descriptors:
             os.close(descriptor)
 
 
-def _handed(job: Job, artifact: int, others: list[int]) -> Handed:
-    wanted = [job.op != "run", job.instructions, job.files, job.fetch]
+def _run_descriptors(job: Job, artifact: int, others: list[int]) -> RunDescriptors:
+    sent = [job.op != "run", job.instructions, job.files, job.fetch]
     following = iter(others)
-    return Handed(artifact, *(next(following) if is_there else -1 for is_there in wanted))
+    return RunDescriptors(artifact, *(next(following) if is_sent else -1 for is_sent in sent))
 
 
 def _was_killed(pid: int) -> bool:
-    """Whether a child that has ended was ended by SIGKILL."""
+    """Return whether a child that has ended was killed by SIGKILL."""
     ended = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT | linux.WAIT_ALL)
     return ended is not None and (ended.si_code, ended.si_status) == (os.CLD_KILLED, signal.SIGKILL)
 
 
-class _Runs:
+class _RunLauncher:
     """Forks, times and reaps runs, one at a time."""
 
-    def __init__(self, house: House, place: Place, asked: Asked, cpu_usage: int) -> None:
-        self._house = house
-        self._asked = asked
-        self._place = place
+    def __init__(self, setup: ZygoteSetup, workspace: Workspace, notifications: Notifications, cpu_usage: int) -> None:
+        self._setup = setup
+        self._notifications = notifications
+        self._workspace = workspace
         self._job: Job | None = None  # the latest
         self._steps: list[linux.Prepared] = []  # of its child
         self._ready = mmap.mmap(-1, mmap.PAGESIZE)  # shared with the child until it becomes the program
         self._null = os.open("/dev/null", os.O_RDWR)
-        self._tree = tree.Tree(all_but_us=house.namespaces, cpu_usage=cpu_usage)
+        self._tree = process_tree.ProcessTree(all_but_us=setup.namespaces, cpu_usage=cpu_usage)
 
-    def __call__(self, job: Job, descriptors: list[int]) -> dict[str, Any]:
+    def run(self, job: Job, descriptors: list[int]) -> dict[str, Any]:
+        """Do one run; return how it ended, for the judge. Raises OSError."""
         source, artifact, *streams = descriptors
         for number, descriptor in enumerate(streams[:3]):
-            os.dup2(descriptor, number)  # ours have no use
-        handed = _handed(job, artifact, streams[3:])
-        language = self._house.languages[job.language]
+            os.dup2(descriptor, number)  # the zygote does not use its own streams
+        fds = _run_descriptors(job, artifact, streams[3:])
+        language = self._setup.languages[job.language]
         if job is not self._job:
-            self._job, self._steps = job, steps(job, self._house)
-        owner = UID if self._house.namespaces else None
+            self._job, self._steps = job, steps(job, self._setup)
+        owner = UID if self._setup.namespaces else None
         random.seed(job.seed)  # or the children of one zygote would share its random state
         if "numpy" in sys.modules:
             sys.modules["numpy"].random.seed(job.seed)
         self._tree.begin()
-        self._asked.begin()
-        init = self._place.enter(job, source, language.SOURCE_FILE)
+        self._notifications.begin()
+        init = self._workspace.enter(job, source, language.SOURCE_FILE)
         pid = linux.fork()
         if pid == 0:
-            become(job, language, handed, self._steps, owner, self._ready)
-        self._place.step_back()
+            become(job, language, fds, self._steps, owner, self._ready)
+        self._workspace.step_back()
         # From here to the end of the child as little as possible: pages that we write to are copied meanwhile.
         ended_by = self._wait(pid, job)
         ended = time.monotonic()
@@ -200,21 +214,21 @@ class _Runs:
             "ended": ended,
             "max_resident_mb": resident_mb,
         }
-        if job.fetch and self._collect(job, handed) == -signal.SIGKILL:
-            answer["ended_by"] = "memory"  # what it printed and what it left do not fit beside each other
+        if job.fetch and self._collect(job, fds) == -signal.SIGKILL:
+            answer["ended_by"] = "memory"  # what it printed and what it left do not both fit
         if not began:
             message = self._ready[BEGAN.size :].split(b"\0")[0].decode("utf-8", "replace")
             answer["lost"] = message or f"the child ended with wait status {status} before the program began"
         return answer
 
     def _has_killed(self) -> bool:
-        """Whether the run may have sent a SIGKILL itself.
+        """Return whether the run may have sent a SIGKILL itself.
 
-        Where nobody hears of that (asked.py), whether it has ever had a process or thread beside its program: this one
-        cannot be killed under its own number (seccomp.py), and a pid namespace gives out numbers in order.
+        Without notifications (notifications.py), return whether it has ever had a process or thread besides its
+        program: the program cannot be killed by its own pid (seccomp.py), and a pid namespace gives out pids in order.
         """
-        if self._asked.descriptor >= 0:
-            return self._asked.has_used_sigkill
+        if self._notifications.descriptor >= 0:
+            return self._notifications.has_used_sigkill
         try:
             pid = linux.fork()
         except OSError:  # init is gone, too, which nobody in the run can kill
@@ -223,56 +237,57 @@ class _Runs:
             os._exit(os.getpid() != _FIRST_PID_AFTER_THE_PROGRAM)
         return os.waitpid(pid, 0)[1] != 0
 
-    def _collect(self, job: Job, handed: Handed) -> int:
-        """How it ended: 0, or minus the signal that did it."""
-        self._place.step_out()  # nobody can be forked into a pid namespace whose init is gone
-        self._place.expose()
+    def _collect(self, job: Job, fds: RunDescriptors) -> int:
+        """Pack the files to be fetched; return how the process that does so ended: 0, or minus its signal."""
+        self._workspace.step_out()  # nobody can be forked into a pid namespace whose init is gone
+        self._workspace.expose()
         pid = linux.fork()
         if pid == 0:
-            collect(job, handed)
-        self._place.step_back()
+            collect(job, fds)
+        self._workspace.step_back()
         return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
     def left_much(self) -> bool:
-        return self._place.used_bytes() > _LITTLE
+        """Return whether the run has left so many files that they must be removed before the answer is sent."""
+        return self._workspace.used_bytes() > _LITTLE
 
     def clear(self) -> None:
-        """Make ready for the next run, after the end of this one."""
-        self._place.take_away()
+        """Clean up after a run, and be ready for the next one."""
+        self._workspace.remove()
         self._ready[:] = _NOT_READY
         for number in range(3):
             os.dup2(self._null, number)
 
     def _began(self) -> float:
-        """When the program began, in monotonic seconds; 0 if it has not."""
+        """Return when the program began, in monotonic seconds; 0 if it has not begun."""
         began: float = BEGAN.unpack_from(self._ready)[0]
         return began
 
     def _wait(self, pid: int, job: Job) -> str:
-        """Wait until the program ends or must be ended; says why it must: "", time, memory or starved."""
+        """Wait until the program ends or must be ended; return why it must: "" (it ended), time, memory or starved."""
         descriptor = os.pidfd_open(pid)
         try:
             poll = select.poll()
             poll.register(descriptor, select.POLLIN)
-            if self._asked.descriptor >= 0:
-                poll.register(self._asked.descriptor, select.POLLIN)
+            if self._notifications.descriptor >= 0:
+                poll.register(self._notifications.descriptor, select.POLLIN)
             forked = time.monotonic()
             deadline = forked + job.wall_seconds
             while True:
                 left = deadline - time.monotonic()
-                if not self._house.by_cgroup:
+                if not self._setup.by_cgroup:
                     left = min(left, _POLL_SECONDS)
                 ready = [number for number, _ in poll.poll(max(0.0, left) * 1000 + 1)]
                 if descriptor in ready:
                     return ""
                 if ready:
-                    self._asked.answer()
+                    self._notifications.answer()
                 now = time.monotonic()
-                if not self._house.by_cgroup and self._tree.exceeds(job.memory_mb):
+                if not self._setup.by_cgroup and self._tree.exceeds(job.memory_mb):
                     return "memory"
                 if now < deadline:
                     continue
-                # Too slow, or kept from a processor? Then it gets the time that it missed.
+                # If it was not slow but kept from a processor, it gets the time that it missed.
                 cpu_seconds, kept_seconds = self._tree.seconds()
                 elapsed = now - (self._began() or now)
                 if cpu_seconds >= job.cpu_seconds:
@@ -286,7 +301,7 @@ class _Runs:
             os.close(descriptor)
 
     def _reap(self, pid: int, init: int) -> tuple[int, float, float]:
-        """Kill what is left of the run and collect it: wait status, CPU seconds, peak resident MB."""
+        """Kill what is left of the run and reap it; return wait status, CPU seconds and peak resident MB."""
         if init:
             linux.kill(init, signal.SIGKILL)  # and with it everything in its pid namespace
         else:
@@ -300,5 +315,5 @@ class _Runs:
             if ended == pid:
                 status, resident_mb = wait_status, usage.ru_maxrss / 1024
         if not init:
-            tree.reap()
+            process_tree.reap()
         return status, cpu_seconds, resident_mb

@@ -1,4 +1,4 @@
-"""A zygote as its judge sees it: a channel to send jobs through, and how they ended."""
+"""The judge's connection to a zygote, which is sent jobs and reports how they ended."""
 
 import contextlib
 import json
@@ -14,22 +14,27 @@ _START_SECONDS = 60
 
 
 class ZygoteLost(Exception):
-    """The zygote died or fell silent; whether the run would have been right is unknown."""
+    """The zygote died or did not respond: nothing is known about the run."""
 
 
 class Zygote:
-    """words: descriptor of what its interpreter says on stderr should it fail. end: has it killed."""
+    """The judge's connection to a zygote.
 
-    def __init__(self, channel: socket.socket, words: int, end: Callable[[], None]) -> None:
+    channel  the socket that leads to it
+    stderr   descriptor of the file that holds what its interpreter printed if it failed
+    end      function that kills it
+    """
+
+    def __init__(self, channel: socket.socket, stderr: int, end: Callable[[], None]) -> None:
         self._channel = channel
-        self._words = words
+        self._stderr = stderr
         self._end = end
         self._ends: dict[int, int] = {}
         self.layers: dict[str, str] = {}
-        self.shares_uid = True  # what the judge makes, programs own
+        self.shares_uid = True  # whether programs own what the judge makes
 
     def settle(self, user: str, *, shares_uid: bool) -> None:
-        """Wait until it is ready. Raises BackendUnavailable if it says that it cannot be, and ZygoteLost."""
+        """Wait until the zygote is ready. Raises BackendUnavailable if it reports a reason why not, and ZygoteLost."""
         answer = self._receive(_START_SECONDS)
         if "unavailable" in answer:
             raise BackendUnavailable(answer["unavailable"])
@@ -37,18 +42,18 @@ class Zygote:
         self.shares_uid = shares_uid
 
     def begin(self, job: bytes, files: list[int]) -> None:
-        """Have one job begun. Raises ZygoteLost."""
+        """Send the zygote one job. Raises ZygoteLost."""
         try:
             socket.send_fds(self._channel, [job], files)
         except OSError as error:
             raise ZygoteLost(str(error)) from error
 
     def end(self, patience_seconds: float) -> dict[str, Any]:
-        """How the job ended. Raises ZygoteLost."""
+        """Wait for the end of the job and return how it ended. Raises ZygoteLost."""
         return self._receive(patience_seconds)
 
     def watch(self, ends: dict[int, int]) -> None:
-        """Give up, with SystemExit, when one of these events comes while waiting: descriptor -> poll mask."""
+        """Set the events that end waiting with SystemExit: descriptor -> poll mask."""
         self._ends = ends
 
     def _receive(self, patience_seconds: float) -> dict[str, Any]:
@@ -64,14 +69,14 @@ class Zygote:
         except OSError as error:
             raise ZygoteLost(str(error)) from error
         if not data:
-            words = os.pread(self._words, 2000, 0).decode("utf-8", "replace").strip()
-            raise ZygoteLost(words or ("it ended" if events else "it fell silent"))
+            message = os.pread(self._stderr, 2000, 0).decode("utf-8", "replace").strip()
+            raise ZygoteLost(message or ("it ended" if events else "it did not respond"))
         answer: dict[str, Any] = json.loads(data)
         return answer
 
     def close(self) -> None:
-        """Have it killed, and with it all runs in its namespaces."""
+        """Kill the zygote, and with it all runs in its namespaces."""
         self._channel.close()
         with contextlib.suppress(OSError):
-            os.close(self._words)
+            os.close(self._stderr)
         self._end()

@@ -1,15 +1,15 @@
-"""Languages, one file each. The file's name is the language's name in Program.
+"""Languages, one file each (python, cpp). The file's name is the language's name in Program.
 
-What a language says, for the worker:
+What a language tells the worker:
     SOURCE_FILE                                     name of the file in which a program finds its text
     SELF_TEST                                       a program that reads two integers and prints their sum
     EXECUTABLE                                      whether the artifact is a file to execute, not one to interpret
     CALLABLE                                        whether single functions of its programs can be called
     toolchain() -> list of str                      host paths that compiling needs and running does not; raises
-                                                    LookupError, naming the package, where a compiler is missing
+                                                    LookupError, naming the package, if a compiler is missing
 Functions that run inside the jail: warm and prepare in the zygote, before any program; the others in a child forked
 for one run, never in a trusted process.
-    warm()                                          once; makes what all programs share and none lets go of
+    warm()                                          once; makes what all programs share and never give up
     prepare(path)                                   once; programs will find their text at `path`
     compile_source(source, path) -> artifact        once for a submission; raises SyntaxError or ValueError, or
                                                     SystemExit if the compiler itself has said on stderr why
@@ -27,13 +27,13 @@ from types import ModuleType
 
 @cache
 def names() -> tuple[str, ...]:
-    """Names of all languages, sorted."""
+    """Return the names of all languages, sorted."""
     files = (entry.name for entry in os.scandir(__path__[0]) if entry.name.endswith((".py", ".pyc")))  # in a jail: pyc
     return tuple(sorted(name.partition(".")[0] for name in files if not name.startswith("_")))
 
 
 def load(name: str) -> ModuleType:
-    """Raises ValueError, naming the choices, where there is no such language."""
+    """Return the module of a language. Raises ValueError, naming the choices, if there is no such language."""
     if name not in names():
-        raise ValueError(f"no language {name!r}; choose one of {', '.join(names())}")
+        raise ValueError(f"unknown language {name!r}; choose one of {', '.join(names())}")
     return import_module(f"{__name__}.{name}")

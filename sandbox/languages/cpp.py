@@ -1,5 +1,5 @@
 """C++17, compiled by g++ inside the sandbox. The artifact is a static executable: it starts in half the time of one
-that must find its libraries, and needs none in the file system of programs.
+that must find its libraries, and the file system of programs need not contain them.
 """
 
 import os
@@ -16,7 +16,7 @@ EXECUTABLE = True
 CALLABLE = False
 
 _COMPILER = "/usr/bin/g++"
-# TESTSYS: checkers made with testlib.h then tell partial scores from their other exit codes.
+# TESTSYS: with it, checkers that use testlib.h report partial scores by exit codes of their own.
 _OPTIONS = "-std=c++17 -O2 -static -pipe -fmax-errors=20 -DONLINE_JUDGE -DTESTSYS -fno-use-linker-plugin".split()
 _TOOLS = "g++ as ld".split()
 _FOLDERS = "/usr/include /usr/local/include /usr/lib/gcc /usr/libexec/gcc /usr/lib/*-linux-gnu* /usr/lib64".split()
@@ -26,7 +26,7 @@ _PLAN_FILE = "plan"
 
 
 def toolchain() -> list[str]:
-    """Raises LookupError where there is no g++."""
+    """Return the paths of the compiler. Raises LookupError if there is no g++."""
     missing = [tool for tool in _TOOLS if shutil.which(tool, path="/usr/bin") is None]
     if missing:
         raise LookupError(
@@ -37,16 +37,19 @@ def toolchain() -> list[str]:
 
 
 def warm() -> None:
-    """Nothing, and"""
+    """Do nothing: programs share nothing with the zygote."""
 
 
 def prepare(path: str) -> None:
-    """nothing: compiler and programs are processes of their own."""
+    """Do nothing: the compiler and the programs are processes of their own."""
 
 
 def compile_source(source: bytes, path: str) -> bytes:
-    """Raises SystemExit where g++ refuses the program; what it says is on stderr. ChildProcessError where a part of it
-    was killed, OSError where it cannot start."""
+    """Return the executable of a program.
+
+    Raises SystemExit if g++ refuses the program and has said on stderr why, ChildProcessError if a part of g++ was
+    killed, and OSError if it cannot start.
+    """
     plan = _plan(path)
     reader, writer = os.pipe()
     compiler = _start(plan.compiler, {1: writer})
@@ -61,8 +64,8 @@ def compile_source(source: bytes, path: str) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """What g++ would execute. We do it ourselves: how a part has ended is then measured, while of what g++ says of its
-    parts, a program can have any word said in a message of its own."""
+    """The commands that g++ would execute. We execute them ourselves, to see how each has ended: what g++ says about
+    that cannot be trusted, since a program can put the same words into a compiler's message."""
 
     compiler: list[str]
     assembler: list[str]
@@ -70,10 +73,11 @@ class _Plan:
 
 
 def _plan(path: str) -> _Plan:
-    with open(_PLAN_FILE, "wb+") as said:
-        _wait_for(_start([_COMPILER, "-###", *_OPTIONS, path, "-o", _EXECUTABLE_FILE], {2: said.fileno()}))
-        said.seek(0)
-        commands = [shlex.split(line.rstrip(" |")) for line in said.read().decode().splitlines() if line[:1] == " "]
+    """Return the commands with which g++ would compile the file. Raises OSError if they are not the usual three."""
+    with open(_PLAN_FILE, "wb+") as plan:
+        _wait_for(_start([_COMPILER, "-###", *_OPTIONS, path, "-o", _EXECUTABLE_FILE], {2: plan.fileno()}))
+        plan.seek(0)
+        commands = [shlex.split(line.rstrip(" |")) for line in plan.read().decode().splitlines() if line[:1] == " "]
     os.unlink(_PLAN_FILE)
     try:
         compiler, assembler, linker = commands
@@ -81,19 +85,19 @@ def _plan(path: str) -> _Plan:
     except ValueError:
         raise OSError(f"g++ names other steps than compiler, assembler and linker: {commands}") from None
     compiler, assembler, linker = (
-        [_OBJECT_FILE if word == between else word for word in words] for words in (compiler, assembler, linker)
+        [_OBJECT_FILE if word == between else word for word in command] for command in commands
     )
     return _Plan(compiler, ["/usr/bin/as", *assembler[1:]], ["/usr/bin/ld", *linker[1:]])
 
 
 def _start(command: list[str], streams: dict[int, int]) -> int:
-    """streams: descriptor of the process -> ours."""
-    actions = [(os.POSIX_SPAWN_DUP2, ours, its) for its, ours in streams.items()]
+    """Start a command and return its pid. streams: descriptor in the process -> descriptor here."""
+    actions = [(os.POSIX_SPAWN_DUP2, here, there) for there, here in streams.items()]
     return os.posix_spawn(command[0], command, os.environ, file_actions=actions)
 
 
 def _wait_for(*processes: int) -> None:
-    """Raises ChildProcessError if one of them was killed, SystemExit if one failed."""
+    """Wait for processes to end. Raises ChildProcessError if one of them was killed, and SystemExit if one failed."""
     ends = [os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) for process in processes]
     if -signal.SIGKILL in ends:
         raise ChildProcessError("a part of the compiler was killed")
@@ -105,11 +109,11 @@ def _wait_for(*processes: int) -> None:
 
 
 def run(artifact: int, arguments: list[str]) -> int:
-    """Become the program; returns, with what is wrong on stderr, only if that fails."""
+    """Become the program. Returns an exit status only if that fails; stderr then says why."""
     hard = resource.getrlimit(resource.RLIMIT_STACK)[1]
-    if hard == resource.RLIM_INFINITY:  # or libc gives each thread a stack as huge as the main one's limit
+    if hard == resource.RLIM_INFINITY:  # otherwise libc gives each thread a stack as large as the main one's limit
         resource.setrlimit(resource.RLIMIT_STACK, (hard, hard))
-    signal.signal(signal.SIGXFSZ, signal.SIG_DFL)  # Python ignores it: a flood of output would burn its whole time
+    signal.signal(signal.SIGXFSZ, signal.SIG_DFL)  # Python ignores it: a flood of output would go on until the timeout
     try:
         os.execve(artifact, [_EXECUTABLE_FILE, *arguments], os.environ)
     except OSError as error:

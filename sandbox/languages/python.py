@@ -29,12 +29,12 @@ _STARRED = (
     " json builtins typing"
 ).split()
 _RECURSION_OF_CALLS = 50_000  # LiveCodeBench's, too
-_FRAMES_BELOW = 6  # of ours below a program, which expects none
+_FRAMES_BELOW = 6  # our own frames below a program, which expects none
 _ATOMS = frozenset([int, float, str, bool, type(None)])
 
 
 def _builtins_of_calls() -> dict[str, Any]:
-    """The imported names as builtins: were they globals, `operator.add` would pass for the program's own `add`."""
+    """Return the imported names with the builtins. As globals, `operator.add` would count as the program's `add`."""
     names: dict[str, Any] = {}
     exec("".join(f"from {module} import *\nimport {module}\n" for module in _STARRED), names)
     return {**names, **vars(builtins)}
@@ -45,17 +45,17 @@ _program = types.ModuleType("__main__")  # pristine in the zygote; each child ha
 
 
 def toolchain() -> list[str]:
-    """Nothing: the interpreter compiles."""
+    """Return no paths, since the interpreter itself compiles."""
     return []
 
 
 def warm() -> None:
-    """Once, in the zygote: what calls find."""
+    """Make the builtins of calls, once, in the zygote."""
     _builtins.update(_builtins_of_calls())
 
 
 def prepare(path: str) -> None:
-    """Once, in the zygote: what every program finds, so that its children need not make it."""
+    """Make, once and in the zygote, what every program finds at its start, so that no child has to make it."""
     vars(_program).update(__file__=path, __builtins__=builtins, __cached__=None)
     sys.modules["__main__"] = _program
     sys.argv = [path]
@@ -69,12 +69,15 @@ def prepare(path: str) -> None:
 
 
 def compile_source(source: bytes, path: str) -> bytes:
-    """Raises SyntaxError or ValueError. May also exhaust memory or the C stack: only in a child."""
+    """Return the marshalled code object. Raises SyntaxError or ValueError.
+
+    Call it only in a child, since it may exhaust memory or the C stack.
+    """
     return marshal.dumps(compile(source, path, "exec", dont_inherit=True))
 
 
 def run(artifact: bytes, arguments: list[str]) -> int:
-    """Run the program to its end; returns its exit status."""
+    """Run the program to its end and return its exit status."""
     sys.argv += arguments
     sys.orig_argv += arguments
     try:
@@ -86,14 +89,14 @@ def run(artifact: bytes, arguments: list[str]) -> int:
 
 
 def call(artifact: bytes, entry_point: str, returned: int) -> int:
-    """Call entry_point with the JSON list of arguments on stdin, write the encoded result to descriptor
-    `returned`; returns the exit status."""
+    """Call entry_point with the JSON list of arguments on stdin, and write the encoded result to descriptor `returned`.
+    Returns the exit status."""
     with open(0, "rb", closefd=False) as stdin:
         arguments = json.loads(stdin.read())
     null = os.open("/dev/null", os.O_RDONLY)
     os.dup2(null, 0)
     os.close(null)
-    _program.__name__ = "solution"  # a script's `if __name__ == "__main__"` is not meant now
+    _program.__name__ = "solution"  # so that a script's `if __name__ == "__main__"` does not run
     sys.modules["solution"] = _program
     namespace = vars(_program)
     namespace["__builtins__"] = _builtins
@@ -111,18 +114,18 @@ def call(artifact: bytes, entry_point: str, returned: int) -> int:
         text = dumps(plain(function(*arguments)), check_circular=False).encode()
         while text:
             text = text[os.write(returned, text) :]
-        return 0  # whatever it would still do, the value is there
+        return 0  # whatever the program would still do, the value has been written
     except BaseException as error:
-        return _report(error) or 1  # SystemExit(0) instead of a value is no success
+        return _report(error) or 1  # SystemExit(0) in place of a value is not a success
     finally:
         _flush(getattr(sys, "stderr", None))
 
 
 def plain(value: Any) -> Any:
-    """The value in terms of JSON: lists and atoms as they are, every other container as a one-key object.
+    """Return the value in terms of JSON: lists and atoms as they are, every other container as a one-key object.
 
-    Only what a value is counts, never what its class says of it: overridden __eq__, __repr__ or __int__ are not
-    consulted. Raises TypeError for what is no plain data.
+    Only what a value is counts, never what its class says about it: an overridden __eq__, __repr__ or __int__ is not
+    called. Raises TypeError for anything that is not plain data.
     """
     kind = type(value)
     if kind in _ATOMS:
@@ -147,7 +150,7 @@ def plain(value: Any) -> Any:
 
 
 def _report(error: BaseException) -> int:
-    """What the interpreter does with an exception that nobody caught; returns the exit status."""
+    """Do what the interpreter does with an exception that was not caught; return the exit status."""
     if isinstance(error, SystemExit):
         if error.code is None:
             return 0
@@ -165,7 +168,7 @@ def _report(error: BaseException) -> int:
 
 
 def _last_frames(trace: types.TracebackType | None) -> types.TracebackType | None:
-    """The innermost thousand: Python 3.13 takes seconds to print the fifty thousand of an endless recursion."""
+    """Return the innermost thousand frames: Python 3.13 takes seconds to print the 50,000 of an endless recursion."""
     ahead = trace
     for _ in range(1000):
         if ahead is None:
@@ -177,9 +180,12 @@ def _last_frames(trace: types.TracebackType | None) -> types.TracebackType | Non
 
 
 def _finish(status: int) -> int:
-    """What `python` does after the last line, short of tearing down the interpreter, which would touch every page
-    that is shared with the zygote: wait for threads, run atexit handlers, flush, let go of the program's objects
-    (that runs destructors and flushes files left open) and flush what these have printed."""
+    """Do what `python` does after the last line, and return the exit status.
+
+    Wait for threads, run atexit handlers, flush, let go of the program's objects (which runs destructors and flushes
+    files left open) and flush what these have printed. The interpreter is not torn down, since that would touch every
+    page that is shared with the zygote.
+    """
     global _program
     try:
         if _thread._count() or threading._threading_atexits:  # type: ignore[attr-defined]
@@ -195,7 +201,7 @@ def _finish(status: int) -> int:
     del _program
     gc.collect()  # destructors still see the globals; the zygote's own objects are frozen and not looked at
     remaining = program()
-    if remaining is not None:  # somebody holds on to the module
+    if remaining is not None:  # something still refers to the module
         for name in vars(remaining).keys() - {"__builtins__"}:
             setattr(remaining, name, None)
         gc.collect()
@@ -204,7 +210,7 @@ def _finish(status: int) -> int:
 
 
 def _flush(*streams: Any) -> int:
-    """Flush the streams; 120, as the exit status of `python` says, if that fails."""
+    """Flush the streams. Return 0 or, if that fails, 120, the exit status of `python` in that case."""
     status = 0
     for stream in streams:
         try:

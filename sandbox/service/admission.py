@@ -1,8 +1,10 @@
-"""The line for the workers: so many may wait, and no more. Whose turn it is next: the client's that has had the least
-time on the workers, of those who wait (start-time fair queueing: Goyal, Vin and Cheng, 1996); a client's own requests
-come in their order. So a client with many or long programs keeps itself waiting, not others.
+"""The queue for the workers, in which only a limited number of requests may wait.
 
-A client is whoever shares an address: see client_of. With nothing but one client it is first come, first served.
+The next turn goes to the waiting client that has had the least time on the workers (start-time fair queueing: Goyal,
+Vin and Cheng, 1996); requests of one client are served in order. So a client with many or long programs delays itself,
+not others.
+
+A client is everyone who shares an address: see client_of. A single client is served first come, first served.
 """
 
 import asyncio
@@ -20,78 +22,92 @@ from typing import Any
 
 from sandbox.service.refusals import Gone, Overdue, Stopping, TooMany
 
-_LONGEST_WAIT = 60  # seconds that a client is told to stay away
-_WEIGHT = 0.1  # of the latest turn in the moving average of what a turn takes
-_MANY = 1024  # clients that are remembered before those are forgotten that owe nothing
+_LONGEST_RETRY_AFTER = 60  # seconds
+_WEIGHT = 0.1  # weight of the latest turn in the moving average of the duration of a turn
+_REMEMBERED_CLIENTS = 1024  # when there are more, those that have no time to make up for are forgotten
 
 
 @dataclass(eq=False, slots=True)
 class _Turn:
-    """One that is waited for; then it is the time when it began."""
+    """A turn that a request waits for; `began` completes with the time at which the turn began."""
 
     began: "asyncio.Future[float]"
     admitted: bool
 
 
 class _Client:
-    """used: seconds of turns that are over; of the running ones, the sum of the times when they began."""
+    """A client's turns.
+
+    used   seconds of its finished turns
+    began  sum of the times at which its running turns began
+    """
 
     def __init__(self) -> None:
         self.waiting: deque[_Turn] = deque()
         self.used = 0.0
         self.running = 0
         self.began = 0.0
-        self.listed = False  # in the heap, as whoever has somebody waiting is
+        self.listed = False  # whether it is in the heap, where every client with waiting requests is
 
     def cost(self, least_seconds: float) -> float:
-        """Seconds of its turns, those that run counted as they are by now, but at least with what a turn takes."""
+        """Seconds of all its turns; a running one counts as long as it has lasted, but at least `least_seconds`."""
         if not self.running:
             return self.used
         return self.used + max(self.running * time.monotonic() - self.began, self.running * least_seconds)
 
 
-@lru_cache(_MANY)
+@lru_cache(_REMEMBERED_CLIENTS)
 def client_of(host: str) -> str:
-    """Who asks, by address: of IPv6 the first half, as whoever has one address there has all of the second half."""
+    """Return the client behind an address. Only the first half of an IPv6 address counts, since whoever has one such
+    address has all others with the same first half.
+    """
     try:
         return IPv6Address(host.partition("%")[0]).exploded[:19]
     except ValueError:
         return host
 
 
-class Line:
-    """places: turns at a time. room: requests that may wait. Belongs to one event loop, no locks."""
+class FairQueue:
+    """Gives out turns. For one event loop only: it has no locks.
 
-    def __init__(self, places: int, room: int) -> None:
-        self._places = places
-        self._free = places
-        self._room = room
+    turns         turns that may be in progress at once
+    most_waiting  requests that may wait
+    """
+
+    def __init__(self, turns: int, most_waiting: int) -> None:
+        self._turns = turns
+        self._free = turns
+        self._most_waiting = most_waiting
         self._clients: dict[str, _Client] = {}
-        self._heap: list[tuple[float, int, _Client]] = []  # cost when listed
+        self._heap: list[tuple[float, int, _Client]] = []  # cost when listed, a number that breaks ties, client
         self._numbers = itertools.count()
-        self._reached = 0.0  # the cost of the client who had the latest turn: who comes anew starts from there
-        self._turn_seconds = 0.1
+        self._reached = 0.0  # the cost of the client that had the latest turn: a new client starts from there
+        self._turn_seconds = 0.1  # moving average
         self.waiting = 0
         self.draining = False
 
     @property
     def running(self) -> int:
-        return self._places - self._free
+        """Turns in progress."""
+        return self._turns - self._free
 
     def is_crowded(self, client: str) -> bool:
-        """Whether others than this client wait or have a turn."""
-        own = self._clients.get(client)
-        mine = (own.running + len(own.waiting)) if own is not None else 0
-        return self.running + self.waiting > mine
+        """Return whether any other client waits or has a turn."""
+        account = self._clients.get(client)
+        own = (account.running + len(account.waiting)) if account is not None else 0
+        return self.running + self.waiting > own
 
     def check_room(self, client: str) -> None:
-        """Raises TooMany if a request would be turned away, Stopping if the service ends. When nobody can wait any
-        more, the one who came last of the client with the most requests that wait is turned away for it."""
+        """Make sure that a request of this client may wait.
+
+        If the queue is full, the last request of the client with the most waiting requests is turned away to make
+        room. Raises TooMany if this client itself has the most, and Stopping if the service is stopping.
+        """
         if self.draining:
             raise Stopping
-        if self._free or self.waiting < self._room:
+        if self._free or self.waiting < self._most_waiting:
             return
-        greediest = max(self._clients.values(), key=lambda each: len(each.waiting))
+        greediest = max(self._clients.values(), key=lambda account: len(account.waiting))
         own = self._clients.get(client)
         if len(greediest.waiting) <= (len(own.waiting) if own is not None else 0) + 1:
             raise TooMany(self.seconds_until_room())
@@ -103,36 +119,39 @@ class Line:
         last.began.set_exception(TooMany(self.seconds_until_room()))
 
     def seconds_until_room(self) -> int:
-        """Whole seconds after which to try again: what those who wait will take, as turns took lately."""
-        seconds = (self.waiting + 1) * self._turn_seconds / self._places
-        return max(1, min(_LONGEST_WAIT, math.ceil(seconds)))
+        """Return the whole seconds after which to try again: by then, those who wait now should have had turns."""
+        seconds = (self.waiting + 1) * self._turn_seconds / self._turns
+        return max(1, min(_LONGEST_RETRY_AFTER, math.ceil(seconds)))
 
     @asynccontextmanager
     async def turn(
         self,
         client: str,
         departure: Callable[[], asyncio.Future[Any]],
-        patience: float | None = None,
+        patience_seconds: float | None = None,
         *,
         admitted: bool = False,
     ) -> AsyncIterator[float]:
-        """Wait for a turn and have it; gives the seconds that the wait took.
+        """Wait for a turn and hold it while the context is open; yield the seconds that the wait took.
 
-        departure() completes when the client goes away: who is not there does not get a turn. `admitted` is for the
-        later parts of a request that has had one already. Raises TooMany, Stopping, Gone, and Overdue after `patience`
-        seconds.
+        client            who waits
+        departure         returns a future that completes when the client goes away; then it gets no turn
+        patience_seconds  how long to wait at most
+        admitted          whether this is a later part of a request that has been admitted already
+
+        Raises TooMany, Stopping, Gone, and Overdue after `patience_seconds`.
         """
         if not admitted:
             self.check_room(client)
-        came = time.monotonic()
+        arrived = time.monotonic()
         account = self._account(client)
         if self._free:
             self._free -= 1
             began = self._begin(account)
         else:
-            began = await self._wait(account, _Turn(asyncio.Future(), admitted), departure(), patience)
+            began = await self._wait(account, _Turn(asyncio.Future(), admitted), departure(), patience_seconds)
         try:
-            yield began - came
+            yield began - arrived
         finally:
             self._turn_seconds += _WEIGHT * (time.monotonic() - began - self._turn_seconds)
             self._end(account, began)
@@ -140,18 +159,18 @@ class Line:
     def _account(self, client: str) -> _Client:
         account = self._clients.get(client)
         if account is None:
-            if len(self._clients) >= _MANY:
-                self._forget()
+            if len(self._clients) >= _REMEMBERED_CLIENTS:
+                self._forget_idle()
             account = self._clients[client] = _Client()
         if not account.running and not account.waiting:
-            account.used = max(account.used, self._reached)  # nobody saves up turns
+            account.used = max(account.used, self._reached)  # idle time earns no turns
         return account
 
-    def _forget(self) -> None:
+    def _forget_idle(self) -> None:
         self._clients = {
-            name: each
-            for name, each in self._clients.items()
-            if each.running or each.waiting or each.used > self._reached
+            name: account
+            for name, account in self._clients.items()
+            if account.running or account.waiting or account.used > self._reached
         }
 
     def _begin(self, account: _Client) -> float:
@@ -168,13 +187,13 @@ class Line:
         self._next()
 
     async def _wait(
-        self, account: _Client, turn: _Turn, departure: asyncio.Future[Any], patience: float | None
+        self, account: _Client, turn: _Turn, departure: asyncio.Future[Any], patience_seconds: float | None
     ) -> float:
         account.waiting.append(turn)
         self.waiting += 1
         self._list(account)
         try:
-            await asyncio.wait((turn.began, departure), timeout=patience, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait((turn.began, departure), timeout=patience_seconds, return_when=asyncio.FIRST_COMPLETED)
         except BaseException:
             self._leave(account, turn)
             raise
@@ -191,7 +210,7 @@ class Line:
             account.waiting.remove(turn)
             self.waiting -= 1
         elif turn.began.exception() is None:
-            self._end(account, turn.began.result())  # it was our turn already
+            self._end(account, turn.began.result())  # the turn had begun already
 
     def _list(self, account: _Client) -> None:
         if account.waiting and not account.listed:
@@ -204,7 +223,7 @@ class Line:
             account.listed = False
             if not account.waiting:
                 continue
-            # What it has running costs more by now: perhaps so much that others come first.
+            # Its running turns have cost more since it was listed, perhaps so much that others come first.
             if self._heap and account.cost(self._turn_seconds) > self._heap[0][0] + self._turn_seconds:
                 self._list(account)
                 continue
@@ -216,7 +235,7 @@ class Line:
         self._free += 1
 
     def give_up(self) -> None:
-        """Send home all who wait: they get Stopping."""
+        """Turn away everyone who waits: they get Stopping."""
         self.draining = True
         for account in self._clients.values():
             while account.waiting:

@@ -1,4 +1,4 @@
-"""How much a client of the service may ask for; beyond it the kernel or the service would be at a loss."""
+"""How much a client of the service may ask for. Neither the kernel nor the service could provide more."""
 
 from collections.abc import Set
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from sandbox import machine, maxima
 from sandbox.program import Limits
 
-# The options of `curate serve` that set the bounds; the others have none.
+# Limit -> the option of `curate serve` that sets its bound. The other limits have no option.
 OPTIONS = {
     "wall_seconds": "--most-wall-seconds",
     "memory_mb": "--most-memory-mb",
@@ -14,12 +14,18 @@ OPTIONS = {
     "output_kb": "--most-output-kb",
     "disk_mb": "--most-disk-mb",
 }
-_WHOLE_MB = 4096  # that a run may have on any machine that has them, however many workers share it
+_WHOLE_MB = 4096  # memory that a run may have if the machine has that much, however many workers share it
 
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """Of one request: the limits of its runs; records, JSON values, and levels of arrays and objects in its body."""
+    """Bounds of one request.
+
+    most     upper bounds for the limits of its runs
+    records  number of records in its body
+    values   number of JSON values in its body
+    depth    levels of arrays and objects nested in its body
+    """
 
     most: Limits
     records: int = 2_000
@@ -28,9 +34,10 @@ class Bounds:
 
 
 def default_most(workers: int) -> Limits:
-    """Unless the operator says otherwise: each of the workers may have its share of the memory at the same time."""
-    there_mb = machine.memory_mb()
-    most_mb = max(there_mb // workers, min(there_mb, _WHOLE_MB))
+    """Return the bounds that hold unless the operator sets others: all workers can have their share of the memory at
+    the same time."""
+    machine_mb = machine.memory_mb()
+    most_mb = max(machine_mb // workers, min(machine_mb, _WHOLE_MB))
     return Limits(
         wall_seconds=3600,
         cpu_seconds=3600,
@@ -42,12 +49,14 @@ def default_most(workers: int) -> Limits:
     )
 
 
-def granted(limits: Limits, asked: Set[str], most: Limits) -> Limits:
-    """The limits of a run: defaults are lowered to the bounds. Raises ValueError if one that was `asked` for by name
-    is above its bound."""
+def grant(limits: Limits, requested: Set[str], most: Limits) -> Limits:
+    """Return the limits of a run, with default values lowered to the bounds.
+
+    Raises ValueError if a limit that the request names itself (`requested`) is above its bound.
+    """
     bounds = maxima.bounds_of(most)
     for name, bound in maxima.above(limits, bounds).items():
-        if name in asked:
+        if name in requested:
             option = f"; `curate serve {OPTIONS[name]}` allows more" if name in OPTIONS else ""
-            raise ValueError(f"{name} must be at most {bound:,} here, not {getattr(limits, name):,}{option}")
+            raise ValueError(f"{name} must be at most {bound:,} on this service, not {getattr(limits, name):,}{option}")
     return maxima.within(limits, bounds)

@@ -1,4 +1,5 @@
-"""The Sandbox, shared by all requests: each in its turn, in a thread, so that the event loop never waits for one."""
+"""The Sandbox, shared by all requests. Each request runs in a thread when its turn has come, so that the event loop is
+never blocked."""
 
 import asyncio
 import logging
@@ -9,88 +10,89 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Protocol
 
-from sandbox import maxima
 from sandbox.box import Sandbox
 from sandbox.concurrency.cancellation import Cancellation
 from sandbox.errors import Cancelled, SandboxError
 from sandbox.judge import Judgement
 from sandbox.program import RunResult
+from sandbox.request import JudgeRequest, RunRequest
 from sandbox.service import bounds, helpers, translation
-from sandbox.service.admission import Line
-from sandbox.service.held import Held
+from sandbox.service.admission import FairQueue
+from sandbox.service.held_bytes import HeldBytes
 from sandbox.service.pace import Pace
-from sandbox.service.prometheus import Measures
+from sandbox.service.prometheus import Metrics
 from sandbox.service.refusals import Failed, Gone, Stopping, malformed
 from sandbox.service.settings import ANSWER_BYTES, BODIES, Settings
 from sandbox.service.translation import Batch, Request
 
 log = logging.getLogger(__name__)
 
-_AHEAD = 2  # turns more than workers, but no more than workers: one that comes free finds its next request there
+_AHEAD = 2  # turns beyond the number of workers (at most doubling it): a free worker finds its next request ready
 
 
-class Asker(Protocol):
-    """Whose request it is."""
+class Requester(Protocol):
+    """The client that sent a request, and the path that it asked for."""
 
     path: str
     client: str
 
     def departure(self) -> "asyncio.Future[None]":
-        """Completes when the client goes away."""
+        """Return a future that completes when the client goes away."""
 
 
-class Work:
-    """What requests have done, and the counts of it."""
+class Executor:
+    """Runs and judges what requests ask for, and counts what happened."""
 
     def __init__(self, box: Sandbox, settings: Settings) -> None:
         self.box = box
         self.settings = settings
         self.bounds = bounds.Bounds(settings.most or bounds.default_most(box.workers))
-        places = box.workers + min(_AHEAD, box.workers)
-        self.line = Line(places, settings.queue)
-        self.pace = Pace(self.line.is_crowded)
-        self.bodies = Held(BODIES * settings.max_body, "requests that are not answered yet")
-        self.answers = Held(ANSWER_BYTES, "answers that are not read")
-        self.measures = Measures(self.line, box.workers)
-        self._threads = ThreadPoolExecutor(places, "turn")
+        turns = box.workers + min(_AHEAD, box.workers)
+        self.queue = FairQueue(turns, settings.queue)
+        self.pace = Pace(self.queue.is_crowded)
+        self.bodies = HeldBytes(BODIES * settings.max_body, "requests that have not been answered")
+        self.answers = HeldBytes(ANSWER_BYTES, "answers that have not been read")
+        self.metrics = Metrics(self.queue, box.workers)
+        self._threads = ThreadPoolExecutor(turns, "turn")
         self._helpers = helpers.Helpers()
         self._readers = ThreadPoolExecutor(helpers.NUMBER, "read")
 
-    async def read(self, path: str, body: bytes) -> Request | bytes | Batch:
-        """What a large body asks for. Raises a Refusal."""
+    async def parse_large(self, path: str, body: bytes) -> Request | bytes | Batch:
+        """Return what a large body asks for; a helper process parses it. Raises a Refusal."""
         loop = asyncio.get_running_loop()
-        asked: Request | bytes | Batch = await loop.run_in_executor(
+        parsed: Request | bytes | Batch = await loop.run_in_executor(
             self._readers, self._helpers.ask, "read", path, body, self.bounds
         )
-        return asked
+        return parsed
 
     async def in_turn(
         self,
-        asker: Asker,
+        requester: Requester,
         request: Request | bytes,
         identity: str | int | None = None,
         *,
         run_all: bool | None = None,
-        patience: float | None = None,
+        patience_seconds: float | None = None,
         admitted: bool = False,
     ) -> bytes:
-        """The answer to a request, as soon as it is its turn. When the client goes, its program is killed.
+        """Wait for a turn, carry the request out and return its answer. If the client goes away, its program is killed.
 
-        Raises a Refusal, or Gone: see Line.turn.
+        Raises a Refusal, or Gone: see FairQueue.turn.
         """
-        async with self.line.turn(asker.client, asker.departure, patience, admitted=admitted) as waited:
-            self.measures.queue_seconds.observe(waited)
+        turn = self.queue.turn(requester.client, requester.departure, patience_seconds, admitted=admitted)
+        async with turn as waited_seconds:
+            self.metrics.queue_seconds.observe(waited_seconds)
             cancellation = Cancellation()
             loop = asyncio.get_running_loop()
             running = loop.run_in_executor(
-                self._threads, self._answer, asker.path, request, identity, run_all, cancellation
+                self._threads, self._answer, requester.path, request, identity, run_all, cancellation
             )
             try:
-                await asyncio.wait((running, asker.departure()), return_when=asyncio.FIRST_COMPLETED)
+                await asyncio.wait((running, requester.departure()), return_when=asyncio.FIRST_COMPLETED)
             finally:
                 if not running.done():
                     cancellation.cancel()
-                    await asyncio.wait([running])  # the turn is not over before its thread is free
+                    await asyncio.wait([running])  # the turn lasts until its thread is free
             return running.result()
 
     def _answer(
@@ -101,62 +103,62 @@ class Work:
         run_all: bool | None,
         cancellation: Cancellation,
     ) -> bytes:
-        """In a thread. Raises a Refusal, or Gone."""
-        request = translation.opened(packed)
-        if request[0] == "run":
+        """Carry a request out, in a thread. Raises a Refusal, or Gone."""
+        request = translation.unpack(packed)
+        if isinstance(request, RunRequest):
             result: RunResult | Judgement = self._run(request, cancellation)
         else:
-            result = self._judge(request, request[3] if run_all is None else run_all, cancellation)
-        about = path, identity, request[1].language, maxima.limits_of(request), result
+            result = self._judge(request, request.run_all if run_all is None else run_all, cancellation)
+        arguments = path, identity, request.program.language, request.run_limits, result
         if translation.is_small(result):
-            return translation.write(*about)
-        written: bytes = self._helpers.ask("write", *about)
-        return written
+            return translation.encode(*arguments)
+        encoded: bytes = self._helpers.ask("write", *arguments)
+        return encoded
 
-    def _run(self, request: Request, cancellation: Cancellation) -> RunResult:
-        _, program, invocation, limits = request
-        with self._measured("run"):
+    def _run(self, request: RunRequest, cancellation: Cancellation) -> RunResult:
+        invocation = request.invocation
+        with self._timed("run"):
             result = self.box.run(
-                program,
+                request.program,
                 invocation.stdin,
-                limits,
+                request.limits,
                 arguments=invocation.arguments,
                 files=invocation.files,
                 fetch=invocation.fetch,
                 cancellation=cancellation,
             )
-        self.measures.outcomes.labels(result.outcome.value).inc()
+        self.metrics.outcomes.labels(result.outcome.value).inc()
         return result
 
-    def _judge(self, request: Request, run_all: bool, cancellation: Cancellation) -> Judgement:
-        _, program, suite, _ = request
-        with self._measured("judge"):
-            judgement = self.box.judge(program, suite, run_all=run_all, cancellation=cancellation)
-        self.measures.verdicts.labels(judgement.verdict.value).inc()
+    def _judge(self, request: JudgeRequest, run_all: bool, cancellation: Cancellation) -> Judgement:
+        with self._timed("judge"):
+            judgement = self.box.judge(request.program, request.suite, run_all=run_all, cancellation=cancellation)
+        self.metrics.verdicts.labels(judgement.verdict.value).inc()
         return judgement
 
     def give_up(self) -> None:
-        """Answer all requests at once: those that wait, and those that run, whose programs are killed."""
-        self.line.give_up()
-        threading.Thread(target=self.box.close).start()  # it waits for the workers
+        """Answer all requests now: turn away those that wait, and kill the programs of those that run."""
+        self.queue.give_up()
+        threading.Thread(target=self.box.close).start()  # closing waits for the workers
 
     def close(self) -> None:
-        """End what is not the Sandbox's, which stays the caller's."""
+        """End the helper processes. The Sandbox is left to the caller."""
         self._helpers.close()
 
     @contextmanager
-    def _measured(self, kind: str) -> Iterator[None]:
+    def _timed(self, kind: str) -> Iterator[None]:
+        """Time a call of the Sandbox, and turn its exceptions into Refusals, or Gone."""
         began = time.monotonic()
         try:
             with malformed():
                 yield
         except Cancelled:
-            self.measures.cancelled.inc()
+            self.metrics.cancelled.inc()
             raise Gone from None
         except SandboxError as error:
-            if self.line.draining:  # it was told to give up
+            if self.queue.draining:  # the box was closed because we gave up
                 raise Stopping from error
-            self.measures.failures.inc()
+            self.metrics.failures.inc()
             log.warning("the sandbox failed: %s", error)
             raise Failed(str(error), error=type(error).__name__) from error
-        self.measures.work_seconds.labels(kind).observe(time.monotonic() - began)
+        self.metrics.work_seconds.labels(kind).observe(time.monotonic() - began)

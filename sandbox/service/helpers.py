@@ -1,5 +1,7 @@
-"""Processes for JSON that is large. Reading and writing it holds the interpreter, so that here nobody else would be
-served meanwhile. There are two: whoever sends much keeps others waiting who send much, and nobody else."""
+"""Processes that parse and write large JSON. Such work holds the interpreter lock, so if the service did it in its own
+process, nobody else would be served meanwhile. There are two such processes: clients that send much data delay only
+each other.
+"""
 
 import os
 import pickle
@@ -17,11 +19,11 @@ from sandbox.service.refusals import Failed, Refusal
 
 NUMBER = 2
 _MEMORY_BYTES = 4 << 30
-_DOES: dict[str, Callable[..., Any]] = {"read": translation.read_and_pack, "write": translation.write}
+_TASKS: dict[str, Callable[..., Any]] = {"read": translation.parse_and_pack, "write": translation.encode}
 
 
 class Helpers:
-    """Started when first needed. For any number of threads."""
+    """The helper processes, each started when it is first needed. Safe for any number of threads."""
 
     def __init__(self) -> None:
         self._all = [_Helper() for _ in range(NUMBER)]
@@ -29,11 +31,11 @@ class Helpers:
         for helper in self._all:
             self._free.put(helper)
 
-    def ask(self, what: str, *arguments: Any) -> Any:
-        """What `read` or `write` gives. Raises a Refusal."""
+    def ask(self, task: str, *arguments: Any) -> Any:
+        """Return the result of the task, `read` or `write`. Raises a Refusal."""
         helper = self._free.get()
         try:
-            return helper.ask(what, arguments)
+            return helper.ask(task, arguments)
         finally:
             self._free.put(helper)
 
@@ -47,16 +49,16 @@ class _Helper:
         self._process: subprocess.Popen[bytes] | None = None
         self._channel: Connection | None = None
 
-    def ask(self, what: str, arguments: tuple[Any, ...]) -> Any:
+    def ask(self, task: str, arguments: tuple[Any, ...]) -> Any:
         if self._channel is None:
             self._start()
         assert self._channel is not None
         try:
-            self._channel.send_bytes(pickle.dumps((what, arguments)))
+            self._channel.send_bytes(pickle.dumps((task, arguments)))
             answer = pickle.loads(self._channel.recv_bytes())
         except (EOFError, OSError) as error:
             self.end()
-            raise Failed("the process that reads and writes large JSON died; send less at once") from error
+            raise Failed("the process that parses and writes large JSON died; send smaller requests") from error
         if isinstance(answer, Exception):
             raise answer
         return answer
@@ -73,7 +75,7 @@ class _Helper:
             pass_fds=[theirs.fileno()],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
-            start_new_session=True,  # a Ctrl-C is not for it: it goes when we go
+            start_new_session=True,  # Ctrl-C must not reach it: it ends when we end
         )
         theirs.close()
 
@@ -86,16 +88,16 @@ class _Helper:
 
 
 def main(descriptor: int) -> None:
-    """Serve until the service has gone."""
+    """Be a helper: carry out tasks until the service has ended."""
     resource.setrlimit(resource.RLIMIT_AS, (_MEMORY_BYTES, _MEMORY_BYTES))
     channel = Connection(descriptor)
     while True:
         try:
-            what, arguments = pickle.loads(channel.recv_bytes())
+            task, arguments = pickle.loads(channel.recv_bytes())
         except (EOFError, OSError):
             return
         try:
-            answer = _DOES[what](*arguments)
+            answer = _TASKS[task](*arguments)
         except Refusal as refusal:
             answer = refusal
         except MemoryError:

@@ -1,5 +1,8 @@
-"""By which names the service may be called. A page in somebody's browser can have a name of its own resolved to this
-machine (DNS rebinding) and ask as if it were ours; what it cannot do is to send another Host or Origin than its own."""
+"""The names by which the service may be called.
+
+A web page in somebody's browser can have its own name resolve to this machine (DNS rebinding) and send requests as if
+it were ours. It cannot send a Host or Origin header other than its own, so those two headers are checked.
+"""
 
 import ipaddress
 import re
@@ -11,18 +14,22 @@ _OURS = {"localhost", "127.0.0.1", "::1"}
 
 
 class Hosts:
-    """bound: what the service is bound to. With a token all names will do, for strange pages do not know it."""
+    """The names that are accepted: with a token all of them, since pages of other sites do not know the token.
+
+    bound   the name or address that the service is bound to
+    token   whether clients must send a token
+    """
 
     def __init__(self, bound: str, *, token: bool) -> None:
         self._names = None if token else _OURS | {bound.strip("[]").lower()} - {""}
 
     def check(self, headers: list[tuple[bytes, bytes]]) -> None:
-        """Raises Misdirected and ForeignPage."""
+        """Check the headers Host and Origin. Raises Misdirected and ForeignPage."""
         hosts = [value.decode("latin-1") for name, value in headers if name == b"host"]
         if self._names is not None and (len(hosts) != 1 or _name(hosts[0]) not in self._names):
             raise Misdirected(
-                f"this service is called {', '.join(sorted(self._names))}, with any port, and the header Host must"
-                " say so. For other names start it with --token-file FILE, or with --host NAME"
+                f"the header Host must name this service: {', '.join(sorted(self._names))}, with any port."
+                " To use another name, start the service with --token-file FILE or with --host NAME"
             )
         for name, value in headers:
             if name == b"origin" and not self._is_own(value.decode("latin-1"), hosts):
@@ -31,13 +38,13 @@ class Hosts:
                 )
 
     def _is_own(self, origin: str, hosts: list[str]) -> bool:
-        """A page of the service itself would have the very Host and port."""
+        """Return whether the page belongs to this service: then its origin is the very Host and port of the request."""
         scheme, _, host = origin.lower().partition("://")
-        return scheme in ("http", "https") and host in [each.lower() for each in hosts]
+        return scheme in ("http", "https") and host in [name.lower() for name in hosts]
 
 
 def _name(host: str) -> str:
-    """Without the port; empty for what is no name."""
+    """Return the name or address without the port; "" if the header holds no valid name."""
     match = _HOST.match(host.lower())
     if match is None:
         return ""

@@ -1,5 +1,5 @@
-"""Bounds that uvicorn does not set: how many connections, how long and large a request's head, how long a body that
-nobody wants any more, how long an answer that nobody reads."""
+"""Limits that uvicorn does not set: on the number of connections, on the time and size of a request's head, on the time
+for the rest of a body that has been refused, and on the time for an answer that the client does not read."""
 
 import asyncio
 import re
@@ -8,38 +8,38 @@ import struct
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
-DISCONNECT = "curate.disconnect"  # the extension of a scope that hangs up at once
-MOST = 8192
+DISCONNECT = "curate.disconnect"  # the extension of the ASGI scope with which to hang up at once
+MOST_CONNECTIONS = 8192
 _HEAD_BYTES = 64 * 1024
-_PIPELINED = 16  # requests on one connection before the first is answered,
-_PIPELINED_BYTES = 64 * 1024  # and bytes of their bodies
-_AT_ONCE = struct.pack("ii", 1, 0)  # a close that does not wait
-_LINGER_SECONDS = 2  # for the rest of a body after its request has been refused: most clients send it all, then listen
+_PIPELINED = 16  # requests that may wait behind the first on one connection
+_PIPELINED_BYTES = 64 * 1024  # size of the bodies of these requests together
+_AT_ONCE = struct.pack("ii", 1, 0)  # SO_LINGER for a close that does not wait
+_LINGER_SECONDS = 2  # time for the rest of a refused request's body: most clients send all of it before they read
 
 
 def bounded(head_seconds: float, answer_seconds: float) -> type[HttpToolsProtocol]:
-    """uvicorn's protocol with these bounds. Who exceeds one is disconnected."""
+    """Return uvicorn's protocol with these limits. A client that exceeds one is disconnected."""
 
     class Bounded(HttpToolsProtocol):
-        """Between requests uvicorn's own limit holds."""
+        """The limits during a request; between requests uvicorn's own limit holds."""
 
-        # until which what is under way must have come, a head or the rest of an unwanted body
+        # By then a head, or the rest of an unwanted body, must have arrived.
         _deadline: asyncio.TimerHandle | None = None
-        _received = 0  # bytes of the request at hand, head and body
-        _body = 0
-        _unread: asyncio.TimerHandle | None = None  # until which what was sent must have been taken
+        _received = 0  # bytes of the current request, head and body
+        _body = 0  # bytes of its body alone
+        _unread: asyncio.TimerHandle | None = None  # by then the client must have read what was sent
 
         def connection_made(self, transport: asyncio.BaseTransport) -> None:
             super().connection_made(transport)  # type: ignore[arg-type]
-            self._asked: list[RequestResponseCycle] = []  # whose requests are not answered yet
-            if len(self.connections) > MOST:
+            self._cycles: list[RequestResponseCycle] = []  # those of requests that have not been answered
+            if len(self.connections) > MOST_CONNECTIONS:
                 self.transport.abort()
-            transport.set_write_buffer_limits(high=0)  # type: ignore[attr-defined]  # tell us of all that is not taken
+            transport.set_write_buffer_limits(high=0)  # type: ignore[attr-defined]  # report any unread byte
             self._expect(head_seconds)
 
         def connection_lost(self, exc: Exception | None) -> None:
             super().connection_lost(exc)
-            for cycle in self._unanswered():  # uvicorn tells the last of them alone
+            for cycle in self._unanswered():  # uvicorn only tells the last of them
                 cycle.disconnected = True
                 cycle.message_event.set()
             self._forget_deadline()
@@ -51,7 +51,7 @@ def bounded(head_seconds: float, answer_seconds: float) -> type[HttpToolsProtoco
             self._received += len(data)
             super().data_received(data)
             ahead = sum(len(cycle.body) for cycle, _ in self.pipeline)
-            # Twice the body: what chunks are wrapped in.
+            # Twice the body: chunked encoding wraps it.
             if (
                 self._received > _HEAD_BYTES + 2 * self._body
                 or len(self.pipeline) > _PIPELINED
@@ -59,7 +59,7 @@ def bounded(head_seconds: float, answer_seconds: float) -> type[HttpToolsProtoco
             ):
                 self.transport.abort()
             elif self.pipeline and not self.transport.is_closing():
-                self.flow.resume_reading()  # who is not read from cannot be seen to go away
+                self.flow.resume_reading()  # unless we read, we do not notice that the client goes away
 
         def pause_writing(self) -> None:
             super().pause_writing()
@@ -78,7 +78,7 @@ def bounded(head_seconds: float, answer_seconds: float) -> type[HttpToolsProtoco
             self._forget_deadline()
             self.headers[:] = _with_one_host(self.url, self.headers)
             super().on_headers_complete()
-            self._asked = [*self._unanswered(), self.cycle]
+            self._cycles = [*self._unanswered(), self.cycle]
 
         def on_body(self, body: bytes) -> None:
             self._body += len(body)
@@ -96,13 +96,13 @@ def bounded(head_seconds: float, answer_seconds: float) -> type[HttpToolsProtoco
                 self._expect(_LINGER_SECONDS)
 
         def _unanswered(self) -> list[RequestResponseCycle]:
-            return [cycle for cycle in self._asked if not cycle.response_complete]
+            return [cycle for cycle in self._cycles if not cycle.response_complete]
 
         def _expect(self, seconds: float) -> None:
             self._deadline = self.loop.call_later(seconds, self.transport.abort)
 
         def _drop(self) -> None:
-            """Hang up, and have the kernel forget what it has not sent yet."""
+            """Hang up, and have the kernel discard what it has not sent yet."""
             connection = self.transport.get_extra_info("socket")
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _AT_ONCE)
             self.transport.abort()
@@ -121,7 +121,7 @@ def bounded(head_seconds: float, answer_seconds: float) -> type[HttpToolsProtoco
 
 
 def _with_one_host(url: bytes, headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
-    """The headers of a request; a host in its first line counts instead of what the header says (RFC 9112, 3.2.2)."""
+    """Return the headers of a request; a host in the request line replaces the header Host (RFC 9112, 3.2.2)."""
     if url.startswith(b"/") or b"://" not in url:
         return headers
     host = re.split(rb"[/?#]", url.partition(b"://")[2], maxsplit=1)[0]

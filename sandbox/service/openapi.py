@@ -1,4 +1,4 @@
-"""GET /openapi.json: the service described for machines. Schemas of our types come from the types themselves."""
+"""GET /openapi.json: a description of the service for programs. The schemas of our types are derived from the types."""
 
 import copy
 import inspect
@@ -12,8 +12,8 @@ from sandbox import messages
 from sandbox.cases import Convention
 from sandbox.judge import Judgement, Verdict
 from sandbox.maxima import bounds_of
-from sandbox.messages import JudgeRequest, RunRequest
 from sandbox.program import Limits, RunResult
+from sandbox.request import JudgeRequest, RunRequest
 from sandbox.service.sandboxfusion import RunCodeRequest, RunCodeResponse
 
 _PLAIN = {str: "string", int: "integer", float: "number", bool: "boolean", NoneType: "null"}
@@ -26,7 +26,7 @@ _RECORD = {
         "id": {"type": ["string", "integer"]},
         "code": _TEXT,
         "kind": {"enum": ["stdin", "function"]},
-        "fn_name": {"type": ["string", "null"], "description": "of kind function: what is called"},
+        "fn_name": {"type": ["string", "null"], "description": "the function to call, for kind function"},
         "tests": {
             "type": "array",
             "minItems": 1,
@@ -69,7 +69,7 @@ _VERDICT = {
         "tests": {"type": "array", "items": {"type": "object", "properties": {**_MEASURED, "detail": _TEXT}}},
     },
 }
-_LOST = {
+_RECORD_ERROR = {
     "type": "object",
     "required": ["index", "error"],
     "properties": {
@@ -81,28 +81,31 @@ _LOST = {
 _REFUSAL = {
     "type": "object",
     "required": ["detail", "error"],
-    "properties": {"detail": {**_TEXT, "description": "for people"}, "error": {**_TEXT, "description": "for programs"}},
+    "properties": {
+        "detail": {**_TEXT, "description": "the reason, for people"},
+        "error": {**_TEXT, "description": "the kind of refusal, for programs"},
+    },
 }
 _REFUSALS = {
-    "403": "a page of another site in somebody's browser has sent it",
+    "403": "the request was sent by a web page of another site",
     "401": "the token is missing or wrong",
     "408": "the body arrived too slowly",
     "413": "the body is too large",
-    "421": "the header Host names another machine",
+    "421": "the header Host does not name this service",
     "415": "the body is not declared as JSON",
-    "422": "the body is malformed, or what it asks for is",
+    "422": "the body is malformed, or asks for something that is not possible",
     "429": "the queue is full; Retry-After says when to come back",
     "503": "the service is stopping, or the sandbox failed: nothing is known about the program",
-    "504": "/run_code only: no worker came free in time, or the sandbox failed; ask again",
+    "504": "/run_code only: no worker came free in time, or the sandbox failed; try again",
 }
 
 
 def document(version: str, most: Limits) -> dict[str, Any]:
-    """most: what may be asked for."""
+    """Return the OpenAPI document. most: upper bounds for the limits of one run."""
     schemas: dict[str, Any] = {
         "Record": copy.deepcopy(_RECORD),
         "Verdict": _VERDICT,
-        "Lost": _LOST,
+        "Lost": _RECORD_ERROR,
         "Refusal": _REFUSAL,
     }
     one, several = _ref("Verdict"), {"type": "array", "items": {"anyOf": [_ref("Verdict"), _ref("Lost")]}}
@@ -113,13 +116,13 @@ def document(version: str, most: Limits) -> dict[str, Any]:
     judging["parameters"] = [run_all]
     judging["responses"]["200"]["content"]["application/x-ndjson"] = {"schema": _TEXT}
     runs = {
-        "/run_code": ("Run a program, in SandboxFusion's words", RunCodeRequest, RunCodeResponse),
+        "/run_code": ("Run a program, as SandboxFusion does", RunCodeRequest, RunCodeResponse),
         "/run": ("Run a program", RunRequest, RunResult),
-        "/judge_suite": ("Judge a program by a suite", JudgeRequest, Judgement),
+        "/judge_suite": ("Judge a program against a suite", JudgeRequest, Judgement),
     }
     posts = {
-        path: _post(words, _schema(asked, schemas), _schema(answered, schemas))
-        for path, (words, asked, answered) in runs.items()
+        path: _post(summary, _schema(request, schemas), _schema(answer, schemas))
+        for path, (summary, request, answer) in runs.items()
     }
     for limit, bound in bounds_of(most).items():
         places = [("Limits", limit)]
@@ -129,13 +132,13 @@ def document(version: str, most: Limits) -> dict[str, Any]:
             schemas[schema]["properties"][name] |= {"minimum": 0, "maximum": bound}
     gets = {
         "/v1/ping": _get("pong", "application/json", {"const": "pong"}, open_to_all=True),
-        "/health": _get("What the service is and how busy", "application/json", {"type": "object"}),
-        "/metrics": _get("For Prometheus", "text/plain", _TEXT),
-        "/openapi.json": _get("This", "application/json", {"type": "object"}),
+        "/health": _get("Version, status and load of the service", "application/json", {"type": "object"}),
+        "/metrics": _get("Metrics for Prometheus", "text/plain", _TEXT),
+        "/openapi.json": _get("This document", "application/json", {"type": "object"}),
     }
     return {
         "openapi": "3.1.0",
-        "info": {"title": "curate serve", "version": version, "description": "A judge of untrusted programs."},
+        "info": {"title": "curate serve", "version": version, "description": "Runs and judges untrusted programs."},
         "security": [{"token": []}, {}],
         "paths": {
             **{path: {"post": post} for path, post in {"/judge": judging, **posts}.items()},
@@ -145,18 +148,18 @@ def document(version: str, most: Limits) -> dict[str, Any]:
     }
 
 
-def _post(words: str, asked: dict[str, Any], answered: dict[str, Any]) -> dict[str, Any]:
-    refused = {"application/json": {"schema": _ref("Refusal")}}
-    responses: dict[str, Any] = {"200": {"description": "done", "content": {"application/json": {"schema": answered}}}}
-    responses |= {code: {"description": reason, "content": refused} for code, reason in _REFUSALS.items()}
-    body = {"required": True, "content": {"application/json": {"schema": asked}}}
-    return {"summary": words, "requestBody": body, "responses": responses}
+def _post(summary: str, request: dict[str, Any], answer: dict[str, Any]) -> dict[str, Any]:
+    refusal = {"application/json": {"schema": _ref("Refusal")}}
+    responses: dict[str, Any] = {"200": {"description": "done", "content": {"application/json": {"schema": answer}}}}
+    responses |= {code: {"description": reason, "content": refusal} for code, reason in _REFUSALS.items()}
+    body = {"required": True, "content": {"application/json": {"schema": request}}}
+    return {"summary": summary, "requestBody": body, "responses": responses}
 
 
-def _get(words: str, media_type: str, schema: dict[str, Any], *, open_to_all: bool = False) -> dict[str, Any]:
+def _get(summary: str, media_type: str, schema: dict[str, Any], *, open_to_all: bool = False) -> dict[str, Any]:
     get: dict[str, Any] = {
-        "summary": words,
-        "responses": {"200": {"description": words, "content": {media_type: {"schema": schema}}}},
+        "summary": summary,
+        "responses": {"200": {"description": summary, "content": {media_type: {"schema": schema}}}},
     }
     if open_to_all:
         get["security"] = []
@@ -168,7 +171,8 @@ def _ref(name: str) -> dict[str, Any]:
 
 
 def _schema(kind: Any, schemas: dict[str, Any]) -> dict[str, Any]:
-    """The JSON Schema of what messages.encode makes of a `kind`; those of dataclasses go into `schemas`."""
+    """Return the JSON Schema of the values that messages.encode produces for a type; the schemas of dataclasses are
+    added to `schemas`."""
     origin, parts = get_origin(kind), get_args(kind)
     if is_dataclass(kind):
         return _object(kind, schemas)
@@ -188,14 +192,14 @@ def _schema(kind: Any, schemas: dict[str, Any]) -> dict[str, Any]:
 def _object(kind: Any, schemas: dict[str, Any]) -> dict[str, Any]:
     name = kind.__name__
     if name not in schemas:
-        schemas[name] = {}  # not twice, should it hold one of its own kind
-        known = messages.hints(kind)
+        schemas[name] = {}  # ends the recursion if a type contains itself
+        hints = messages.hints(kind)
         schemas[name] = {
             "type": "object",
             "description": inspect.getdoc(kind),
             "required": [
                 part.name for part in fields(kind) if part.default is MISSING and part.default_factory is MISSING
             ],
-            "properties": {part: _schema(hint, schemas) for part, hint in known.items()},
+            "properties": {part: _schema(hint, schemas) for part, hint in hints.items()},
         }
     return _ref(name)

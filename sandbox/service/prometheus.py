@@ -1,35 +1,47 @@
-"""What Prometheus may know: GET /metrics. A registry for each service; nothing global."""
+"""GET /metrics: the metrics of one service for Prometheus, in a registry of its own."""
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
-from sandbox.service.admission import Line
+from sandbox.service.admission import FairQueue
 
-_SECONDS = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 60, 300)
+_BUCKETS_SECONDS = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 60, 300)
 
 
-class Measures:
+class Metrics:
+    """Gauges of the queue, and counters and histograms that the service updates."""
+
     content_type = CONTENT_TYPE_LATEST
 
-    def __init__(self, line: Line, workers: int) -> None:
+    def __init__(self, queue: FairQueue, workers: int) -> None:
         self._registry = registry = CollectorRegistry()
         gauges = {
-            "curate_queue_depth": ("Requests and records that wait for a worker", lambda: line.waiting),
-            "curate_in_flight": ("Runs and judgements in progress", lambda: line.running),
+            "curate_queue_depth": ("Requests and records waiting for a worker", lambda: queue.waiting),
+            "curate_in_flight": ("Runs and judgements in progress", lambda: queue.running),
             "curate_workers": ("Programs that can run at once", lambda: workers),
-            "curate_draining": ("1 after the signal to stop", lambda: line.draining),
+            "curate_draining": ("1 after the signal to stop, 0 before", lambda: queue.draining),
         }
-        for name, (words, read) in gauges.items():
-            Gauge(name, words, registry=registry).set_function(read)
-        self.responses = Counter("curate_http_responses", "Responses", ["path", "code"], registry=registry)
+        for name, (help_text, read) in gauges.items():
+            Gauge(name, help_text, registry=registry).set_function(read)
+        self.responses = Counter("curate_http_responses", "Responses sent", ["path", "code"], registry=registry)
         self.verdicts = Counter("curate_verdicts", "Submissions judged", ["verdict"], registry=registry)
         self.outcomes = Counter("curate_runs", "Programs run", ["outcome"], registry=registry)
-        self.failures = Counter("curate_sandbox_failures", "Lost by the sandbox", registry=registry)
-        self.cancelled = Counter("curate_cancelled", "Killed because the client had gone", registry=registry)
-        self.queue_seconds = Histogram("curate_queue_seconds", "Wait for a worker", registry=registry, buckets=_SECONDS)
+        self.failures = Counter("curate_sandbox_failures", "Requests at which the sandbox failed", registry=registry)
+        self.cancelled = Counter("curate_cancelled", "Requests whose client went away", registry=registry)
+        self.queue_seconds = Histogram(
+            "curate_queue_seconds",
+            "Seconds that requests waited for a worker",
+            registry=registry,
+            buckets=_BUCKETS_SECONDS,
+        )
         self.work_seconds = Histogram(
-            "curate_work_seconds", "A run, or a judgement", ["kind"], registry=registry, buckets=_SECONDS
+            "curate_work_seconds",
+            "Seconds that a run or a judgement took",
+            ["kind"],
+            registry=registry,
+            buckets=_BUCKETS_SECONDS,
         )
 
     def text(self) -> bytes:
+        """Return all metrics in the text format of Prometheus."""
         return generate_latest(self._registry)

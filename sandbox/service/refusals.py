@@ -1,7 +1,7 @@
-"""What is answered when there is no verdict. None of it says anything about a program.
+"""What is answered when there is no verdict. A refusal says nothing about the program.
 
-A client may repeat what was answered 429, 502, 503 or 504, unless the answer's `error` says that the sandbox has tried
-time and again already: "ExecutionLost" and its like. Other errors are the request's own.
+A client may repeat a request that was answered 429, 502, 503 or 504, unless the `error` in the answer, "ExecutionLost"
+for example, says that the sandbox has already retried. All other errors are caused by the request.
 """
 
 from collections.abc import Iterator
@@ -10,12 +10,12 @@ from http import HTTPStatus
 
 
 class Refusal(Exception):
-    """No verdict; `status` and `error` are for programs, the words are for people."""
+    """No verdict; `status` and `error` are for programs, the message is for people."""
 
     status = HTTPStatus.BAD_REQUEST
 
-    def __init__(self, words: str, *, error: str = "", retry_after: int | None = None) -> None:
-        super().__init__(words)
+    def __init__(self, message: str, *, error: str = "", retry_after: int | None = None) -> None:
+        super().__init__(message)
         self.error = error or type(self).__name__
         self.retry_after = retry_after
 
@@ -25,13 +25,13 @@ class Unauthorized(Refusal):
 
 
 class Misdirected(Refusal):
-    """Sent to a name that the service does not go by."""
+    """The request was sent to a name that is not the service's."""
 
     status = HTTPStatus.MISDIRECTED_REQUEST
 
 
 class ForeignPage(Refusal):
-    """Sent by a page of another site in somebody's browser."""
+    """The request was sent by a web page of another site."""
 
     status = HTTPStatus.FORBIDDEN
 
@@ -55,8 +55,8 @@ class Malformed(Refusal):
 class TooMany(Refusal):
     status = HTTPStatus.TOO_MANY_REQUESTS
 
-    def __init__(self, retry_after: int, words: str = "the queue is full") -> None:
-        super().__init__(f"{words}; try again in {retry_after} s", retry_after=retry_after)
+    def __init__(self, retry_after: int, reason: str = "the queue is full") -> None:
+        super().__init__(f"{reason}; try again in {retry_after} s", retry_after=retry_after)
 
 
 class Stopping(Refusal):
@@ -67,13 +67,13 @@ class Stopping(Refusal):
 
 
 class Failed(Refusal):
-    """The sandbox failed, its own repeats too."""
+    """The sandbox failed, and so did its own retries."""
 
     status = HTTPStatus.SERVICE_UNAVAILABLE
 
 
 class Overdue(Refusal):
-    """The request has waited too long for a worker."""
+    """The request waited too long for a worker."""
 
     status = HTTPStatus.GATEWAY_TIMEOUT
 
@@ -82,12 +82,12 @@ class Overdue(Refusal):
 
 
 class Gone(Exception):
-    """The client has gone: nobody will read an answer."""
+    """The client has gone away: nobody will read an answer."""
 
 
 @contextmanager
 def malformed() -> Iterator[None]:
-    """What a request's own content makes something raise becomes Malformed."""
+    """Turn the exceptions that the content of a request causes into Malformed."""
     try:
         yield
     except (ValueError, TypeError, KeyError, OverflowError, RecursionError) as error:

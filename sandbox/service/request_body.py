@@ -1,4 +1,4 @@
-"""A request: its body within bounds of size and time, and whether its client is still there."""
+"""One request: its body, which must be small enough and arrive in time, and whether its client is still connected."""
 
 import asyncio
 import time
@@ -9,28 +9,28 @@ from starlette.requests import ClientDisconnect, Request
 
 from sandbox.service import pace, translation
 from sandbox.service.admission import client_of
-from sandbox.service.executor import Work
+from sandbox.service.executor import Executor
 from sandbox.service.refusals import Gone, NotJson, Refusal, TooLarge, TooSlow
 from sandbox.service.translation import SMALL_BYTES, Batch
 
 
-class Asking:
-    """One request while it is read and answered."""
+class IncomingRequest:
+    """A request while it is read and answered."""
 
-    def __init__(self, request: Request, work: Work) -> None:
+    def __init__(self, request: Request, executor: Executor) -> None:
         self._request = request
-        self._work = work
+        self._executor = executor
         self._size = 0
         self._departure: asyncio.Task[None] | None = None
         self.path: str = request.scope["path"]
         self.client = client_of(request.client.host if request.client is not None else "")
 
     async def read(self) -> "translation.Request | bytes | Batch":
-        """What the body asks for. Raises a Refusal, or Gone."""
-        # A page in somebody's browser can send other types to a service on the same machine without asking first.
+        """Read the body and return what it asks for. Raises a Refusal, or Gone."""
+        # A web page may send other content types to a service on the same machine without a preflight request.
         if self._request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
             raise NotJson("the body must be JSON; send the header content-type: application/json")
-        body_seconds = self._work.settings.body_seconds
+        body_seconds = self._executor.settings.body_seconds
         try:
             async with asyncio.timeout(body_seconds) as timeout:
                 body = await self._body(timeout)
@@ -41,16 +41,16 @@ class Asking:
         began = time.monotonic()
         try:
             if len(body) <= SMALL_BYTES:
-                return translation.read(self.path, body, self._work.bounds)
-            return await self._work.read(self.path, body)
+                return translation.parse(self.path, body, self._executor.bounds)
+            return await self._executor.parse_large(self.path, body)
         except Refusal:
-            self._work.pace.charge(self.client, pace.REFUSAL_SECONDS)
+            self._executor.pace.charge(self.client, pace.REFUSAL_SECONDS)
             raise
         finally:
-            self._work.pace.charge(self.client, time.monotonic() - began)
+            self._executor.pace.charge(self.client, time.monotonic() - began)
 
     async def _body(self, timeout: asyncio.Timeout) -> bytes:
-        most = self._work.settings.max_body
+        most = self._executor.settings.max_body
         if int(self._request.headers.get("content-length", 0)) > most:
             raise _too_large(most)
         await self._let_others_go_first(timeout)
@@ -58,23 +58,23 @@ class Asking:
         async for chunk in self._request.stream():
             chunks.append(chunk)
             self._size += len(chunk)
-            self._work.bodies.take(self.client, len(chunk), size=self._size)
+            self._executor.bodies.take(self.client, len(chunk), size=self._size)
             if self._size > most:
                 raise _too_large(most)
             if self._size > SMALL_BYTES:
-                self._work.pace.charge(self.client, len(chunk) * pace.BYTE_SECONDS)
+                self._executor.pace.charge(self.client, len(chunk) * pace.BYTE_SECONDS)
                 await self._let_others_go_first(timeout)
         return b"".join(chunks)
 
     async def _let_others_go_first(self, timeout: asyncio.Timeout) -> None:
-        waited = await self._work.pace.wait(self.client)
+        waited = await self._executor.pace.wait(self.client)
         if waited:
             before = timeout.when()
             assert before is not None
             timeout.reschedule(before + waited)
 
     def departure(self) -> "asyncio.Future[None]":
-        """Completes when the client goes away. Only after the body has been read."""
+        """Return a future that completes when the client goes away. Call it only after the body has been read."""
         if self._departure is None:
             self._departure = asyncio.ensure_future(self._watch())
         return self._departure
@@ -89,10 +89,10 @@ class Asking:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._work.bodies.give(self.client, self._size)
+        self._executor.bodies.give(self.client, self._size)
         if self._departure is not None:
             self._departure.cancel()
 
 
 def _too_large(most: int) -> TooLarge:
-    return TooLarge(f"a body has at most {most} bytes here; `curate serve --max-body-mb` takes more")
+    return TooLarge(f"the body must have at most {most:,} bytes; `curate serve --max-body-mb N` allows more")

@@ -1,31 +1,32 @@
-"""POST /run_code, as SandboxFusion; POST /run and /judge_suite, whose answers lose and round nothing."""
+"""POST /run_code, compatible with SandboxFusion; POST /run and /judge_suite, whose answers are complete and exact."""
 
 from http import HTTPStatus
 
 from starlette.requests import Request
 from starlette.responses import Response
 
-from sandbox.service.executor import Work
+from sandbox.service.executor import Executor
 from sandbox.service.refusals import Failed, Stopping
-from sandbox.service.request_body import Asking
-from sandbox.service.sending import Whole
+from sandbox.service.request_body import IncomingRequest
+from sandbox.service.sending import JsonAnswer
 from sandbox.service.translation import Batch
 
 
-async def run_code(work: Work, asking: Asking, request: Request) -> Response:
+async def run_code(executor: Executor, incoming: IncomingRequest, request: Request) -> Response:
     try:
-        return await _answer(work, asking, patience=work.settings.patience_seconds)
+        return await _answer(executor, incoming, patience_seconds=executor.settings.patience_seconds)
     except (Failed, Stopping) as refusal:
         refusal.status = HTTPStatus.GATEWAY_TIMEOUT  # see sandboxfusion.py
         raise
 
 
-async def run(work: Work, asking: Asking, request: Request) -> Response:
-    """Also of suites: the request says which."""
-    return await _answer(work, asking)
+async def run(executor: Executor, incoming: IncomingRequest, request: Request) -> Response:
+    """Answer /run and /judge_suite alike: the parsed request says which of the two it is."""
+    return await _answer(executor, incoming)
 
 
-async def _answer(work: Work, asking: Asking, patience: float | None = None) -> Response:
-    asked = await asking.read()
-    assert not isinstance(asked, Batch)
-    return Whole(await work.in_turn(asking, asked, patience=patience), asking, work)
+async def _answer(executor: Executor, incoming: IncomingRequest, patience_seconds: float | None = None) -> Response:
+    parsed = await incoming.read()
+    assert not isinstance(parsed, Batch)
+    answer = await executor.in_turn(incoming, parsed, patience_seconds=patience_seconds)
+    return JsonAnswer(answer, incoming, executor)

@@ -1,14 +1,14 @@
-"""POST /run_code in SandboxFusion's words, so that its clients, verl's among them, need no change.
+"""The requests and responses of SandboxFusion for POST /run_code, so that its clients, verl among them, need no change.
 
-As its server does: `Finished` with the exit status for whatever ended, rightly or not, and `TimeLimitExceeded` without
-one; a Python program that does not compile is a run that failed with status 1; a limit of memory above zero counts,
-others do not; unknown fields are passed over. Otherwise than its server:
-    - stdout is whole or the run has failed: it is not cut at 1 MB. Bytes that are not UTF-8 are replaced.
-    - a run that exceeds memory or output or is forbidden something has a return code other than 0, whatever the program
-      itself said, and the reason as the last line of stderr.
-    - compile_timeout is not used: the compiler has limits of its own.
-    - the sandbox failing is no answer in these words: the request gets 504, upon which verl and the PyPI client ask
-      again. Of a 200 with `SandboxError`, verl makes a failure of the program.
+As in SandboxFusion's server: a program that ended, successfully or not, is `Finished` and has its exit status, and one
+that timed out is `TimeLimitExceeded` and has none; a Python program that does not compile is a run that failed with
+status 1; a memory limit counts if it is above zero; unknown fields are ignored. Unlike SandboxFusion's server:
+    - stdout is complete or the run has failed: it is not cut at 1 MB. Bytes that are not UTF-8 are replaced.
+    - a run that exceeds its memory or output limit, or makes a forbidden system call, has a return code other than 0,
+      whatever the program's own exit status, and the reason as the last line of stderr.
+    - compile_timeout is ignored: the compiler has limits of its own.
+    - a failure of the sandbox is not reported as a response: the request gets 504, which makes verl and the PyPI client
+      try again. A 200 with `SandboxError` would count as a failure of the program in verl.
 """
 
 import base64
@@ -19,8 +19,8 @@ from typing import Any
 from sandbox import messages
 from sandbox.program import Invocation, Limits, Outcome, Program, RunResult
 
-MEMORY_MB = 1024  # where none is asked for; what verl asks for
-_KILLED = -9
+MEMORY_MB = 1024  # if the request sets no limit; the same as verl sets
+_KILLED = -9  # return code of a run that exceeded a limit but has exit status 0
 _INTERPRETED = {"python"}
 _REASONS = {
     Outcome.OUT_OF_MEMORY: "memory limit of {0.memory_mb} MB exceeded",
@@ -31,7 +31,7 @@ _REASONS = {
 
 @dataclass(frozen=True, slots=True)
 class RunCodeRequest:
-    """files: name -> base64. Timeouts in seconds."""
+    """A program to run. files: name -> content in base64. The timeouts are in seconds."""
 
     code: str
     language: str
@@ -45,7 +45,7 @@ class RunCodeRequest:
 
 @dataclass(frozen=True, slots=True)
 class CommandRunResult:
-    """status: Finished or TimeLimitExceeded."""
+    """The run of a program. status: Finished or TimeLimitExceeded."""
 
     status: str
     execution_time: float | None
@@ -56,7 +56,7 @@ class CommandRunResult:
 
 @dataclass(frozen=True, slots=True)
 class RunCodeResponse:
-    """status: Success or Failed."""
+    """The answer to a RunCodeRequest. status: Success or Failed."""
 
     status: str
     message: str
@@ -67,24 +67,25 @@ class RunCodeResponse:
 
 
 def parse(raw: Any) -> tuple[Program, Invocation, Limits, Set[str]]:
-    """What is to be run, and the names of the limits that are asked for. Raises ValueError."""
+    """Return what to run, its limits, and the names of the limits that the request sets. Raises ValueError."""
     if isinstance(raw, dict):
         known = messages.hints(RunCodeRequest)
         raw = {name: value for name, value in raw.items() if name in known}
-    asked = messages.decode(RunCodeRequest, raw)
-    stdin = (asked.stdin or "").encode("utf-8", "surrogatepass")
+    request = messages.decode(RunCodeRequest, raw)
+    stdin = (request.stdin or "").encode("utf-8", "surrogatepass")
     try:
-        files = {name: _bytes(content) for name, content in asked.files.items() if content is not None}
+        files = {name: _bytes(content) for name, content in request.files.items() if content is not None}
     except ValueError as error:
         raise ValueError(f"field 'files' must hold base64: {error}") from None
-    asked_mb = asked.memory_limit_MB
-    limited = asked_mb is not None and asked_mb > 0
-    limits = Limits(wall_seconds=asked.run_timeout, memory_mb=asked_mb if asked_mb and limited else MEMORY_MB)
+    memory_mb = request.memory_limit_MB
+    limited = memory_mb is not None and memory_mb > 0
+    limits = Limits(wall_seconds=request.run_timeout, memory_mb=memory_mb if memory_mb and limited else MEMORY_MB)
     names = {name for name, given in {"wall_seconds": "run_timeout" in raw, "memory_mb": limited}.items() if given}
-    return Program(asked.code, asked.language), Invocation(stdin, (), files, asked.fetch_files), limits, names
+    return Program(request.code, request.language), Invocation(stdin, (), files, request.fetch_files), limits, names
 
 
 def response(program: Program, limits: Limits, result: RunResult) -> RunCodeResponse:
+    """Return the result of a run as SandboxFusion reports it."""
     compiled = program.language not in _INTERPRETED
     if result.outcome is Outcome.NOT_COMPILED:
         failed = CommandRunResult("Finished", result.wall_seconds, result.exit_code or 1, "", _text(result.stderr))
@@ -110,7 +111,7 @@ def _run_result(limits: Limits, result: RunResult) -> CommandRunResult:
 
 
 def _bytes(content: str) -> bytes:
-    return base64.b64decode("".join(content.split()), validate=True)  # many an encoder breaks lines
+    return base64.b64decode("".join(content.split()), validate=True)  # many encoders break lines
 
 
 def _text(output: bytes) -> str:

@@ -1,4 +1,4 @@
-"""Answers on their way, and clients that do not read them: these are disconnected (see also http_protocol.py)."""
+"""Sending answers, and disconnecting clients that do not read them (see also http_protocol.py)."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -7,36 +7,34 @@ from contextlib import aclosing, suppress
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from sandbox.service.executor import Work
+from sandbox.service.executor import Executor
 from sandbox.service.http_protocol import DISCONNECT
 from sandbox.service.refusals import Gone
-from sandbox.service.request_body import Asking
+from sandbox.service.request_body import IncomingRequest
 
-LINES = "application/x-ndjson"
+JSON_LINES = "application/x-ndjson"
 _PIECE_BYTES = 256 * 1024
-_LEAST_BYTES_PER_SECOND = 1 << 20
+_LEAST_BYTES_PER_SECOND = 1 << 20  # the least speed at which a client must read
 
 
-class Whole(Response):
-    """An answer in JSON. Its bytes count as held until the client has taken them, but for the last piece.
-
-    Raises TooMany, before anything is sent.
-    """
+class JsonAnswer(Response):
+    """A complete answer in JSON, sent in pieces. Its bytes count as held until the client has read all but the last
+    piece. Raises TooMany before anything is sent."""
 
     media_type = "application/json"
 
-    def __init__(self, content: bytes, asking: Asking, work: Work) -> None:
+    def __init__(self, content: bytes, incoming: IncomingRequest, executor: Executor) -> None:
         super().__init__()
         self.headers["content-length"] = str(len(content))
         self._content = content
-        self._client = asking.client
-        self._work = work
+        self._client = incoming.client
+        self._executor = executor
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         size = len(self._content)
-        self._work.answers.take(self._client, size, size=size)
+        self._executor.answers.take(self._client, size, size=size)
         try:
-            async with asyncio.timeout(self._work.settings.answer_seconds + size / _LEAST_BYTES_PER_SECOND):
+            async with asyncio.timeout(self._executor.settings.answer_seconds + size / _LEAST_BYTES_PER_SECOND):
                 await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
                 for start in range(0, max(size, 1), _PIECE_BYTES):
                     end = start + _PIECE_BYTES
@@ -45,13 +43,13 @@ class Whole(Response):
         except TimeoutError:
             await _disconnect(scope)
         finally:
-            self._work.answers.give(self._client, size)
+            self._executor.answers.give(self._client, size)
 
 
-class Lines(Response):
-    """Sends each answer of a batch, a line, as soon as it is there."""
+class StreamedLines(Response):
+    """The answers of a batch, each sent as a line as soon as it is known."""
 
-    media_type = LINES
+    media_type = JSON_LINES
 
     def __init__(self, answers: AsyncGenerator[bytes]) -> None:
         super().__init__()
@@ -69,4 +67,4 @@ class Lines(Response):
 
 async def _disconnect(scope: Scope) -> None:
     scope["extensions"][DISCONNECT]["call"]()
-    await asyncio.sleep(0)  # until the server knows
+    await asyncio.sleep(0)  # until the server has noticed

@@ -1,4 +1,4 @@
-"""What the operator of a service chooses."""
+"""The settings that the operator of a service chooses."""
 
 import ipaddress
 import socket
@@ -9,18 +9,22 @@ from sandbox.program import Limits
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """queue             requests that may wait for a worker; more are told to come back
-    max_body_mb       of one request; all requests together may hold BODIES times as much
+    """The operator's choices.
+
+    queue             number of requests that may wait for a worker; further ones are told to come back later
+    max_body_mb       size of one request's body; all requests together may hold BODIES times as much
     token             what clients must send as `Authorization: Bearer TOKEN`, or as the password of
-                      http://anyone:TOKEN@host, if that is all they can do; None: everyone is served
-    host              the name or address that the service is bound to, as clients may call it
-    most              what may be asked for one run; None: what the machine has, see bounds.default_most
-    head_seconds      a connection has for the head of a request, and
-    body_seconds      a request for its body to arrive, without the time in which it has to let others go first
-    answer_seconds    a client has to take an answer, or a further piece of one; who does not is disconnected
-    patience_seconds  a /run_code request waits for a worker before it is answered 504. verl gives up 10 s after the
-                      program's own limits and counts that as a failure of the program; a 504 it asks again
-    drain_seconds     for what was accepted before a SIGTERM. Less than the 30 s that Kubernetes waits before it kills
+                      http://anyone:TOKEN@host if that is all they can do; None serves everyone
+    host              the name or address that the service is bound to and that clients use
+    most              upper bounds for the limits of one run; None derives them from the machine (bounds.default_most)
+    head_seconds      time within which the head of a request must arrive on a connection
+    body_seconds      time within which the body of a request must arrive, not counting the time for which the service
+                      itself holds it back in favour of other clients
+    answer_seconds    time within which a client must read an answer, or the next piece of one; then it is disconnected
+    patience_seconds  time that a /run_code request waits for a worker before it is answered 504. verl gives up 10 s
+                      after the program's own limits and counts that as the program's failure, but it retries a 504
+    drain_seconds     time that accepted requests have to finish after SIGTERM: less than the 30 s that Kubernetes
+                      waits before it kills
     """
 
     queue: int = 1024
@@ -36,15 +40,15 @@ class Settings:
 
     @property
     def max_body(self) -> int:
-        """Bytes of one request's body."""
+        """Bytes that the body of one request may have."""
         return int(self.max_body_mb * 2**20)
 
 
-BODIES = 32  # of the largest size, that are held at once
-ANSWER_BYTES = 256 << 20  # of answers that are held at once
+BODIES = 32  # bodies of the largest size that may be held at once
+ANSWER_BYTES = 256 << 20  # bytes of answers that may be held at once
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach a service that is bound to `host`. Raises OSError for an unknown name."""
-    found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
-    return all(ipaddress.ip_address(str(address[0]).partition("%")[0]).is_loopback for *_, address in found)
+    """Return whether only this machine can reach a service bound to `host`. Raises OSError for an unknown name."""
+    addresses = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+    return all(ipaddress.ip_address(str(address[0]).partition("%")[0]).is_loopback for *_, address in addresses)

@@ -1,7 +1,7 @@
-"""Between JSON and what a Sandbox is asked and answers. Plain functions, for they run here where there is little to do
-and in another process where there is much: see helpers.py.
+"""From JSON to requests for the Sandbox, and from its results to JSON.
 
-A request is a tuple as sandbox/backends/__init__.py has it, or a pickle of one, which is opened where it is its turn.
+These are plain functions, because small bodies are translated in the service's own process and large ones in another
+(helpers.py). A request is a RunRequest or a JudgeRequest, or a pickle of one, which is unpacked when its turn has come.
 """
 
 import pickle
@@ -11,22 +11,22 @@ from typing import Any
 
 from sandbox import messages, record
 from sandbox.judge import Judgement
-from sandbox.messages import JudgeRequest, RunRequest
 from sandbox.program import Limits, Program, RunResult
+from sandbox.request import JudgeRequest, RunRequest
 from sandbox.service import bounds, sandboxfusion
 from sandbox.service.bounds import Bounds
 from sandbox.service.refusals import Malformed, malformed
 
-Request = tuple[Any, ...]
+Request = RunRequest | JudgeRequest
 
-SMALL_BYTES = 64 * 1024  # that are read and written in a few milliseconds
+SMALL_BYTES = 64 * 1024  # this many are parsed or written in a few milliseconds
 _SMALL_CASES = 200
 _BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One of a batch: its request, or in words what is wrong with it."""
+    """One record of a batch: its request, or a message that says what is wrong with it."""
 
     identity: str | int | None
     request: Request | bytes | str
@@ -34,15 +34,15 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """What POST /judge was sent. alone: one record, answered by one verdict."""
+    """The records sent to POST /judge. alone: a single record, which is answered by a single verdict."""
 
     records: tuple[Record, ...]
     alone: bool
 
 
-def read(path: str, body: bytes, most: Bounds) -> Request | Batch:
-    """What a body asks for. Raises Malformed."""
-    _check_size(body, most)
+def parse(path: str, body: bytes, bound: Bounds) -> Request | Batch:
+    """Return what a body asks for. Raises Malformed."""
+    _check_size(body, bound)
     try:
         raw = messages.loads(body)
     except ValueError as error:
@@ -50,48 +50,49 @@ def read(path: str, body: bytes, most: Bounds) -> Request | Batch:
     with malformed():
         match path:
             case "/judge":
-                return _batch(raw, most)
+                return _batch(raw, bound)
             case "/run_code":
-                program, invocation, limits, asked = sandboxfusion.parse(raw)
-                return "run", program, invocation, bounds.granted(limits, asked, most.most)
+                program, invocation, limits, requested = sandboxfusion.parse(raw)
+                return RunRequest(program, invocation, bounds.grant(limits, requested, bound.most))
             case "/run":
                 run = messages.decode(RunRequest, raw)
-                return "run", run.program, run.invocation, bounds.granted(run.limits, _limits(raw), most.most)
+                return run.with_limits(bounds.grant(run.limits, _limit_names(raw), bound.most))
         judge = messages.decode(JudgeRequest, raw)
-        limits = bounds.granted(judge.suite.limits, _limits(raw["suite"]), most.most)
-        return "judge", judge.program, replace(judge.suite, limits=limits), judge.run_all
+        return judge.with_limits(bounds.grant(judge.suite.limits, _limit_names(raw["suite"]), bound.most))
 
 
-def read_and_pack(path: str, body: bytes, most: Bounds) -> bytes | Batch:
-    """As read, with each request in a pickle of its own: there may be many, and large ones."""
-    asked = read(path, body, most)
-    if isinstance(asked, Batch):
-        packed = (
-            Record(each.identity, each.request if isinstance(each.request, str) else pickle.dumps(each.request))
-            for each in asked.records
-        )
-        return Batch(tuple(packed), asked.alone)
-    return pickle.dumps(asked)
+def parse_and_pack(path: str, body: bytes, bound: Bounds) -> bytes | Batch:
+    """Do the same as parse, but pickle each request by itself: there may be many large ones. Raises Malformed."""
+    parsed = parse(path, body, bound)
+    if isinstance(parsed, Batch):
+        return Batch(tuple(map(_packed, parsed.records)), parsed.alone)
+    return pickle.dumps(parsed)
 
 
-def opened(request: Request | bytes) -> Request:
-    """A request that came from read_and_pack, or from read."""
+def _packed(entry: Record) -> Record:
+    return entry if isinstance(entry.request, str) else replace(entry, request=pickle.dumps(entry.request))
+
+
+def unpack(request: Request | bytes) -> Request:
+    """Return a request that came from parse_and_pack or from parse."""
     if isinstance(request, bytes):
         request = pickle.loads(request)
-    assert isinstance(request, tuple)
+    assert isinstance(request, RunRequest | JudgeRequest)
     return request
 
 
 def is_small(result: RunResult | Judgement) -> bool:
-    """Whether it is written in a few milliseconds."""
+    """Return whether the result is written in a few milliseconds."""
     if isinstance(result, Judgement):
         return len(result.cases) <= _SMALL_CASES
     outputs = (result.stdout, result.stderr, result.returned or b"", *result.files.values())
     return sum(map(len, outputs)) <= SMALL_BYTES
 
 
-def write(path: str, identity: str | int | None, language: str, limits: Limits, result: RunResult | Judgement) -> bytes:
-    """The answer."""
+def encode(
+    path: str, identity: str | int | None, language: str, limits: Limits, result: RunResult | Judgement
+) -> bytes:
+    """Return the answer to a request for `path`, in JSON."""
     if path == "/judge":
         assert isinstance(result, Judgement)
         assert identity is not None
@@ -102,55 +103,59 @@ def write(path: str, identity: str | int | None, language: str, limits: Limits, 
     return messages.dumps(result)
 
 
-def _check_size(body: bytes, most: Bounds) -> None:
-    """Raises Malformed for more values or levels than may be read. Looks at nothing but the characters between
-    strings, so that it costs little whatever the body is."""
-    if body.count(b'"') > 4 * most.values:  # two for a value, and two for its name
-        raise _too_many(most)
+def _check_size(body: bytes, bound: Bounds) -> None:
+    """Check that a body does not hold too many values or levels, before it is parsed. Raises Malformed.
+
+    Only looks at the characters between strings, so that it is cheap for any body.
+    """
+    if body.count(b'"') > 4 * bound.values:  # two for a value, and two for its name
+        raise _too_many_values(bound)
     plain = body.replace(b"\\\\", b"").replace(b'\\"', b"")
     between = b"".join(plain.split(b'"')[::2])
     opening = between.count(b"[") + between.count(b"{")
-    if between.count(b",") + opening + 1 > most.values:
-        raise _too_many(most)
+    if between.count(b",") + opening + 1 > bound.values:
+        raise _too_many_values(bound)
     depth = 0
     for bracket in between.translate(None, _BRACKETS):
         depth += 1 if bracket in b"[{" else -1
-        if depth > most.depth:
-            raise Malformed(f"the body is nested too deeply: at most {most.depth} arrays and objects in one another")
+        if depth > bound.depth:
+            raise Malformed(f"the body is nested too deeply: at most {bound.depth} levels of arrays and objects")
 
 
-def _too_many(most: Bounds) -> Malformed:
-    return Malformed(f"the body holds more than {most.values:,} JSON values; send several smaller requests")
+def _too_many_values(bound: Bounds) -> Malformed:
+    return Malformed(f"the body holds more than {bound.values:,} JSON values; send several smaller requests")
 
 
-def _batch(raw: Any, most: Bounds) -> Batch:
-    several = raw.get("records") if isinstance(raw, dict) and "records" in raw else raw
-    if isinstance(several, dict):
-        return Batch((Record(several.get("id"), _request(several, most)),), alone=True)
-    if not isinstance(several, list):
+def _batch(raw: Any, bound: Bounds) -> Batch:
+    records = raw.get("records") if isinstance(raw, dict) and "records" in raw else raw
+    if isinstance(records, dict):
+        return Batch((Record(records.get("id"), _request(records, bound)),), alone=True)
+    if not isinstance(records, list):
         raise Malformed("the body must be a record, an array of records, or an object with the array `records`")
-    if len(several) > most.records:
-        raise Malformed(f"a request may hold {most.records:,} records, not {len(several):,}; send several")
-    return Batch(tuple(_record(each, most) for each in several), alone=False)
+    if len(records) > bound.records:
+        raise Malformed(
+            f"a request may hold at most {bound.records:,} records, not {len(records):,}; send several requests"
+        )
+    return Batch(tuple(_record(entry, bound) for entry in records), alone=False)
 
 
-def _record(raw: Any, most: Bounds) -> Record:
+def _record(raw: Any, bound: Bounds) -> Record:
     identity = raw.get("id") if isinstance(raw, dict) else None
     identity = identity if isinstance(identity, str | int) else None
     try:
         with malformed():
-            return Record(identity, _request(raw, most))
+            return Record(identity, _request(raw, bound))
     except Malformed as error:
         return Record(identity, str(error))
 
 
-def _request(raw: Any, most: Bounds) -> Request:
+def _request(raw: Any, bound: Bounds) -> Request:
     _, program, suite = record.parse(raw)
     names = {"time_limit_s": "wall_seconds", "memory_limit_mb": "memory_mb"}
-    asked = {limit for name, limit in names.items() if name in raw}
-    return "judge", program, replace(suite, limits=bounds.granted(suite.limits, asked, most.most)), False
+    requested = {limit for name, limit in names.items() if name in raw}
+    return JudgeRequest(program, replace(suite, limits=bounds.grant(suite.limits, requested, bound.most)))
 
 
-def _limits(raw: Any) -> Set[str]:
-    """Names of the limits that an object has asked for."""
+def _limit_names(raw: Any) -> Set[str]:
+    """Return the names of the limits that a JSON object sets."""
     return set(raw.get("limits") or ())

@@ -1,4 +1,4 @@
-"""A real headless Chromium, driven through a pair of pipes: no driver and no package beside the browser itself."""
+"""A real headless Chromium, driven through a pair of pipes: no driver and no package besides the browser itself."""
 
 import base64
 import json
@@ -18,12 +18,12 @@ _SECONDS = 60
 
 
 def find() -> str | None:
-    """Path of the browser, if this machine has one."""
+    """Return the path of the browser, or None if this machine has no browser."""
     return next(filter(None, map(shutil.which, NAMES)), None)
 
 
 class Browser:
-    """One page. `said` holds what it wrote to the console, `asked` the addresses that it asked for."""
+    """A browser with one page. `said` has the page's messages on the console, `asked` the addresses it requested."""
 
     def __init__(self, program: str) -> None:
         self.said: list[str] = []
@@ -31,7 +31,7 @@ class Browser:
         self._profile = tempfile.TemporaryDirectory(prefix="browser-", ignore_cleanup_errors=True)
         theirs_in, self._out = os.pipe()
         self._in, theirs_out = os.pipe()
-        # The browser reads commands from descriptor 3 and answers on 4; both are made to be these by the shell.
+        # The browser reads commands from descriptor 3 and answers on 4; the shell connects both to our pipes.
         command = f'exec "$@" 3<&{theirs_in} 4>&{theirs_out}'
         options = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--remote-debugging-pipe"]
         options += [f"--user-data-dir={self._profile.name}", "--hide-scrollbars", "about:blank"]
@@ -65,7 +65,7 @@ class Browser:
         self._profile.cleanup()
 
     def open(self, address: str, *, width: int, height: int, dark: bool = False) -> None:
-        """Show an address in a window of so many pixels and wait until it is loaded."""
+        """Show an address in a window of this size in pixels, and wait until the page is loaded."""
         self.do("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
         scheme = [{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}]
         self.do("Emulation.setEmulatedMedia", features=scheme)
@@ -74,11 +74,11 @@ class Browser:
             pass
 
     def value(self, expression: str) -> Any:
-        """The value of a JavaScript expression on the page."""
+        """Return the value of a JavaScript expression on the page."""
         return self.do("Runtime.evaluate", expression=expression, returnByValue=True)["result"].get("value")
 
     def screenshot(self, path: Path, *, whole: bool = False) -> Path:
-        """A PNG of what the window shows, or of the whole page."""
+        """Return a PNG of what the window shows, or of the whole page."""
         answer = self.do("Page.captureScreenshot", format="png", captureBeyondViewport=whole)
         path.write_bytes(base64.b64decode(answer["data"]))
         return path
@@ -120,9 +120,10 @@ class Browser:
 
 
 def pixels(png: bytes) -> list[list[bytes]]:
-    """Rows of pixels of a PNG as browsers write it: 8 bits a channel, RGB or RGBA, not interlaced."""
+    """Return the rows of pixels of a PNG as browsers write it: 8 bits a channel, RGB or RGBA, not interlaced."""
     assert png[:8] == b"\x89PNG\r\n\x1a\n"
-    place, data, header = 8, b"", ()
+    place, data = 8, b""
+    header: tuple[int, ...] = ()
     while place < len(png):
         (length,), kind = struct.unpack(">I", png[place : place + 4]), png[place + 4 : place + 8]
         content = png[place + 8 : place + 8 + length]
@@ -145,7 +146,7 @@ def pixels(png: bytes) -> list[list[bytes]]:
 
 
 def _unfilter(kind: int, line: bytearray, above: bytearray, size: int) -> None:
-    """Section 9 of the PNG specification: each byte was stored as its difference from a guess."""
+    """Undo the filter of a row (section 9 of the PNG specification): each byte is a difference from a prediction."""
     for place in range(len(line)):
         left = line[place - size] if place >= size else 0
         corner = above[place - size] if place >= size else 0

@@ -1,4 +1,4 @@
-"""A dataset with everything that a report shows, made once by the real commands."""
+"""Fixtures: a dataset with everything that a report shows, built once by the real commands."""
 
 import json
 from pathlib import Path
@@ -16,7 +16,7 @@ from curate.report.files import refresh_report
 
 @pytest.fixture(scope="session")
 def showcase_build(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A build of the showcase."""
+    """Return the folder of a build of the showcase."""
     folder = tmp_path_factory.mktemp("built")
     build(showcase.write(folder), folder / "out", Options(mutants=4, cross_checks=0))
     return folder / "out"
@@ -24,7 +24,7 @@ def showcase_build(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def reported(showcase_build: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """That build without two evaluation items, with the solve rates of two models beside it."""
+    """Return the build, decontaminated against some evaluation items, with the solve rates of two models."""
     folder = tmp_path_factory.mktemp("reported")
     items = [{"task_id": "E/3", "prompt": words(3)}, {"task_id": "E/4", "prompt": showcase.near(4, 22)}]
     items.append({"task_id": "E/5", "prompt": showcase.near(5, 40)})

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 from curate.dataset import writer
 from curate.problem import Problem, to_row
@@ -14,15 +15,15 @@ JOIN = "class Solution:\n    def join(self, words, mark):\n        return [mark.
 JOINS = tuple(Case(json.dumps([["a"] * n, "-"]), json.dumps(["-".join(["a"] * n), n])) for n in range(1, 9))
 
 
-def problem(name: str, tests: Suite, reference: str | None, **changes: object) -> Problem:
+def problem(name: str, tests: Suite, reference: str | None, **changes: Any) -> Problem:
     code = None if reference is None else Program(reference)
-    values = {"statement": f"Statement of {name}.", "solutions": code and (code,), "licence": "MIT"}
+    values: dict[str, Any] = {"statement": f"Statement of {name}.", "solutions": code and (code,), "licence": "MIT"}
     values |= {"verified": code is not None, "reference": code, "slowest_cpu_seconds": code and 0.01}
     return Problem(id=f"taco/{name}", source="taco", tests=tests, **(values | changes))
 
 
 def problems() -> list[Problem]:
-    """Read stdin, be called; and what not every form can hold."""
+    """Return problems that read stdin, problems that are called, and problems that some formats cannot express."""
     judge = Referee(Program("print(1)"))
     return [
         problem("call", Suite(JOINS, entry_point="join"), JOIN, starter_code="class Solution:\n    def join(self):\n"),
@@ -37,7 +38,7 @@ def problems() -> list[Problem]:
 
 
 def write(folder: Path, rows: Iterable[Problem]) -> Path:
-    """As a build leaves it."""
+    """Write the dataset as a build leaves it."""
     content_hash = writer.write(map(to_row, rows), [], folder)
     manifest = {"plan": {}, "counts": {}, "content_hash": content_hash}
     (folder / "manifest.json").write_text(json.dumps(manifest))

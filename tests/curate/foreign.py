@@ -1,4 +1,4 @@
-"""Trainers that exports are read with: real packages, of tests/requirements-exports.txt."""
+"""The trainers that read exports: real packages, listed in tests/requirements-exports.txt."""
 
 import os
 from importlib.util import find_spec
@@ -9,7 +9,7 @@ import pytest
 
 
 def needed(*packages: str) -> None:
-    """Skip a module's tests where a package is missing; with CURATE_REQUIRE_EXPORTS=1 their imports fail instead."""
+    """Skip a module's tests if a package is missing; with CURATE_REQUIRE_EXPORTS=1 the import fails instead."""
     missing = [name for name in packages if find_spec(name) is None]
     if missing and os.environ.get("CURATE_REQUIRE_EXPORTS") != "1":
         pytest.skip(
@@ -19,7 +19,7 @@ def needed(*packages: str) -> None:
 
 
 def tiny_tokenizer() -> Any:
-    """One token per byte, and a chat template."""
+    """Return a tokenizer with one token per byte and a chat template."""
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers
     from transformers import PreTrainedTokenizerFast
 
@@ -33,7 +33,7 @@ def tiny_tokenizer() -> Any:
 
 
 def tiny_model(folder: Path) -> Path:
-    """A random Qwen2 of some ten thousand parameters, with its tokenizer, saved."""
+    """Save a random Qwen2 of some ten thousand parameters with its tokenizer."""
     import torch
     from transformers import Qwen2Config, Qwen2ForCausalLM
 

@@ -1,4 +1,4 @@
-"""As much of the Hub as a download needs, on loopback: one data set, one commit, some files."""
+"""A server on loopback that does just what a download from the Hub needs: one data set, one commit, some files."""
 
 import json
 import threading
@@ -11,7 +11,7 @@ COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
 @contextmanager
 def serving(name: str, files: dict[str, bytes], revisions: tuple[str, ...] = ("main",)) -> Iterator[str]:
-    """The address of a Hub that has the data set `name` under the given revisions and no other."""
+    """Yield the address of a Hub that has only the data set `name`, under the given revisions."""
 
     class Hub(BaseHTTPRequestHandler):
         def do_HEAD(self) -> None:
@@ -21,7 +21,7 @@ def serving(name: str, files: dict[str, bytes], revisions: tuple[str, ...] = ("m
             if path in info:
                 siblings = [{"rfilename": file} for file in files]
                 self.answer(json.dumps({"id": name, "sha": COMMIT, "siblings": siblings}).encode())
-            elif path == f"/api/datasets/{name}/tree/{COMMIT}":  # newer clients ask for the list apart
+            elif path == f"/api/datasets/{name}/tree/{COMMIT}":  # newer clients request the list separately
                 listed = [{"type": "file", "path": n, "oid": "", "size": len(c)} for n, c in files.items()]
                 self.answer(json.dumps(listed).encode())
             elif file in files:

@@ -1,4 +1,4 @@
-"""A small raw dataset in all three encodings in which every kind of outcome occurs, with what must become of it."""
+"""A small raw dataset in all three encodings, with every kind of outcome, and the expected results."""
 
 from pathlib import Path
 

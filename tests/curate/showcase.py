@@ -1,4 +1,4 @@
-"""Raw rows of which something falls out at every stage, with near-duplicates and hostile text, for the reports."""
+"""Raw rows for the reports: every stage removes some, and they contain near-duplicates and hostile text."""
 
 from pathlib import Path
 
@@ -8,13 +8,13 @@ HOSTILE = "\x1b[31m\u202e<script>window.hacked = 1</script><svg onload='window.h
 
 
 def near(seed: object, n_changed: int) -> str:
-    """The statement of that seed with so many of its 60 words replaced, at its end."""
+    """Return the statement of a seed, with the last `n_changed` of its 60 words replaced."""
     kept = words(seed).split()
     return " ".join([*kept[: len(kept) - n_changed], *(f"other{n}" for n in range(n_changed))])
 
 
 def write(folder: Path) -> list[tuple[str, str]]:
-    """Write the rows and return their (name, location) pairs; taco/0 and what will be removed for it are hostile."""
+    """Write the rows and return their (name, location) pairs. taco/0 and its duplicates are hostile."""
     rows = [taco_row(f"{HOSTILE} {words(0)}", name=HOSTILE, source="codeforces", url="https://example.org/0")]
     rows += [taco_row(words(n), name=f"Title {n}") for n in range(1, 14)]
     rows += [taco_row(words("a"), solutions=["print(0)"]), taco_row(words("b") + " <image>"), taco_row(words(1))]

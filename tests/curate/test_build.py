@@ -8,6 +8,7 @@ import sample
 from source_rows import FILES, SUM, SUM_TESTS, taco_row, words, write_jsonl, write_parquet
 
 from curate.errors import CurateError
+from curate.manifest import from_json
 from curate.pipeline import Options, build, source_names, survey
 from curate.problem import from_row
 from sandbox import Program, Sandbox
@@ -34,7 +35,7 @@ def test_every_row_is_kept_or_rejected_with_its_reason(built):
     assert outcomes(out) == sample.OUTCOMES
 
 
-def test_kept_rows_hold_what_was_verified(built):
+def test_kept_rows_contain_what_was_verified(built):
     out, _ = built
     rows = {row["id"]: from_row(row) for row in pq.read_table(out / "data").to_pylist()}
     assert list(rows) == sorted(rows)
@@ -46,7 +47,7 @@ def test_kept_rows_hold_what_was_verified(built):
     assert not rows["livecodebench/1"].verified
 
 
-def test_rejections_say_where_and_what(built):
+def test_rejections_name_the_row_and_the_reason(built):
     out, _ = built
     rejected = {row["id"]: row for row in pq.read_table(out / "rejected").to_pylist()}
     assert rejected["taco/6"]["stage"] == "filter"
@@ -63,7 +64,7 @@ def test_failed_references_have_a_cause(built):
     assert rejected["taco/6"]["cause"] == ""
 
 
-def test_kept_rows_say_what_their_tests_catch_and_how_long_a_test_may_take(built):
+def test_kept_rows_record_the_strength_of_their_tests_and_a_time_limit(built):
     out, manifest = built
     rows = {row["id"]: row for row in pq.read_table(out / "data").to_pylist()}
     measured = rows["taco/1"]
@@ -75,10 +76,10 @@ def test_kept_rows_say_what_their_tests_catch_and_how_long_a_test_may_take(built
     assert (measured["n_references"], measured["multi_answer_suspect"]) == (1, False)
     unverified = rows["livecodebench/1"]
     assert (unverified["test_strength"], unverified["n_mutants"], unverified["n_references"]) == (None, 0, 0)
-    assert manifest["strength"]["measured"] == sum(row["test_strength"] is not None for row in rows.values())
+    assert manifest.build.strength.measured == sum(row["test_strength"] is not None for row in rows.values())
 
 
-def test_weak_tests_fall_out_where_that_is_asked_for(tmp_path):
+def test_rows_with_weak_tests_are_dropped_on_request(tmp_path):
     biggest = "n, *values = map(int, open(0).read().split())\nbest = 0\nfor value in values:\n"
     biggest += "    if value > best:\n        best = value\nprint(best)"
     ascending = [(f"3\n1 {n} {n + 1}\n", f"{n + 1}\n") for n in range(2, 8)]
@@ -95,18 +96,18 @@ def test_weak_tests_fall_out_where_that_is_asked_for(tmp_path):
         Options(mutants=0, min_test_strength=0.5)
 
 
-def test_problems_whose_solutions_answer_differently_are_marked(tmp_path):
+def test_problems_whose_solutions_disagree_are_marked(tmp_path):
     pairs = [(f"{total}\n", f"0 {total}\n") for total in range(8)]
     solutions = ["n = int(input())\nprint(0, n)", "n = int(input())\nprint(0, n) if n < 5 else print(1, n - 1)"]
     rows = [taco_row(words(0), pairs, solutions), taco_row(words(1), solutions=[SUM, SUM + "  # again"])]
     location = [("taco", str(write_parquet(tmp_path / "train.parquet", rows)))]
     build(location, tmp_path / "out", Options())
-    found = {row["id"]: row for row in pq.read_table(tmp_path / "out" / "data").to_pylist()}
-    assert [found[f"taco/{n}"]["multi_answer_suspect"] for n in (0, 1)] == [True, False]
-    assert [found[f"taco/{n}"]["n_references"] for n in (0, 1)] == [1, 2]
+    stored = {row["id"]: row for row in pq.read_table(tmp_path / "out" / "data").to_pylist()}
+    assert [stored[f"taco/{n}"]["multi_answer_suspect"] for n in (0, 1)] == [True, False]
+    assert [stored[f"taco/{n}"]["n_references"] for n in (0, 1)] == [1, 2]
 
 
-def test_wrong_tests_are_told_from_wrong_solutions(tmp_path):
+def test_wrong_tests_are_distinguished_from_wrong_solutions(tmp_path):
     tests = [*SUM_TESTS[:-1], (SUM_TESTS[-1][0], "-1\n")]
     rows = [
         taco_row(words(0), tests, [SUM, SUM + "  # again"]),
@@ -124,9 +125,8 @@ def test_the_folder_opens_with_datasets(built, tmp_path):
     out, manifest = built
     kept = datasets.load_dataset(str(out), split="train", cache_dir=str(tmp_path))
     rejected = datasets.load_dataset(str(out), "rejected", split="train", cache_dir=str(tmp_path))
-    counts = manifest["counts"].values()
-    assert len(kept) == sum(count["kept"] for count in counts)
-    assert len(kept) + len(rejected) == sum(count["read"] for count in counts)
+    assert len(kept) == manifest.n_kept
+    assert len(kept) + len(rejected) == manifest.n_read
 
 
 def test_a_folder_without_rejections_opens_too(tmp_path):
@@ -136,7 +136,7 @@ def test_a_folder_without_rejections_opens_too(tmp_path):
     assert len(datasets.load_dataset(str(tmp_path / "out"), split="train", cache_dir=str(tmp_path / "cache"))) == 1
 
 
-def test_references_in_cpp_verify_where_they_were_asked_for(tmp_path):
+def test_references_in_cpp_are_verified_on_request(tmp_path):
     cpp = "#include <iostream>\nint main() { int a, b; std::cin >> a >> b; std::cout << a + b; }"
     location = write_parquet(tmp_path / "train.parquet", [taco_row(words(0), solutions=[cpp])])
     build([("taco", str(location))], tmp_path / "python", Options())
@@ -148,25 +148,26 @@ def test_references_in_cpp_verify_where_they_were_asked_for(tmp_path):
 
 def test_the_manifest_counts_by_source_stage_and_reason(built):
     out, manifest = built
-    assert json.loads((out / "manifest.json").read_text()) == manifest
-    assert manifest["counts"]["synthetic1"] == {
+    written = json.loads((out / "manifest.json").read_text())
+    assert from_json(written) == manifest
+    assert written["counts"]["synthetic1"] == {
         "read": 3,
         "rejected": {"parse": {"not_code": 1}, "dedup": {"duplicate_near": 1}},
         "kept": 1,
         "verified": 1,
     }
-    (file,) = manifest["plan"]["inputs"]["taco"]
-    assert len(file["sha256"]) == 64
-    assert manifest["versions"]["datasketch"].startswith("2.")
+    (file,) = manifest.plan.inputs["taco"]
+    assert len(file.sha256) == 64
+    assert manifest.build.versions["datasketch"].startswith("2.")
 
 
 def test_the_card_is_rendered_from_the_run(built):
     out, manifest = built
     card = (out / "README.md").read_text()
-    assert manifest["content_hash"] in card
+    assert manifest.content_hash in card
     assert "| synthetic1 | 3 | 2 | 1 | 1 |" in card
     assert "| taco | verify | reference_fails | 1 |" in card
-    assert manifest["plan"]["inputs"]["taco"][0]["sha256"] in card
+    assert manifest.plan.inputs["taco"][0].sha256 in card
 
 
 def test_nothing_is_left_beside_the_dataset(built):
@@ -182,7 +183,7 @@ def test_the_same_inputs_and_seed_give_the_same_hash_whatever_the_workers_and_th
     finally:
         for (_, old), (_, new) in zip(raw, moved, strict=True):
             Path(new).rename(old)
-    assert again["content_hash"] == manifest["content_hash"]
+    assert again.content_hash == manifest.content_hash
 
 
 def test_a_finished_build_is_recognised_and_not_repeated(built, raw):
@@ -192,7 +193,7 @@ def test_a_finished_build_is_recognised_and_not_repeated(built, raw):
     assert stages == []
 
 
-def test_other_options_do_not_replace_a_dataset_silently(built, raw, tmp_path):
+def test_other_options_do_not_silently_replace_a_dataset(built, raw, tmp_path):
     out, _ = built
     with pytest.raises(CurateError, match="--overwrite"):
         build(raw, out, Options(min_tests=6))
@@ -202,20 +203,20 @@ def test_overwriting_replaces_the_dataset(raw, tmp_path):
     build(raw[2:], tmp_path, Options())
     manifest = build(raw[2:], tmp_path, Options(no_reference="drop"), overwrite=True)
     assert outcomes(tmp_path)["livecodebench/1"] == "no_reference"
-    assert manifest["counts"]["livecodebench"]["kept"] == 0
+    assert manifest.counts["livecodebench"].kept == 0
 
 
 def test_a_survey_counts_and_writes_nothing(raw, built):
     _, manifest = built
     counts = survey(raw, Options(), report=lambda stage, done, total: None)
     for name, count in counts.items():
-        expected = manifest["counts"][name]["rejected"]
-        assert count["rejected"] == {stage: expected[stage] for stage in ("parse", "filter") if stage in expected}
+        expected = manifest.counts[name].rejected
+        assert count.rejected == {stage: expected[stage] for stage in ("parse", "filter") if stage in expected}
 
 
-def test_a_limit_counts_problems_of_each_source(raw, tmp_path):
+def test_a_limit_holds_for_each_source_separately(raw, tmp_path):
     counts = survey(raw, Options(limit=2), report=lambda stage, done, total: None)
-    assert [count["read"] for count in counts.values()] == [2, 2, 2]
+    assert [count.read for count in counts.values()] == [2, 2, 2]
 
 
 def test_the_order_of_the_sources_decides_between_equal_duplicates(raw, tmp_path):
@@ -237,8 +238,8 @@ def test_a_repeated_id_is_a_rejection(raw, tmp_path):
     (tmp_path / "raw").mkdir()
     (tmp_path / "raw" / "test.jsonl").write_text(f"{lines[0]}\n{lines[0]}\n")
     manifest = build([("livecodebench", str(tmp_path / "raw"))], tmp_path / "out", Options())
-    assert manifest["counts"]["livecodebench"]["rejected"] == {"parse": {"repeated_id": 1}}
-    assert manifest["counts"]["livecodebench"]["kept"] == 1
+    assert manifest.counts["livecodebench"].rejected == {"parse": {"repeated_id": 1}}
+    assert manifest.counts["livecodebench"].kept == 1
 
 
 @pytest.mark.parametrize(
@@ -246,7 +247,9 @@ def test_a_repeated_id_is_a_rejection(raw, tmp_path):
     [
         pytest.param([("humaneval", ".")], "Choose one of apps, codecontests", id="unknown source"),
         pytest.param([("taco", "."), ("taco", ".")], "given twice", id="one source twice"),
-        pytest.param([("taco", f"{__file__}?release=v5")], "no option release. The only option is files", id="option"),
+        pytest.param(
+            [("taco", f"{__file__}?release=v5")], "unknown option release. The only option is files", id="option"
+        ),
         pytest.param([("taco", "/nowhere/at/all")], "/nowhere/at/all: no such", id="missing path"),
     ],
 )

@@ -1,4 +1,4 @@
-"""On a cluster of several nodes a dataset becomes what it becomes on one machine, also when a node is lost."""
+"""A cluster of several nodes builds the same dataset as one machine, even if a node is lost."""
 
 import json
 import os
@@ -26,8 +26,8 @@ def cluster(ray_cluster):
 
 @pytest.fixture(scope="module")
 def content_hash(tmp_path_factory):
-    """Of the sample, built on this machine."""
-    return build(SOURCES, tmp_path_factory.mktemp("local") / "out", Options())["content_hash"]
+    """Return the content hash of the sample, built on this machine."""
+    return build(SOURCES, tmp_path_factory.mktemp("local") / "out", Options()).content_hash
 
 
 def curate(*arguments):
@@ -56,13 +56,15 @@ def kill_a_node():
     supervisor.kill()
 
 
-def test_a_dataset_built_on_a_cluster_is_the_one_built_here(cluster, content_hash, tmp_path):
+@pytest.mark.thorough
+def test_a_cluster_builds_the_same_dataset_as_this_machine(cluster, content_hash, tmp_path):
     said, errors = build_dataset(cluster, tmp_path / "out").communicate()
     assert said.splitlines()[-1] == f"content hash {content_hash}", errors
     manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
     assert (manifest["content_hash"], manifest["backend"]) == (content_hash, "ray")
 
 
+@pytest.mark.thorough
 def test_a_node_killed_while_a_dataset_is_built_changes_nothing(cluster, content_hash, tmp_path):
     out = tmp_path / "out"
     building = build_dataset(cluster, out)
@@ -76,7 +78,8 @@ def test_a_node_killed_while_a_dataset_is_built_changes_nothing(cluster, content
     cluster.add_node()
 
 
-def test_judge_writes_the_verdicts_that_it_writes_here(cluster, tmp_path):
+@pytest.mark.thorough
+def test_judge_writes_the_same_verdicts_as_on_this_machine(cluster, tmp_path):
     records = ROOT / "examples" / "submissions.jsonl"
     here, there = tmp_path / "here.jsonl", tmp_path / "there.jsonl"
     summary, _ = curate("judge", records, "--out", here).communicate()
@@ -90,7 +93,7 @@ def verdicts(path):
     return [(a["id"], a.get("verdict"), [test["verdict"] for test in a.get("tests", ())]) for a in answers]
 
 
-def test_a_wrong_address_is_told_in_words(tmp_path):
+def test_a_wrong_address_is_explained(tmp_path):
     records = ROOT / "examples" / "submissions.jsonl"
     judging = curate("judge", records, "--out", tmp_path / "out.jsonl", "--ray", "127.0.0.1:1")
     said, errors = judging.communicate()

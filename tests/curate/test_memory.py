@@ -1,4 +1,4 @@
-"""Problems lie on disk between the stages of a build: however large their tests, memory holds a few of them."""
+"""Problems are on disk between the stages of a build, so memory holds only a few of them, however large they are."""
 
 import json
 import random
@@ -20,7 +20,7 @@ print(Path("/proc/self/status").read_text())
 
 
 def write_rows(folder, count):
-    """40 KB of tests each, that no packing makes smaller."""
+    """Write rows with 40 KB of tests each, random ones, so that compression helps little."""
     rng = random.Random(0)
     with (folder / "rows.jsonl").open("w") as file:
         for number in range(count):
@@ -41,4 +41,4 @@ def peak_mb(mapping, out, limit):
 def test_memory_does_not_grow_with_the_tests_of_the_problems(tmp_path):
     mapping = write_rows(tmp_path, 1_800)
     few, many = (peak_mb(mapping, tmp_path / str(limit), limit) for limit in (500, 1_800))
-    assert many - few < 26  # of 52 MB more
+    assert many - few < 26  # the tests grow by 52 MB

@@ -1,4 +1,4 @@
-"""Killed at any moment, the same command continues: less and less is left, and the result is the same."""
+"""A build that was killed at any moment is continued by the same command, with the same result."""
 
 import json
 import os
@@ -27,7 +27,7 @@ def raw(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def undisturbed(raw, tmp_path_factory):
-    """Content hash and seconds of a build that nobody disturbs."""
+    """Return the content hash and the seconds of an undisturbed build."""
     started = time.monotonic()
     return finish(raw, tmp_path_factory.mktemp("undisturbed") / "out"), time.monotonic() - started
 
@@ -46,7 +46,7 @@ def finish(raw, out, workers=2):
 
 
 def stopped(process):
-    """What a process said, whose end is near."""
+    """Return the output of a process that is about to end."""
     _, error = process.communicate(timeout=60)
     assert "Traceback" not in error
     return process.returncode, error.strip().splitlines()[-1]
@@ -82,7 +82,9 @@ def test_a_build_killed_again_and_again_ends_as_an_undisturbed_one(raw, undistur
     assert {path.name for path in out.iterdir()} == FILES
 
 
-@pytest.mark.parametrize("stage", ["write", "card.write", "publish"])
+@pytest.mark.parametrize(
+    "stage", ["write", *(pytest.param(name, marks=pytest.mark.thorough) for name in ("card.write", "publish"))]
+)
 def test_a_build_killed_while_it_writes_is_written_again(raw, undisturbed, tmp_path, stage):
     out = tmp_path / "out"
     target = {"write": "writer.write_table", "card.write": "card.write", "publish": "workspace.write_whole"}[stage]
@@ -119,8 +121,8 @@ def test_ctrl_c_ends_a_build_in_one_line_and_the_same_command_continues(raw, und
     assert 0 < len(known) < 19
 
 
-def test_on_a_full_disk_a_build_says_so_and_continues_when_there_is_room(tmp_path):
-    """Of 700 KB the problems take 400 and what was executed 20; sketches and Parquet files would take 400."""
+def test_a_build_stops_on_a_full_disk_with_a_message_and_continues_once_there_is_room(tmp_path):
+    """The disk holds 700 KB. Problems take 400 KB, results 20 KB, and sketches and Parquet files need 400 KB more."""
     rows = [taco_row(words(n, 4_000), TESTS, [f"{ADD}  # {n}"]) for n in range(16)]
     raw = write_parquet(tmp_path / "raw" / "train.parquet", rows)
     disk, journal = tmp_path / "disk", tmp_path / "findings.jsonl"

@@ -1,11 +1,12 @@
-"""Answers, written down shortly."""
+"""Helpers to write answers concisely."""
 
-from rewards.reward import Answer
-
-
-def program(source: str, *, truncated: bool = False) -> Answer:
-    return say(f"So:\n```python\n{source}\n```\n", truncated=truncated)
+from rewards import Answer
 
 
-def say(text: str, n_tokens: int = 10, *, truncated: bool = False) -> Answer:
+def program_answer(source: str, *, truncated: bool = False) -> Answer:
+    """Return an answer that contains a program."""
+    return text_answer(f"So:\n```python\n{source}\n```\n", truncated=truncated)
+
+
+def text_answer(text: str, n_tokens: int = 10, *, truncated: bool = False) -> Answer:
     return Answer(text, n_tokens, truncated)

@@ -5,7 +5,7 @@ import time
 from concurrent.futures import CancelledError, as_completed, wait
 
 import pytest
-from answers import program, say
+from answers import program_answer, text_answer
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -15,78 +15,78 @@ from rewards.reward import Reward, Task
 from sandbox import Case, Sandbox, Suite
 
 DOUBLES = Task(tests=Suite([Case(f"{n}\n", f"{2 * n}\n") for n in range(5)]))
-RIGHT, WRONG = program("print(2 * int(input()))"), program("print(0)")
-SLOW = program("import time\ntime.sleep(0.5)\nprint(2 * int(input()))")
-NOTHING = Task()
+RIGHT, WRONG = program_answer("print(2 * int(input()))"), program_answer("print(0)")
+SLOW = program_answer("import time\ntime.sleep(0.5)\nprint(2 * int(input()))")
+EMPTY_TASK = Task()
 
 
-def lengths(answer, task):
+def length_reward(answer, task):
     return Reward(float(answer.n_tokens), "counted")
 
 
 @pytest.fixture
 def gate():
-    """Opened at the end, so that no thread is left behind."""
+    """Yield an event that is set at the end of the test, so that no thread is left behind."""
     gate = threading.Event()
     yield gate
     gate.set()
 
 
 def test_each_future_has_the_reward_of_its_completion(box):
-    answers = [RIGHT, WRONG, say("No."), program("1 / 0")] * 10
+    answers = [RIGHT, WRONG, text_answer("No."), program_answer("1 / 0")] * 10
     with AsyncRewards(CodeReward(box)) as rewards:
         futures = [rewards.submit(answer, DOUBLES) for answer in answers]
         assert [future.result(60).value for future in futures] == [1.0, 0.0, 0.0, 0.0] * 10
 
 
-def test_what_is_quick_does_not_wait_for_what_is_slow(box):
+def test_quick_completions_do_not_wait_for_slow_ones(box):
     with AsyncRewards(CodeReward(box)) as rewards:
         slow = rewards.submit(SLOW, DOUBLES)
         quick = rewards.submit(RIGHT, DOUBLES)
         assert list(as_completed([slow, quick], 60)) == [quick, slow]
 
 
-def test_no_more_are_scored_at_once_than_asked_for(gate):
-    lock, now, most = threading.Lock(), 0, 0
+def test_no_more_completions_are_scored_at_once_than_allowed(gate):
+    lock, n_now, n_most = threading.Lock(), 0, 0
 
-    def counted(answer, task):
-        nonlocal now, most
+    def counting_reward(answer, task):
+        nonlocal n_now, n_most
         with lock:
-            now += 1
-            most = max(most, now)
+            n_now += 1
+            n_most = max(n_most, n_now)
         time.sleep(0.01)
         with lock:
-            now -= 1
+            n_now -= 1
         return Reward(1.0, "counted")
 
-    with AsyncRewards(counted, at_once=3) as rewards:
-        assert len(wait([rewards.submit(RIGHT, NOTHING) for _ in range(30)], 60).done) == 30
-    assert most == 3
+    with AsyncRewards(counting_reward, at_once=3) as rewards:
+        assert len(wait([rewards.submit(RIGHT, EMPTY_TASK) for _ in range(30)], 60).done) == 30
+    assert n_most == 3
 
 
 @pytest.mark.parametrize("error", [ValueError("no tests"), SystemExit(1), KeyboardInterrupt()])
-def test_what_a_reward_raises_is_its_futures_and_others_go_on(error):
+def test_an_exception_of_a_reward_ends_only_its_own_future(error):
     def failing(answer, task):
         if answer.n_tokens == 3:
             raise error
-        return lengths(answer, task)
+        return length_reward(answer, task)
 
     with AsyncRewards(failing, at_once=1) as rewards:
-        futures = [rewards.submit(say("", n), NOTHING) for n in range(6)]
+        futures = [rewards.submit(text_answer("", n), EMPTY_TASK) for n in range(6)]
         assert futures[3].exception(60) is error
         assert [future.result(60).value for future in futures if future is not futures[3]] == [0, 1, 2, 4, 5]
 
 
-def test_a_reward_that_hangs_is_late_and_those_behind_it_too(gate):
+def test_a_reward_that_hangs_is_late_and_so_are_those_waiting_for_it(gate):
     def hanging(answer, task):
         gate.wait()
         return Reward(1.0, "at last")
 
     with AsyncRewards(hanging, at_once=1, longest_seconds=0.3) as rewards:
-        futures = [rewards.submit(RIGHT, NOTHING) for _ in range(3)]
+        futures = [rewards.submit(RIGHT, EMPTY_TASK) for _ in range(3)]
         assert [(future.result(60).value, future.result().verdict) for future in futures] == [(None, "late")] * 3
         gate.set()
-        assert rewards.submit(RIGHT, NOTHING).result(60) == Reward(1.0, "at last")
+        assert rewards.submit(RIGHT, EMPTY_TASK).result(60) == Reward(1.0, "at last")
 
 
 def test_closing_waits_for_nothing_and_ends_every_future(gate):
@@ -95,13 +95,13 @@ def test_closing_waits_for_nothing_and_ends_every_future(gate):
         return Reward(1.0, "at last")
 
     with AsyncRewards(hanging, at_once=2) as rewards:
-        futures = [rewards.submit(RIGHT, NOTHING) for _ in range(5)]
+        futures = [rewards.submit(RIGHT, EMPTY_TASK) for _ in range(5)]
     assert len(wait(futures, 60).done) == 5
     for future in futures:
         with pytest.raises(CancelledError):
             future.result(0)
     with pytest.raises(RuntimeError, match="closed"):
-        rewards.submit(RIGHT, NOTHING)
+        rewards.submit(RIGHT, EMPTY_TASK)
     rewards.close()
 
 
@@ -124,7 +124,7 @@ def test_whatever_rewards_do_every_future_ends_once(kinds, at_once, closed_early
     ended = []
     try:
         with AsyncRewards(reward, at_once=at_once, longest_seconds=0.3) as rewards:
-            futures = [rewards.submit(say(kind), NOTHING) for kind in kinds]
+            futures = [rewards.submit(text_answer(kind), EMPTY_TASK) for kind in kinds]
             for future in futures:
                 future.add_done_callback(ended.append)
             if not closed_early:
@@ -141,10 +141,10 @@ def test_whatever_rewards_do_every_future_ends_once(kinds, at_once, closed_early
             assert future.result().verdict in (kind, "late")
 
 
-def test_threads_end_with_it():
-    others = set(threading.enumerate())  # the adapters' rewards last as long as their process
-    with AsyncRewards(lengths) as rewards:
-        wait([rewards.submit(RIGHT, NOTHING) for _ in range(50)], 60)
+def test_its_threads_end_when_it_is_closed():
+    others = set(threading.enumerate())  # the rewards that trainers share last as long as their process
+    with AsyncRewards(length_reward) as rewards:
+        wait([rewards.submit(RIGHT, EMPTY_TASK) for _ in range(50)], 60)
         assert {thread.name for thread in set(threading.enumerate()) - others} == {"rewards"}
     end = time.monotonic() + 20
     while any(thread.name == "rewards" for thread in set(threading.enumerate()) - others):
@@ -152,10 +152,10 @@ def test_threads_end_with_it():
         time.sleep(0.01)
 
 
-def test_a_sandbox_that_is_closed_meanwhile_gives_no_signal():
+def test_the_reward_is_unknown_if_the_sandbox_is_closed_meanwhile():
     with Sandbox(workers=1) as box, AsyncRewards(CodeReward(box)) as rewards:
         begun = rewards.submit(SLOW, DOUBLES)
-        others = [rewards.submit(program(f"print({n})"), DOUBLES) for n in range(10)]
+        others = [rewards.submit(program_answer(f"print({n})"), DOUBLES) for n in range(10)]
         box.close()
         assert begun.result(60).value is None
         assert {future.result(60).value for future in others} <= {None, 0.0}
@@ -164,4 +164,4 @@ def test_a_sandbox_that_is_closed_meanwhile_gives_no_signal():
 @pytest.mark.parametrize("options", [{"at_once": 0}, {"longest_seconds": 0}, {"longest_seconds": float("nan")}])
 def test_options_that_make_no_sense_are_refused(options):
     with pytest.raises(ValueError, match="must be"):
-        AsyncRewards(lengths, **options)
+        AsyncRewards(length_reward, **options)

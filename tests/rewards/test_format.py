@@ -1,18 +1,18 @@
-"""The form <think>...</think><answer>...</answer>."""
+"""The form <think>...</think><answer>...</answer> is recognised."""
 
 import pytest
-from answers import say
+from answers import text_answer
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rewards.format import FormatReward, formatted
+from rewards.format import FormatReward, is_formatted
 from rewards.reward import Task
 
 TAGS = ["<think>", "</think>", "<answer>", "</answer>", "x", " "]
 
 
 @pytest.mark.parametrize(
-    ("text", "right"),
+    ("text", "expected"),
     [
         ("<think>a</think><answer>b</answer>", True),
         ("\n<think>\na < b\n</think>\n\n<answer>\n```python\nprint(1)\n```\n</answer>\n", True),
@@ -33,32 +33,32 @@ TAGS = ["<think>", "</think>", "<answer>", "</answer>", "x", " "]
         ("", False),
     ],
 )
-def test_the_form_is_each_tag_once_in_order_around_something(text, right):
-    assert formatted(text) is right
-    assert FormatReward()(say(text), Task()).value == float(right)
+def test_each_tag_must_occur_once_in_order_and_enclose_text(text, expected):
+    assert is_formatted(text) is expected
+    assert FormatReward()(text_answer(text), Task()).value == float(expected)
 
 
 @given(st.lists(st.sampled_from(TAGS), max_size=9).map("".join))
-def test_it_agrees_with_the_grammar(text):
+def test_the_check_agrees_with_a_grammar(text):
     import re
 
-    thing = r"(?:(?!</?think>|</?answer>).)*?(?! )(?:(?!</?think>|</?answer>).)+?"
-    grammar = rf"\s*<think>\s*{thing}</think>\s*<answer>\s*{thing}</answer>\s*"
+    content = r"(?:(?!</?think>|</?answer>).)*?(?! )(?:(?!</?think>|</?answer>).)+?"
+    grammar = rf"\s*<think>\s*{content}</think>\s*<answer>\s*{content}</answer>\s*"
     blank = re.search(r"<(think|answer)>\s*</", text)
-    assert formatted(text) is bool(re.fullmatch(grammar, text) and not blank)
+    assert is_formatted(text) is bool(re.fullmatch(grammar, text) and not blank)
 
 
 def test_a_thought_may_begin_in_the_prompt():
     text = "a</think><answer>b</answer>"
-    assert FormatReward(opened=True)(say(text), Task()).value == 1.0
-    assert FormatReward(opened=True)(say(f"<think>{text}"), Task()).value == 0.0
+    assert FormatReward(opened=True)(text_answer(text), Task()).value == 1.0
+    assert FormatReward(opened=True)(text_answer(f"<think>{text}"), Task()).value == 0.0
 
 
-def test_what_was_cut_off_says_so():
-    assert FormatReward()(say("<think>a", truncated=True), Task()).verdict == "truncated"
-    assert FormatReward()(say("a"), Task()).verdict == "unformatted"
+def test_an_answer_that_was_cut_off_has_its_own_verdict():
+    assert FormatReward()(text_answer("<think>a", truncated=True), Task()).verdict == "truncated"
+    assert FormatReward()(text_answer("a"), Task()).verdict == "unformatted"
 
 
 def test_megabytes_of_tags_have_no_form():
     for tag in TAGS:
-        assert not formatted(tag * 1_000_000)
+        assert not is_formatted(tag * 1_000_000)

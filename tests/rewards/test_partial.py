@@ -1,7 +1,7 @@
-"""Shares of tests passed."""
+"""A program is worth the share of tests that it passes."""
 
 import pytest
-from answers import program, say
+from answers import program_answer, text_answer
 
 from rewards.code import CodeReward
 from rewards.partial import PartialReward
@@ -21,19 +21,19 @@ NO = Suite([Case(f"{n}\n", "YES\n" if n % 5 == 0 else "NO\n") for n in range(10)
         ("print(", 0.0, "compile_error"),
     ],
 )
-def test_the_share_is_of_all_tests_and_not_of_those_before_the_first_failure(box, source, share, verdict):
-    scored = PartialReward(box, select="all")(program(source), Task(tests=NO))
+def test_the_share_counts_all_tests_and_not_only_those_before_the_first_failure(box, source, share, verdict):
+    scored = PartialReward(box, select="all")(program_answer(source), Task(tests=NO))
     assert (scored.value, scored.verdict) == (pytest.approx(share), verdict)
 
 
-def test_it_can_be_had_for_nothing_where_the_outcome_cannot(box):
-    hack = program("print('NO')")
-    assert PartialReward(box)(hack, Task(tests=NO)).value == pytest.approx(0.8)
-    assert CodeReward(box)(hack, Task(tests=NO)).value == 0.0
+def test_a_constant_answer_earns_a_share_but_no_outcome_reward(box):
+    constant = program_answer("print('NO')")
+    assert PartialReward(box)(constant, Task(tests=NO)).value == pytest.approx(0.8)
+    assert CodeReward(box)(constant, Task(tests=NO)).value == 0.0
 
 
-def test_no_program_and_no_sandbox_are_as_for_the_outcome(box):
-    assert PartialReward(box)(say("No."), Task(tests=NO)).verdict == "no_code"
+def test_a_missing_program_and_a_lost_sandbox_are_treated_as_by_the_outcome_reward(box):
+    assert PartialReward(box)(text_answer("No."), Task(tests=NO)).verdict == "no_code"
     lost = Sandbox(workers=1)
     lost.close()
-    assert PartialReward(lost)(program("print('NO')"), Task(tests=NO)).value is None
+    assert PartialReward(lost)(program_answer("print('NO')"), Task(tests=NO)).value is None

@@ -1,4 +1,4 @@
-"""Which tests a reward runs."""
+"""A reward runs a selection of the tests."""
 
 import pytest
 
@@ -16,20 +16,20 @@ def places(suite):
     return [int(case.expected) for case in suite.cases]
 
 
-def test_all_is_every_case():
+def test_all_selects_every_case():
     assert select(SUITE, "all", budget=2) == SUITE
 
 
-def test_the_longest_inputs_are_chosen_and_of_equals_the_first():
+def test_the_longest_inputs_are_chosen_and_among_equals_the_first():
     assert places(select(SUITE, "longest", budget=4)) == [1, 3, 5, 4]
     assert longest_first(SUITE) == [1, 3, 5, 4, 0, 2]
 
 
-def test_the_strongest_come_in_the_order_given():
+def test_the_strongest_come_in_the_given_order():
     assert places(select(SUITE, "strongest", budget=2, strongest=[4, 2, 0])) == [4, 2]
 
 
-def test_places_left_over_are_drawn_from_the_others_always_alike():
+def test_the_remaining_places_are_drawn_from_the_others_the_same_way_each_time():
     chosen = [places(select(SUITE, "strongest", budget=5, strongest=[4, 2])) for _ in range(3)]
     assert chosen[0][:2] == [4, 2]
     assert len(set(chosen[0])) == 5
@@ -37,24 +37,24 @@ def test_places_left_over_are_drawn_from_the_others_always_alike():
 
 
 @pytest.mark.parametrize("unknown", [None, []])
-def test_without_a_measurement_cases_are_drawn_blindly(unknown):
+def test_without_a_measurement_cases_are_drawn_at_random(unknown):
     chosen = places(select(SUITE, "strongest", budget=3, strongest=unknown))
     assert len(set(chosen)) == 3
     assert chosen != [0, 1, 2]
 
 
 @pytest.mark.parametrize("how", ["longest", "strongest"])
-def test_few_tests_are_all_chosen_whatever_the_way(how):
+def test_fewer_tests_than_the_budget_are_all_chosen(how):
     assert sorted(places(select(SUITE, how))) == [0, 1, 2, 3, 4, 5]
 
 
-def test_all_but_the_cases_stays_as_it_is():
+def test_selection_changes_nothing_but_the_cases():
     chosen = select(SUITE, "longest", budget=1)
     assert (chosen.checker, chosen.limits, chosen.entry_point) == ("exact", SUITE.limits, None)
 
 
 @pytest.mark.parametrize(
-    ("arguments", "words"),
+    ("arguments", "message"),
     [
         ({"how": "best"}, "longest, strongest, all"),
         ({"how": "longest", "budget": 0}, "at least 1"),
@@ -62,6 +62,6 @@ def test_all_but_the_cases_stays_as_it_is():
         ({"how": "strongest", "strongest": [1, 1]}, "6 cases"),
     ],
 )
-def test_what_cannot_be_chosen_is_refused_with_words(arguments, words):
-    with pytest.raises(ValueError, match=words):
+def test_impossible_selections_are_refused_with_the_reason(arguments, message):
+    with pytest.raises(ValueError, match=message):
         select(SUITE, **arguments)

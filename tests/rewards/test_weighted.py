@@ -1,9 +1,9 @@
-"""Several rewards as one."""
+"""Several rewards are added up to a single one."""
 
 import math
 
 import pytest
-from answers import program, say
+from answers import program_answer, text_answer
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -17,27 +17,27 @@ NUMBERS = st.floats(-1e6, 1e6)
 ECHO = Suite([Case("1", "1")])
 
 
-def giving(value, verdict="said", seconds=1.0):
+def constant(value, verdict="given", seconds=1.0):
     return lambda answer, task: Reward(value, verdict, seconds)
 
 
 @given(st.lists(st.tuples(NUMBERS, NUMBERS), min_size=1, max_size=5))
-def test_the_whole_is_the_weighted_sum(pairs):
-    whole = Weighted([(weight, giving(value)) for weight, value in pairs])(say(""), Task())
-    assert whole.value == pytest.approx(math.fsum(weight * value for weight, value in pairs), abs=1e-3)
-    assert whole.seconds == len(pairs)
+def test_the_value_is_the_weighted_sum(pairs):
+    total = Weighted([(weight, constant(value)) for weight, value in pairs])(text_answer(""), Task())
+    assert total.value == pytest.approx(math.fsum(weight * value for weight, value in pairs), abs=1e-3)
+    assert total.seconds == len(pairs)
 
 
 @given(st.lists(st.sampled_from([0.0, 1.0, None]), min_size=1, max_size=5), NUMBERS)
-def test_what_one_part_does_not_know_the_whole_does_not_know(values, weight):
-    whole = Weighted([(weight, giving(value, str(value))) for value in values])(say(""), Task())
-    assert (whole.value is None) == (None in values)
-    assert whole.verdict == ("None" if None in values else str(values[0]))
+def test_one_unknown_reward_makes_the_sum_unknown(values, weight):
+    total = Weighted([(weight, constant(value, str(value))) for value in values])(text_answer(""), Task())
+    assert (total.value is None) == (None in values)
+    assert total.verdict == ("None" if None in values else str(values[0]))
 
 
-def test_intellect_2s_reward_is_a_sum_of_ours(box):
+def test_the_reward_of_intellect_2_is_such_a_sum(box):
     reward = Weighted([(1.0, CodeReward(box)), (ALPHA_PER_THOUSAND, LengthBudget())])
-    right = program("print(input())")
+    right = program_answer("print(input())")
     assert reward(right, Task(tests=ECHO, target_tokens=2010)).value == pytest.approx(1 - 0.0003 * 2000)
 
 
@@ -45,24 +45,24 @@ def test_a_lost_sandbox_is_not_half_a_reward():
     lost = Sandbox(workers=1)
     lost.close()
     reward = Weighted([(0.5, LengthBudget()), (1.0, CodeReward(lost))])
-    scored = reward(program("print(input())"), Task(tests=ECHO, target_tokens=10))
+    scored = reward(program_answer("print(input())"), Task(tests=ECHO, target_tokens=10))
     assert (scored.value, scored.verdict) == (None, "sandbox_failed")
 
 
 @pytest.mark.parametrize("weight", [math.nan, math.inf, -math.inf])
-def test_weights_that_are_no_numbers_are_refused(weight):
+def test_weights_must_be_finite_numbers(weight):
     with pytest.raises(ValueError, match="finite"):
-        Weighted([(1.0, giving(1.0)), (weight, giving(1.0))])
+        Weighted([(1.0, constant(1.0)), (weight, constant(1.0))])
 
 
-def test_nothing_is_no_reward():
+def test_an_empty_sum_is_refused():
     with pytest.raises(ValueError, match="at least one part"):
         Weighted([])
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf])
-def test_a_reward_that_is_no_number_does_not_come_into_being(value):
+def test_a_reward_that_is_not_a_finite_number_cannot_be_created(value):
     with pytest.raises(ValueError, match="finite number"):
-        Reward(value, "said")
+        Reward(value, "given")
     with pytest.raises(ValueError, match="finite number"):
-        Weighted([(1e308, giving(1e308))])(say(""), Task())
+        Weighted([(1e308, constant(1e308))])(text_answer(""), Task())

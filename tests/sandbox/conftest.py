@@ -1,4 +1,4 @@
-"""One Sandbox for all tests that only judge. It is the real one: nothing here is faked."""
+"""A fixture: one real Sandbox for all tests that only judge."""
 
 from collections.abc import Iterator
 

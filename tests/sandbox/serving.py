@@ -1,4 +1,4 @@
-"""Services to test: real processes on free ports."""
+"""Start services for tests: real processes that listen on free ports."""
 
 import http.client
 import json
@@ -39,34 +39,36 @@ sys.exit(not done)
 
 
 class Service:
-    """A process that serves, and what it says."""
+    """A process that serves, and what it prints."""
 
     def __init__(self, command: list[str], environment: dict[str, str] | None = None) -> None:
-        self._words = os.memfd_create("words")
+        self._stderr = os.memfd_create("stderr")
         self.process = subprocess.Popen(
             command,
             stdout=subprocess.PIPE,
-            stderr=self._words,
+            stderr=self._stderr,
             cwd=ROOT,
             env={"PYTHONPATH": str(ROOT), **os.environ, **(environment or {})},
         )
         assert self.process.stdout is not None
-        self.said = self.process.stdout.readline().decode()
-        if " (" not in self.said:
+        self.greeting = self.process.stdout.readline().decode()
+        if " (" not in self.greeting:
             self.process.wait()
             raise AssertionError(self.stderr)
-        self.port = int(self.said.split(" (")[0].rsplit(":", 1)[1])
+        self.port = int(self.greeting.split(" (")[0].rsplit(":", 1)[1])
         self.url = f"http://127.0.0.1:{self.port}"
 
     @property
     def stderr(self) -> str:
-        return os.pread(self._words, 1 << 20, 0).decode()
+        return os.pread(self._stderr, 1 << 20, 0).decode()
 
     def ask(
         self, path: str, content: Any = None, *, headers: dict[str, str] | None = None
     ) -> tuple[int, Any, http.client.HTTPResponse]:
-        """(status, body, response); the body as JSON where it is that. `content` None: GET. Bytes are sent as they
-        are."""
+        """Send a request, and return (status, body, response). A JSON body of the response is decoded.
+
+        Without `content`, it is a GET request. Bytes are sent unchanged, anything else as JSON.
+        """
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=120)
         body = content if isinstance(content, bytes) or content is None else json.dumps(content).encode()
         connection.request("GET" if content is None else "POST", path, body, JSON | (headers or {}))
@@ -75,8 +77,8 @@ class Service:
         connection.close()
         return response.status, _plain(data, response), response
 
-    def measured(self, name: str, **labels: str) -> float:
-        """A sample of /metrics; 0 if there is none."""
+    def metric(self, name: str, **labels: str) -> float:
+        """Return the value of a metric; 0 if there is none."""
         families = text_string_to_metric_families(self.ask("/metrics")[1])
         samples = (sample for family in families for sample in family.samples if sample.name == name)
         return sum(sample.value for sample in samples if labels.items() <= sample.labels.items())
@@ -90,7 +92,7 @@ class Service:
             self.end()
         assert self.process.stdout is not None
         self.process.stdout.close()
-        os.close(self._words)
+        os.close(self._stderr)
 
 
 def _plain(data: bytes, response: http.client.HTTPResponse) -> Any:
@@ -101,7 +103,7 @@ def _plain(data: bytes, response: http.client.HTTPResponse) -> Any:
 
 @contextmanager
 def serving(*options: str, port: int = 0, environment: dict[str, str] | None = None) -> Iterator[Service]:
-    """`curate serve` with these options, by default on a free port."""
+    """Run `curate serve` with these options, by default on a free port."""
     service = Service([*CURATE, "serve", "--port", str(port), *options], environment)
     try:
         yield service
@@ -111,7 +113,7 @@ def serving(*options: str, port: int = 0, environment: dict[str, str] | None = N
 
 @contextmanager
 def prepared(box: str = "Sandbox(workers=1)", **settings: Any) -> Iterator[Service]:
-    """A service with settings that `curate serve` has no options for."""
+    """Run a service with settings for which `curate serve` has no options."""
     chosen = ", ".join(f"{name}={value!r}" for name, value in settings.items())
     service = Service([sys.executable, "-c", PREPARED.format(box=box, settings=chosen)])
     try:
@@ -130,24 +132,24 @@ def becomes(condition: Callable[[], bool], seconds: float = 20) -> bool:
 
 
 def below(pid: int) -> set[tuple[str, str]]:
-    """(pid, start time) of all descendants."""
-    found, wanted = set(), [str(pid)]
-    everybody = {name: _stat(name) for name in os.listdir("/proc") if name.isdigit()}
-    while wanted:
-        parent = wanted.pop()
-        for name, stat in everybody.items():
-            if stat[1:2] == [parent] and (name, stat[19]) not in found:
-                found.add((name, stat[19]))
-                wanted.append(name)
-    return found
+    """Return (pid, start time) of all descendants of a process."""
+    descendants, parents = set(), [str(pid)]
+    stats = {name: _stat(name) for name in os.listdir("/proc") if name.isdigit()}
+    while parents:
+        parent = parents.pop()
+        for name, stat in stats.items():
+            if stat[1:2] == [parent] and (name, stat[19]) not in descendants:
+                descendants.add((name, stat[19]))
+                parents.append(name)
+    return descendants
 
 
-def alive(some: set[tuple[str, str]]) -> set[tuple[str, str]]:
-    return {(name, started) for name, started in some if (stat := _stat(name)) and stat[19] == started}
+def alive(processes: set[tuple[str, str]]) -> set[tuple[str, str]]:
+    return {(name, started) for name, started in processes if (stat := _stat(name)) and stat[19] == started}
 
 
 def _stat(name: str) -> list[str]:
-    """State, parent and so on; nothing for a process that is no more."""
+    """Return the fields of /proc/PID/stat from the state on, or none if the process has ended."""
     try:
         stat = Path(f"/proc/{name}/stat").read_text().rsplit(")", 1)[1].split()
     except OSError:

@@ -1,9 +1,10 @@
 """Hostile programs get nothing, and the sandbox lives on.
 
-Each file in attacks/ begins with `# expect:` and the verdicts that show that it failed. It reads "1" or "2" and
-prints ESCAPED if it got what it wanted, or defines attack(x), to return "ESCAPED". ESCAPED is the expected answer,
-so `accepted` would be an escape. Those called expected_* look for the expected output itself, a secret that is
-written nowhere else; those called message_* run twice, and must not hear the second time of the first.
+Each file in attacks/ begins with `# expect:` and the verdicts that show that the attack failed. The program reads "1"
+or "2" and prints ESCAPED if it got what it wanted, or it defines attack(x), which then returns "ESCAPED". ESCAPED is
+the expected answer, so `accepted` would be an escape. Programs called expected_* look for the expected output itself, a
+secret that is written nowhere else. Programs called message_* run twice, and the second run must learn nothing from
+the first.
 """
 
 import json

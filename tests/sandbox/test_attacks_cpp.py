@@ -1,4 +1,4 @@
-"""Hostile C++ programs get nothing, whoever runs the sandbox; neither do programs that mean to fool a referee.
+"""Hostile C++ programs get nothing, whoever runs the sandbox, nor do programs that try to fool a referee.
 
 Files in attacks_cpp/ follow the rules of attacks/: see test_attacks.py.
 """
@@ -79,7 +79,7 @@ def test_a_program_that_overwhelms_the_compiler_is_only_a_bad_program(box: Sandb
     assert box.judge(ADDS, HARMLESS).accepted
 
 
-def test_the_words_of_a_compiler_are_bounded(box: Sandbox) -> None:
+def test_compiler_messages_are_bounded(box: Sandbox) -> None:
     line = '_Pragma("message(\\"' + "x" * 1000 + '\\")") '
     source = f"#define X {line}\n#define Y {'X ' * 99}\n{'Y ' * 99}\nint main( {{}}"
     words = box.run(Program(source, "cpp"))
@@ -133,7 +133,7 @@ def test_a_referee_that_repeats_what_was_printed_stays_a_referee(box: Sandbox, l
     assert judgement.score == 0
 
 
-def test_what_a_program_leaves_for_its_referee_is_not_found(box: Sandbox) -> None:
+def test_a_referee_does_not_find_what_a_program_has_left_for_it(box: Sandbox) -> None:
     source = "\n".join(
         f"open({name!r}, 'w').write('1')" for name in ("answer.txt", "input.txt", "output.txt", "sys.py", "solution.py")
     )
@@ -156,7 +156,7 @@ def test_a_program_cannot_make_a_sound_referee_fail(box: Sandbox, source: str) -
     assert box.judge(Program("print(7)"), suite).accepted
 
 
-def test_nothing_of_the_referee_is_within_sight_of_the_program_it_talks_to(box: Sandbox) -> None:
+def test_a_program_sees_nothing_of_the_referee_it_talks_to(box: Sandbox) -> None:
     source = (
         "import os\nfound = [p for p in os.listdir('/proc') if p.isdigit() and p not in ('1', str(os.getpid()))]\n"
         "found += [name for name in os.listdir() if name != 'solution.py']\n"
@@ -167,7 +167,7 @@ def test_nothing_of_the_referee_is_within_sight_of_the_program_it_talks_to(box: 
 
 
 @pytest.mark.parametrize("program", ["abort();", "return 1;", "for (;;) {}", "sleep(9);"])
-def test_an_accepted_talk_does_not_excuse_how_the_program_ends(box: Sandbox, program: str) -> None:
+def test_an_accepted_conversation_does_not_excuse_a_crash(box: Sandbox, program: str) -> None:
     source = f'#include <cstdlib>\n#include <unistd.h>\nint main() {{ write(1, "7\\n", 2); {program} }}'
     suite = Suite([Case("", "")], checker="interactive", limits=SHORT, referee=Referee(GUESSED))
     assert box.judge(Program(source, "cpp"), suite).verdict.value in {"runtime_error", "time_limit"}
@@ -179,7 +179,7 @@ def test_a_referee_that_crashes_is_the_fault_of_the_suite(box: Sandbox) -> None:
         box.judge(Program("print(7)"), Suite([Case("", "7")], checker="program", referee=crashes))
 
 
-# Files that are fetched.
+# Fetched files.
 
 
 @pytest.mark.parametrize(
@@ -193,7 +193,7 @@ def test_a_referee_that_crashes_is_the_fault_of_the_suite(box: Sandbox) -> None:
     ],
     ids=["holes", "one file, many names", "a full disk", "pipes", "links"],
 )
-def test_files_that_overwhelm_whoever_fetches_them_are_the_programs_fault(box: Sandbox, source: str) -> None:
+def test_too_large_fetched_files_are_the_programs_fault(box: Sandbox, source: str) -> None:
     names = [f"file{number}" for number in range(100)]
     program = Program(f"import os\nnames = [f'file{{number}}' for number in range(100)]\n{source}")
     result = box.run(program, limits=Limits(memory_mb=256, disk_mb=128), fetch=names)
@@ -231,8 +231,8 @@ int main() {
 
 @pytest.fixture
 def ordinary(tmp_path: Path) -> Iterator[list[str]]:
-    """A command line that judges as an ordinary user what it reads."""
-    for folder in (tmp_path, *tmp_path.parents[:2]):
+    """Return a command that judges what it reads, as an ordinary user."""
+    for folder in (tmp_path, *tmp_path.parents[:3]):
         folder.chmod(folder.stat().st_mode | 0o055)
     shutil.copytree(FOLDER.parents[2] / "sandbox", tmp_path / "sandbox", ignore=shutil.ignore_patterns("__pycache__"))
     for python in (os.path.realpath(sys._base_executable), "/usr/bin/python3"):  # type: ignore[attr-defined]

@@ -1,4 +1,4 @@
-"""Programs that are called: which function is found, what it is given, and what its value is worth."""
+"""In programs whose functions are called, the right one is chosen, given its arguments, and judged by its value."""
 
 import json
 from typing import Any
@@ -11,7 +11,7 @@ LIMITS = Limits(wall_seconds=5, memory_mb=512)
 
 
 def call(box: Sandbox, source: str, arguments: list[Any], expected: Any, name: str = "f") -> Verdict:
-    """The verdict when the program returns `expected`; text is taken as JSON already."""
+    """Return the verdict on a program that should return `expected`; if that is a text, it is read as JSON."""
     case = Case(json.dumps(arguments), expected if isinstance(expected, str) else json.dumps(expected))
     suite = Suite([case], entry_point=name, checker="tokens", limits=LIMITS)
     return box.judge(Program(source), suite).verdict
@@ -57,7 +57,7 @@ def call(box: Sandbox, source: str, arguments: list[Any], expected: Any, name: s
                      id="daemon thread"),
     ],
 )  # fmt: skip
-def test_the_function_meant_is_called(box: Sandbox, name: str, source: str) -> None:
+def test_the_right_function_is_called(box: Sandbox, name: str, source: str) -> None:
     assert call(box, source, [5], 5, name) is Verdict.ACCEPTED
 
 
@@ -87,7 +87,7 @@ def test_a_returned_value_equals_its_json(box: Sandbox, expression: str, expecte
         ("numpy.arange(4).reshape(2, 2)", "[[0, 1], [2, 3]]"), ("[numpy.int32(1), numpy.float32(0.5)]", "[1, 0.5]"),
     ],
 )  # fmt: skip
-def test_numpy_values_are_what_they_hold(box: Sandbox, expression: str, expected: str) -> None:
+def test_numpy_values_compare_by_their_content(box: Sandbox, expression: str, expected: str) -> None:
     pytest.importorskip("numpy")
     assert call(box, f"import numpy\ndef f(): return {expression}", [], expected) is Verdict.ACCEPTED
 
@@ -112,7 +112,7 @@ def test_another_value_is_a_wrong_answer(box: Sandbox, expression: str, expected
     ["object()", "int", "f", "...", "b'1'", "1j", "(1 for _ in [1])", "range(1)", "map(int, '1')", "{1: 1}.keys()",
      "__import__('decimal').Decimal(1)", "__import__('fractions').Fraction(1)", "deque([1])", "{1}"],
 )  # fmt: skip
-def test_what_is_no_json_is_not_accepted(box: Sandbox, expression: str) -> None:
+def test_a_value_that_is_not_json_is_not_accepted(box: Sandbox, expression: str) -> None:
     for expected in ("1", "[1]", "null", '""'):
         seen = call(box, f"def f(): return {expression}", [], expected)
         assert seen in {Verdict.WRONG_ANSWER, Verdict.RUNTIME_ERROR}
@@ -158,7 +158,7 @@ def test_a_library_function_is_not_the_programs_own(box: Sandbox, name: str) -> 
         pytest.param("import math\ndef f(x):\n    math.n = getattr(math, 'n', 0) + 1\n    return math.n", id="module"),
     ],
 )  # fmt: skip
-def test_each_call_is_the_first(box: Sandbox, source: str) -> None:
+def test_each_call_runs_in_a_fresh_process(box: Sandbox, source: str) -> None:
     cases = [Case("[1]", "1")] * 3
     assert box.judge(Program(source), Suite(cases, entry_point="f", limits=LIMITS)).accepted
 

@@ -1,4 +1,4 @@
-"""The self-check that `curate doctor` makes holds here, and tells when it does not."""
+"""The self-check of `curate doctor` passes on this machine, and it reports failures."""
 
 import pytest
 
@@ -8,7 +8,7 @@ from sandbox.judge import CaseJudgement
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.name)
-def test_check(box: Sandbox, check: Check) -> None:
+def test_each_conformance_check_passes(box: Sandbox, check: Check) -> None:
     judgement = box.judge(check.program, check.suite)
     assert judgement.verdict in check.expected, judgement
 
@@ -30,17 +30,17 @@ class Broken(EverythingGoes):
         raise ExecutionLost("worker died")
 
 
-def test_a_sandbox_that_accepts_everything_fails_all_checks_but_those_of_right_programs() -> None:
+def test_a_sandbox_that_accepts_everything_passes_only_the_checks_of_right_programs() -> None:
     failed = [finding.check.name for finding in run(EverythingGoes()) if not finding.holds]
     assert len(failed) >= 15
     assert "network" in failed
 
 
-def test_a_sandbox_that_breaks_holds_nothing() -> None:
+def test_a_sandbox_that_breaks_passes_no_check() -> None:
     assert {(finding.holds, finding.seen) for finding in run(Broken())} == {(False, "ExecutionLost: worker died")}
 
 
-def test_known_failures_are_of_checks_that_there_are() -> None:
+def test_known_failures_name_existing_checks() -> None:
     named = {name for failures in KNOWN_FAILURES.values() for name in failures}
     assert named <= {check.name for check in CHECKS}
     assert KNOWN_FAILURES.keys() <= set(backends.names())

@@ -1,4 +1,4 @@
-"""The sample of the conformance suite holds: its own driver judges, through tests/conformance_adapter.py."""
+"""The sample of the conformance suite passes when its own driver runs tests/conformance_adapter.py."""
 
 import os
 import subprocess
@@ -6,6 +6,8 @@ import sys
 from pathlib import Path
 
 import pytest
+
+pytestmark = pytest.mark.thorough
 
 ROOT = Path(__file__).parents[2]
 KIT = Path(os.environ.get("CURATE_CONFORMANCE", ROOT.parent / "shared" / "conformance"))

@@ -1,4 +1,4 @@
-"""Whatever one side says, the other understands exactly so, or says what it does not understand."""
+"""Each side reads exactly what the other one sends, or says what it does not understand."""
 
 import json
 import math
@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from sandbox import Case, Convention, Judgement, Limits, Program, Referee, RunResult, Suite, Verdict
 from sandbox.judge import CaseJudgement
-from sandbox.messages import JudgeRequest, RunRequest, decode, dumps, loads
+from sandbox.messages import decode, dumps, loads
 from sandbox.program import Invocation, Outcome
+from sandbox.request import JudgeRequest, RunRequest
 
 QUIETLY = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 TEXT = st.text(st.characters(), max_size=20)  # lone surrogates, too
@@ -70,8 +71,8 @@ def test_nothing_else_is_taken_for_a_message(kind: type, anything: Any) -> None:
     ("content", "words"),
     [
         ({}, "field 'program' is missing"),
-        ({"program": {"source": 1}}, "field 'program.source' must be a text, not 1"),
-        ({"program": {"source": "", "version": 1}}, "field 'program.version' is not known here"),
+        ({"program": {"source": 1}}, "field 'program.source' must be a string, not 1"),
+        ({"program": {"source": "", "version": 1}}, "unknown field 'program.version'"),
         ({"program": {"source": ""}, "limits": {"memory_mb": 1.5}}, "'limits.memory_mb' must be a whole number"),
         ({"program": {"source": ""}, "limits": {"wall_seconds": True}}, "'limits.wall_seconds' must be a number"),
         ({"program": {"source": ""}, "limits": {"wall_seconds": 10**400}}, "'limits.wall_seconds' must be a number"),
@@ -86,13 +87,13 @@ def test_nothing_else_is_taken_for_a_message(kind: type, anything: Any) -> None:
         ({"program": {"source": ""}, "invocation": {"files": {"../a": ""}}}, "short relative path"),
     ],
 )
-def test_what_is_wrong_is_said_with_its_place(content: Any, words: str) -> None:
+def test_errors_name_the_field_at_fault(content: Any, words: str) -> None:
     with pytest.raises(ValueError, match=".") as error:
         decode(RunRequest, content)
     assert words in str(error.value)
 
 
-def test_whole_numbers_may_be_written_with_a_point() -> None:
+def test_whole_numbers_may_be_written_with_a_decimal_point() -> None:
     assert decode(RunRequest, {"program": {"source": ""}, "limits": {"memory_mb": 64.0}}).limits == Limits(memory_mb=64)
 
 
@@ -102,7 +103,7 @@ def test_what_is_not_json_is_not_read(text: str) -> None:
         loads(text.encode())
 
 
-def test_numbers_that_json_does_not_have_are_not_sent() -> None:
+def test_numbers_unknown_to_json_are_not_sent() -> None:
     with pytest.raises(ValueError, match="JSON"):
         dumps(CaseJudgement(Verdict.ACCEPTED, cpu_seconds=math.inf, wall_seconds=0, memory_mb=0))
 

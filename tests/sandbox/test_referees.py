@@ -1,4 +1,4 @@
-"""A suite's own program decides: about an output, or in a conversation. When it fails, that is nobody's verdict."""
+"""A suite's own program judges an output or a conversation. Its failure is not a verdict on the submission."""
 
 import json
 from typing import Any
@@ -106,7 +106,7 @@ def test_a_checker_that_fails_is_an_error_of_the_suite(box: Sandbox, suite: Suit
         box.judge(Program("print(5, 2)"), suite)
 
 
-def test_the_others_of_many_are_judged_where_one_suite_is_broken(box: Sandbox) -> None:
+def test_one_broken_suite_among_many_does_not_stop_the_others(box: Sandbox) -> None:
     pairs = [(Program("print(5, 2)"), suite) for suite in (printed(SUMMANDS), BROKEN["crash"], printed(SUMMANDS))]
     answers = dict(box.judge_each(pairs))
     assert isinstance(answers[1], RefereeFailed)
@@ -137,7 +137,7 @@ def test_a_program_does_not_see_checker_or_answer(box: Sandbox) -> None:
 
 WRONG = [
     ("program", None, None, "needs a referee"),
-    ("tokens", Referee(Program("")), None, "has the checker program or interactive"),
+    ("tokens", Referee(Program("")), None, "needs the checker program or interactive"),
     ("program", Referee(Program("")), "f", "calls a function"),
     ("interactive", Referee(Program(""), Convention.PRINTED), None, "must be testlib"),
 ]
@@ -199,7 +199,7 @@ int main() {
 
 
 @pytest.mark.parametrize("program", [Program(HALVING), Program(HALVING_IN_CPP, "cpp")], ids=["python", "cpp"])
-def test_a_program_that_talks_well_is_accepted(box: Sandbox, program: Program) -> None:
+def test_a_program_that_converses_correctly_is_accepted(box: Sandbox, program: Program) -> None:
     judgement = box.judge(program, TALK)
     assert judgement.accepted, judgement
     assert "after 10 questions" in {case.detail for case in judgement.cases}
@@ -226,7 +226,7 @@ FAILING_TALKS = {
 
 
 @pytest.mark.parametrize(("source", "verdict"), FAILING_TALKS.values(), ids=FAILING_TALKS)
-def test_who_ends_first_in_a_talk_decides(box: Sandbox, source: str, verdict: Verdict) -> None:
+def test_the_side_that_ends_a_conversation_first_decides(box: Sandbox, source: str, verdict: Verdict) -> None:
     judgement = box.judge(Program(source), TALK)
     assert judgement.verdict is verdict, judgement
     assert box.judge(Program(HALVING), TALK).accepted
@@ -249,7 +249,7 @@ def test_a_referee_that_fails_is_an_error_of_the_suite(box: Sandbox, source: str
 
 
 @pytest.mark.parametrize("suite", [TALK, printed(SUMMANDS), Suite([Case("1", "2")])])
-def test_the_text_form_of_a_suite_keeps_its_referee(suite: Suite) -> None:
+def test_a_suite_keeps_its_referee_when_written_as_text(suite: Suite) -> None:
     assert Suite.from_json(suite.to_json()) == suite
 
 

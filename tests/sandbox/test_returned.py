@@ -1,4 +1,4 @@
-"""What a hostile call returns costs the trusted side no more than what was expected, and no right value is lost."""
+"""A hostile return value costs the trusted side no more than an expected one, and no right value is rejected."""
 
 import json
 import tracemalloc
@@ -68,15 +68,15 @@ def test_a_flood_of_lists_where_many_numbers_are_expected_is_refused_before_it_i
 def test_a_right_value_is_never_too_large(value: Any, ascii_only: bool) -> None:
     expected = json.dumps(json.loads(json.dumps(value)), ensure_ascii=ascii_only)
     encoded = json.dumps(plain(value)).encode()
-    little = returned._LITTLE
+    little = returned._SMALL_BYTES
     try:
-        returned._LITTLE = 0
+        returned._SMALL_BYTES = 0
         assert returned.may_equal(encoded, expected)
     finally:
-        returned._LITTLE = little
+        returned._SMALL_BYTES = little
 
 
-def test_a_large_right_value_is_accepted_however_it_is_made(box: Sandbox) -> None:
+def test_a_large_right_value_is_accepted_whatever_it_is_built_from(box: Sandbox) -> None:
     limits = Limits(wall_seconds=5, memory_mb=512)
     value = {str(number): [[number, number / 3], "[{,:\u00e9\U0001f600"] for number in range(20_000)}
     source = (

@@ -1,12 +1,12 @@
-"""No submission can choose to be unscored: what makes a sound referee fail is wrong, and its time is the submission's.
+"""No submission can choose to be unscored: it is wrong if it makes a sound referee fail, and it pays for its time.
 
-A referee that fails on the suite's own answer, too, is an error of the suite, as in test_referees.
+A referee that also fails on the suite's own answer is an error of the suite, as in test_referees.
 """
 
 import pytest
 
 from sandbox import Case, Convention, Limits, Program, Referee, RefereeFailed, Sandbox, Suite, Verdict
-from sandbox.jail.control import Trials
+from sandbox.jail.referee_trials import Trials
 from sandbox.program import Outcome, RunResult
 
 LIMITS = Limits(wall_seconds=1, memory_mb=128)
@@ -96,7 +96,7 @@ def test_a_checker_that_also_fails_on_the_suites_own_answer_is_an_error_of_the_s
         box.judge(Program("print('x')"), suite)
 
 
-def test_of_several_scores_that_a_checker_seems_to_say_the_lowest_counts(box: Sandbox) -> None:
+def test_the_lowest_of_several_scores_in_a_checkers_output_counts(box: Sandbox) -> None:
     output = "open(sys.argv[2]).read()"
     for said in (f"{output} + 'points 0.25'", f"'points 0.25 not ' + {output}"):
         repeats = f"import sys\nsys.stderr.write({said})\nsys.exit(7)"
@@ -108,7 +108,7 @@ RESULT = RunResult(Outcome.EXITED, 0, b"", b"", 0.1, 0.1, 1)
 JUDGE = Referee(Program(""))
 
 
-def test_a_referee_that_was_found_sound_is_not_tried_again() -> None:
+def test_a_referee_that_was_found_sound_is_not_tested_again() -> None:
     asked: list[bytes] = []
 
     def ask(answer: bytes, wall_seconds: float) -> RunResult:
@@ -121,7 +121,7 @@ def test_a_referee_that_was_found_sound_is_not_tried_again() -> None:
     assert len(asked) == 2
 
 
-def test_the_trials_of_a_referee_end_in_time() -> None:
+def test_trials_of_a_referee_are_bounded_in_time() -> None:
     given: list[float] = []
 
     def ask(answer: bytes, wall_seconds: float) -> RunResult:
@@ -167,7 +167,7 @@ def test_a_checker_that_is_too_slow_for_the_suites_own_answer_is_an_error_of_the
         box.judge(Program("print(7)"), slow_checker(1, budget_seconds=1, source="while True: pass"))
 
 
-# Talks.
+# Conversations.
 
 GUESSING = """
 import sys
@@ -235,7 +235,7 @@ FAILING_TALKS = {
 
 
 @pytest.mark.parametrize(("suite", "source"), FAILING_TALKS.values(), ids=FAILING_TALKS)
-def test_a_talk_in_which_a_sound_referee_fails_is_wrong(box: Sandbox, suite: Suite, source: str) -> None:
+def test_a_conversation_in_which_a_sound_referee_fails_is_wrong(box: Sandbox, suite: Suite, source: str) -> None:
     judgement = box.judge(Program(source), suite)
     assert (judgement.verdict, judgement.score) == (Verdict.WRONG_ANSWER, 0)
 
@@ -244,7 +244,7 @@ def test_a_talk_in_which_a_sound_referee_fails_is_wrong(box: Sandbox, suite: Sui
     "source",
     ["line = input()\nint('x')", "line = input()\nint(input()) / 0", "import sys\nsys.stdin.read()\nsys.exit(3)"],
 )
-def test_a_referee_that_fails_in_every_talk_is_an_error_of_the_suite(box: Sandbox, source: str) -> None:
+def test_a_referee_that_fails_in_every_conversation_is_an_error_of_the_suite(box: Sandbox, source: str) -> None:
     with pytest.raises(RefereeFailed):
         box.judge(Program("print(1, flush=True)\nprint(77)"), talk(source))
 
@@ -265,7 +265,7 @@ def test_a_referee_that_is_kept_busy_until_the_budget_is_used_up_is_a_time_limit
     assert box.judge(Program("print('idle')"), talk(TIRED, limits=limits)).accepted
 
 
-def test_a_program_that_waits_has_no_more_than_the_budget(box: Sandbox) -> None:
+def test_a_waiting_program_gets_no_more_than_the_budget(box: Sandbox) -> None:
     limits = Limits(wall_seconds=20, memory_mb=128, budget_seconds=1)
     judgement = box.judge(Program("input()"), talk(GUESSING, limits=limits))
     assert judgement.verdict is Verdict.TIME_LIMIT
@@ -306,32 +306,32 @@ ON_PIPES = {
 }
 
 
-def test_an_asynchronous_program_talks_like_any_other(box: Sandbox) -> None:
+def test_an_asynchronous_program_converses_like_any_other(box: Sandbox) -> None:
     judgement = box.judge(Program(ASYNCHRONOUS), talk(LINGERS))
     assert judgement.accepted, judgement
 
 
 @pytest.mark.parametrize("source", ON_PIPES.values(), ids=ON_PIPES)
-def test_what_a_program_does_to_its_pipes_does_not_reach_us(box: Sandbox, source: str) -> None:
+def test_what_a_program_does_to_its_pipes_does_not_affect_us(box: Sandbox, source: str) -> None:
     attempt = f"import fcntl, os\ntry:\n    exec({source!r})\nexcept OSError: pass\nos.write(1, b'77\\n')"
     judgement = box.judge(Program(attempt), talk(LINGERS))
     assert judgement.accepted, judgement
 
 
-def test_what_a_program_says_in_packets_arrives_whole(box: Sandbox) -> None:
+def test_output_written_in_packets_arrives_complete(box: Sandbox) -> None:
     byte_by_byte = "import os, sys\ntext = b''.join(iter(lambda: os.read(0, 1), b''))\nsys.exit(text != b'7' * 99)"
     source = "import fcntl, os\nfcntl.fcntl(1, fcntl.F_SETFL, os.O_DIRECT)\nfor _ in range(33): os.write(1, b'777')"
     assert box.judge(Program(source), talk(byte_by_byte)).accepted
 
 
 @pytest.mark.parametrize("memory_mb", [32, 64])
-def test_a_program_whose_text_does_not_fit_has_used_too_much_memory(box: Sandbox, memory_mb: int) -> None:
+def test_a_program_whose_source_does_not_fit_exceeds_its_memory_limit(box: Sandbox, memory_mb: int) -> None:
     suite = Suite([Case("", "7\n")], limits=Limits(wall_seconds=5, memory_mb=memory_mb))
     program = Program("print(7)\n#" + "\U0001f600" * (15 << 20))
     assert box.judge(program, suite).verdict is Verdict.MEMORY_LIMIT
 
 
-def test_a_program_whose_text_does_not_fit_loses_a_talk_too(box: Sandbox) -> None:
+def test_a_program_whose_source_does_not_fit_also_fails_in_a_conversation(box: Sandbox) -> None:
     referee = Referee(Program("print(7, flush=True)\nprint(input())"), Convention.TESTLIB)
     limits = Limits(wall_seconds=5, memory_mb=64)
     suite = Suite([Case("", "7\n")], checker="interactive", limits=limits, referee=referee)
@@ -339,7 +339,7 @@ def test_a_program_whose_text_does_not_fit_loses_a_talk_too(box: Sandbox) -> Non
     assert box.judge(program, suite).verdict in (Verdict.MEMORY_LIMIT, Verdict.WRONG_ANSWER)
 
 
-def test_files_that_do_not_fit_beside_what_was_printed_are_too_much_memory(box: Sandbox) -> None:
+def test_files_that_do_not_fit_beside_the_output_exceed_the_memory_limit(box: Sandbox) -> None:
     source = "import os\nopen('a', 'wb').write(b'x' * (30 << 20))\nos.write(1, b'y' * (31 << 20))"
     limits = Limits(memory_mb=64, output_kb=32 << 10, disk_mb=64)
     outcomes = {box.run(Program(source), limits=limits, fetch=["a"]).outcome for _ in range(3)}

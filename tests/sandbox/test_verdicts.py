@@ -1,4 +1,4 @@
-"""Each way to fail has its own word, and a right program keeps it to itself."""
+"""Each way to fail has its own verdict, and nothing that a program says about itself changes it."""
 
 import shutil
 
@@ -30,7 +30,7 @@ def verdict(box: Sandbox, source: str, cases: list[Case] = SUM, checker: str = "
         pytest.param("print(sum(map(int, input().split())), file=open('out.txt', 'w'))", id="in a file"),
     ],
 )
-def test_what_does_not_print_the_answer_is_a_wrong_answer(box: Sandbox, source: str) -> None:
+def test_a_program_that_does_not_print_the_answer_is_a_wrong_answer(box: Sandbox, source: str) -> None:
     assert verdict(box, source) is Verdict.WRONG_ANSWER
 
 
@@ -59,8 +59,8 @@ def test_what_does_not_print_the_answer_is_a_wrong_answer(box: Sandbox, source: 
         pytest.param("import atexit, os\nprint(7, flush=True)\natexit.register(os._exit, 1)", id="at exit"),
     ],
 )
-def test_what_ends_badly_is_a_runtime_error(box: Sandbox, source: str) -> None:
-    # Out of stack may also be out of memory, where the stack counts before it overflows.
+def test_a_program_that_fails_is_a_runtime_error(box: Sandbox, source: str) -> None:
+    # A stack overflow may also exceed the memory limit, if the stack counts before it overflows.
     assert verdict(box, source) in {Verdict.RUNTIME_ERROR, *([Verdict.MEMORY_LIMIT] if "10**9" in source else [])}
 
 
@@ -78,7 +78,7 @@ def test_what_ends_badly_is_a_runtime_error(box: Sandbox, source: str) -> None:
         pytest.param("print(\u201c7\u201d)", id="typographic quotes"),
     ],
 )
-def test_what_does_not_compile_is_a_compile_error(box: Sandbox, source: str) -> None:
+def test_a_program_that_does_not_compile_is_a_compile_error(box: Sandbox, source: str) -> None:
     assert verdict(box, source) is Verdict.COMPILE_ERROR
 
 
@@ -97,7 +97,7 @@ def test_what_does_not_compile_is_a_compile_error(box: Sandbox, source: str) -> 
         pytest.param("import threading, time\nthreading.Thread(target=time.sleep, args=(60,)).start()", id="thread"),
     ],
 )
-def test_what_does_not_end_is_a_time_limit(box: Sandbox, source: str) -> None:
+def test_a_program_that_does_not_end_is_a_time_limit(box: Sandbox, source: str) -> None:
     assert verdict(box, source) is Verdict.TIME_LIMIT
 
 
@@ -113,12 +113,12 @@ def test_what_does_not_end_is_a_time_limit(box: Sandbox, source: str) -> None:
         pytest.param("x = []\ntry:\n    while True: x.append(bytearray(10**6))\nexcept MemoryError: pass", id="caught"),
     ],
 )
-def test_what_takes_too_much_memory_is_a_memory_limit(box: Sandbox, source: str) -> None:
+def test_a_program_that_takes_too_much_memory_is_a_memory_limit(box: Sandbox, source: str) -> None:
     assert verdict(box, source) is Verdict.MEMORY_LIMIT
 
 
-def test_memory_that_no_machine_has_is_asked_for_in_vain(box: Sandbox) -> None:
-    # Nothing was used, and no fact tells this program from one that raises MemoryError itself.
+def test_asking_for_impossible_amounts_of_memory_fails(box: Sandbox) -> None:
+    # No memory was used, and nothing distinguishes this program from one that raises MemoryError itself.
     assert verdict(box, "x = bytearray(8 << 40)") in {Verdict.RUNTIME_ERROR, Verdict.MEMORY_LIMIT}
 
 
@@ -136,7 +136,7 @@ SAYS = {
 
 
 @pytest.mark.parametrize("source", SAYS.values(), ids=SAYS)
-def test_what_a_program_says_of_itself_decides_nothing(box: Sandbox, source: str) -> None:
+def test_what_a_program_says_about_itself_decides_nothing(box: Sandbox, source: str) -> None:
     assert verdict(box, source) is Verdict.RUNTIME_ERROR
 
 
@@ -151,7 +151,7 @@ def test_what_a_program_says_of_itself_decides_nothing(box: Sandbox, source: str
     ids=["bad_alloc", "SIGXCPU", "SIGXFSZ", "bad_alloc, printed"],
 )
 @pytest.mark.skipif(shutil.which("g++") is None, reason="there is no g++")
-def test_what_a_compiled_program_says_of_itself_decides_nothing(box: Sandbox, source: str) -> None:
+def test_what_a_compiled_program_says_about_itself_decides_nothing(box: Sandbox, source: str) -> None:
     suite = Suite(SUM, checker="tokens", limits=LIMITS)
     assert box.judge(Program(source, "cpp"), suite).verdict is Verdict.RUNTIME_ERROR
 
@@ -167,15 +167,15 @@ def test_what_a_compiled_program_says_of_itself_decides_nothing(box: Sandbox, so
         ),
     ],
 )
-def test_what_prints_too_much_is_an_output_limit(box: Sandbox, source: str) -> None:
+def test_a_program_that_prints_too_much_is_an_output_limit(box: Sandbox, source: str) -> None:
     assert verdict(box, source) is Verdict.OUTPUT_LIMIT
 
 
-def test_a_system_call_for_attackers_is_a_sandbox_violation(box: Sandbox) -> None:
+def test_a_system_call_that_only_attackers_make_is_a_sandbox_violation(box: Sandbox) -> None:
     assert verdict(box, "import ctypes\nctypes.CDLL(None).ptrace(0, 0, 0, 0)") is Verdict.SANDBOX_VIOLATION
 
 
-def test_judging_stops_at_the_first_failure_unless_told(box: Sandbox) -> None:
+def test_judging_stops_at_the_first_failure_unless_told_otherwise(box: Sandbox) -> None:
     program = Program("print(input())")
     suite = Suite([Case("1", "1"), Case("2", "3"), Case("4", "4")])
     assert [case.verdict.value for case in box.judge(program, suite).cases] == ["accepted", "wrong_answer"]
@@ -190,7 +190,7 @@ def test_the_verdict_is_that_of_the_first_failure(box: Sandbox) -> None:
     assert box.judge(program, suite, run_all=True).verdict is Verdict.WRONG_ANSWER
 
 
-def test_a_hundred_tests_are_all_looked_at(box: Sandbox) -> None:
+def test_all_of_a_hundred_tests_are_judged(box: Sandbox) -> None:
     program = Program("x = int(input())\nprint(x if x != 99 else -1)")
     judgement = box.judge(program, Suite([Case(f"{x}\n", f"{x}\n") for x in range(100)]))
     assert (judgement.verdict, len(judgement.cases)) == (Verdict.WRONG_ANSWER, 100)
@@ -206,17 +206,17 @@ def test_a_run_says_how_it_ended_and_what_it_took(box: Sandbox) -> None:
     assert result.wall_seconds > 0
 
 
-def test_a_program_without_tests_is_an_error_and_no_verdict(box: Sandbox) -> None:
+def test_a_suite_without_tests_is_an_error_not_a_verdict(box: Sandbox) -> None:
     with pytest.raises(ValueError, match="at least one case"):
         box.judge(Program("print(7)"), Suite([]))
 
 
-def test_an_unknown_checker_is_an_error_and_no_verdict(box: Sandbox) -> None:
+def test_an_unknown_checker_is_an_error_not_a_verdict(box: Sandbox) -> None:
     with pytest.raises(ValueError, match="nothing"):
         box.judge(Program("print(7)"), Suite(SUM, checker="nothing"))
 
 
-def test_an_expected_value_that_is_no_json_is_an_error_and_no_verdict(box: Sandbox) -> None:
+def test_an_expected_value_that_is_not_json_is_an_error_not_a_verdict(box: Sandbox) -> None:
     suite = Suite([Case("[1]", "{no json")], entry_point="f")
     with pytest.raises(ValueError, match="JSON|Expecting"):
         box.judge(Program("def f(x): return x"), suite)

@@ -4,11 +4,11 @@ import small_runs
 
 @pytest.fixture(scope="session")
 def six_problems(tmp_path_factory):
-    """The folder of a dataset of the problems in tests/tiny_world.py."""
+    """Return the folder of a dataset with the problems of tests/tiny_world.py."""
     return small_runs.dataset(tmp_path_factory.mktemp("six"))
 
 
 @pytest.fixture
 def small(tmp_path, tiny_model, six_problems):
-    """The configuration file of a small run."""
+    """Return the configuration file of a small run."""
     return small_runs.written(tmp_path, tiny_model, six_problems)

@@ -1,9 +1,11 @@
-"""What each rank of tests/train/learning/test_ranks.py runs: on_ranks.py JOB FOLDER."""
+"""The program that each rank of tests/train/learning/test_ranks.py runs: on_ranks.py JOB FOLDER."""
 
 import os
 import signal
 import sys
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import random_models
 import torch
@@ -15,32 +17,32 @@ OBJECTIVE = Objective(kl=0.1, entropy=0.01, old="learner", truncation=2.0, aggre
 OPTIMIZER = Optimizer(row_tokens=32, schedule="cosine", clip_norm=1e-3)  # shorter than any gradient here
 
 
-def learner(path: str, **model):
+def learner(path: str, **model: Any) -> Learner:
     return Learner(
         Model(path, **model), OBJECTIVE, OPTIMIZER, temperature=0.9, total_updates=10, seed=0, timeout_seconds=60
     )
 
 
-def updates(one: Learner, seeds):
+def updates(one: Learner, seeds: Iterable[int]) -> list[Any]:
     made = []
     for seed in seeds:
         batch = random_models.sequences(9, seed=seed)
         one.begin_batch(batch)
-        # The second minibatch is one sequence: some rank has an empty row.
+        # The second minibatch has one sequence, so one rank gets an empty row.
         made += [one.update(batch[:8]), one.update(batch[8:])]
     return made
 
 
 def train(path: str) -> dict[str, object]:
-    """A run of two batches, with a refreshed reference, a checkpoint loaded again, and all there is to read."""
+    """Train on two batches, refreshing the reference and restoring the state in between, and return all results."""
     one = learner(path)
-    figures = updates(one, [0, 3])  # by the second, policy and reference are two
+    figures = updates(one, [0, 3])  # in the second, policy and reference differ
     one.refresh_reference()
     state = one.state()
     one.load_state(state)
     figures += updates(one, [1])
     one.save_pretrained(Path(path).parent / f"saved-{os.environ.get('WORLD_SIZE', 1)}")
-    made = {
+    made: dict[str, object] = {
         "figures": figures,
         "state": one.state(),
         "halfway": state,

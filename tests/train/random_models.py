@@ -1,10 +1,11 @@
-"""Tiny models with random weights, and completions that mean nothing: all that a learner's arithmetic needs."""
+"""Tiny models with random weights, and random completions, which are all that tests of arithmetic need."""
 
 import random
 from pathlib import Path
+from typing import Any
 
 VOCABULARY = 37
-_CONFIGURATIONS = {
+_CONFIGURATIONS: dict[str, tuple[str, dict[str, Any]]] = {
     "qwen2": ("Qwen2", {"tie_word_embeddings": True}),
     "qwen3": ("Qwen3", {"tie_word_embeddings": False, "head_dim": 16}),
     "llama": ("Llama", {"tie_word_embeddings": False}),
@@ -21,7 +22,10 @@ _CONFIGURATIONS = {
 
 
 def folder(path: Path, family: str = "qwen2", *, seed: int = 0) -> str:
-    """Of a model of two layers, 32 wide; weights of a size at which its guesses are far from even."""
+    """Save a model with two layers of width 32, and return its folder.
+
+    Its weights are large enough that its predictions are far from uniform.
+    """
     import torch
     import transformers
 
@@ -42,21 +46,24 @@ def folder(path: Path, family: str = "qwen2", *, seed: int = 0) -> str:
     with torch.no_grad():
         for parameter in model.parameters():
             if parameter.ndim == 1:
-                parameter += 0.3 * torch.randn_like(parameter)  # biases begin at 0, where they would not be missed
+                parameter += 0.3 * torch.randn_like(parameter)  # a bias of 0 could be left out unnoticed
     model.save_pretrained(path)
     return str(path)
 
 
-def sequences(n: int = 12, *, seed: int = 0, longest: int = 14):
-    """Advantages differ from token to token, some answers are cut, and of some tokens the sampler told nothing."""
-    from train.learning.sequences import Sequence
+def sequences(n: int = 12, *, seed: int = 0, longest: int = 14) -> list[Any]:
+    """Return random sequences.
+
+    Advantages differ from token to token, some answers are cut off, and some log-probabilities of the sampler are nan.
+    """
+    from train.learning.sequences import TrainingSequence
 
     rng = random.Random(seed)
     made = []
     for number in range(n):
         tokens = rng.randint(1, longest)
         made.append(
-            Sequence(
+            TrainingSequence(
                 prompt_ids=tuple(rng.randrange(VOCABULARY) for _ in range(rng.randint(1, 9))),
                 token_ids=tuple(rng.randrange(VOCABULARY) for _ in range(tokens)),
                 sampler_logprobs=tuple(

@@ -1,4 +1,4 @@
-"""Runs for tests: small ones, on six problems and the tiny model that was taught them."""
+"""Small training runs for tests, on six problems and the tiny model that was taught them."""
 
 import json
 from pathlib import Path
@@ -34,7 +34,7 @@ max_tokens = 36
 
 
 def dataset(folder: Path) -> Path:
-    """The six problems, built by the product."""
+    """Build a dataset of the six problems, and return its folder."""
     from curate.pipeline import Options, build
 
     raw = write_jsonl(folder / "raw" / "test.jsonl", tiny_world.rows())
@@ -43,14 +43,14 @@ def dataset(folder: Path) -> Path:
 
 
 def written(folder: Path, model: Path, dataset: Path) -> Path:
-    """A configuration file of a small run."""
+    """Write the configuration file of a small run, and return its path."""
     path = folder / "run.toml"
     path.write_text(SMALL.format(model=model, dataset=dataset))
     return path
 
 
 def read(path: Path, *changes: str) -> Config:
-    return config.read(path, changes)
+    return config.read_config(path, changes)
 
 
 def lines(path: Path) -> list[dict[str, object]]:

@@ -1,4 +1,4 @@
-"""A configuration is read whole, or refused with words."""
+"""A configuration is read completely, or refused with an explanation."""
 
 from dataclasses import fields
 from typing import get_type_hints
@@ -8,8 +8,9 @@ import pytest
 from sandbox import Limits, Outcome, Program
 from train import config
 from train.config import Config, Data, Model, Stage
+from train.config.file import preset_table
 from train.errors import ConfigError
-from train.rollouts.scoring import opened_sandbox
+from train.rollouts.scoring import open_sandbox
 
 SMALL = '[model]\npath = "m"\n[data]\ndataset = "d"\n'
 
@@ -24,13 +25,13 @@ def file(tmp_path):
     return write
 
 
-def test_what_a_file_leaves_out_has_its_default(file):
-    assert config.read(file(SMALL)) == Config(Model("m"), Data("d"))
+def test_keys_that_a_file_leaves_out_have_their_defaults(file):
+    assert config.read_config(file(SMALL)) == Config(Model("m"), Data("d"))
 
 
 @pytest.mark.parametrize("name", config.presets())
 def test_a_preset_spells_out_every_value(name):
-    table = config._preset(name)
+    table = preset_table(name)
     for section in fields(Config):
         if section.name != "stages":
             names = {each.name for each in fields(get_type_hints(Config)[section.name])}
@@ -42,7 +43,7 @@ def test_a_preset_spells_out_every_value(name):
 
 def test_the_presets_are_those_of_the_papers(file):
     def read(name):
-        return config.read(file(f'preset = "{name}"\n{SMALL}'))
+        return config.read_config(file(f'preset = "{name}"\n{SMALL}'))
 
     first, both = read("deepcoder-16k"), read("deepcoder-32k")
     assert (first.objective.clip_low, first.objective.clip_high, first.objective.kl) == (0.2, 0.28, 0.0)
@@ -53,7 +54,7 @@ def test_the_presets_are_those_of_the_papers(file):
 
 def test_the_file_replaces_its_preset_and_set_replaces_the_file(file):
     text = 'preset = "deepcoder-16k"\n' + SMALL + "[optimizer]\nlearning_rate = 2e-6\nminibatches = 4\n"
-    read = config.read(file(text), ["optimizer.minibatches=8", "run.seed=3", "stages.0.max_tokens=99"])
+    read = config.read_config(file(text), ["optimizer.minibatches=8", "run.seed=3", "stages.0.max_tokens=99"])
     assert read.optimizer.learning_rate == 2e-6
     assert read.optimizer.minibatches == 8
     assert read.optimizer.row_tokens == 20000
@@ -63,13 +64,14 @@ def test_the_file_replaces_its_preset_and_set_replaces_the_file(file):
 
 def test_set_takes_a_bare_word_as_a_string(file):
     assert (
-        config.read(file(SMALL), ["rollout.pipeline=one-off", "engine.memory_share=0.5"]).rollout.pipeline == "one-off"
+        config.read_config(file(SMALL), ["rollout.pipeline=one-off", "engine.memory_share=0.5"]).rollout.pipeline
+        == "one-off"
     )
 
 
-def test_what_is_written_down_is_read_again(file):
+def test_a_written_configuration_is_read_back_unchanged(file):
     for name in config.presets():
-        read = config.read(file(f'preset = "{name}"\n{SMALL}'))
+        read = config.read_config(file(f'preset = "{name}"\n{SMALL}'))
         assert config.from_table(config.as_table(read)) == read
 
 
@@ -78,57 +80,63 @@ def test_what_is_written_down_is_read_again(file):
     [
         pytest.param("[model]\npath = 'm'\n", [], "data is missing", id="no section"),
         pytest.param("[model]\n[data]\ndataset='d'", [], "model.path is missing", id="no key"),
-        pytest.param(SMALL + "[optimiser]\n", [], "unknown key optimiser; known are model", id="unknown section"),
+        pytest.param(SMALL + "[optimiser]\n", [], "unknown section 'optimiser'; known are model", id="unknown section"),
         pytest.param(
             SMALL, ["rollout.prompt=1"], "unknown key rollout.prompt; known are rollout.prompts", id="unknown"
         ),
-        pytest.param(SMALL, ["rollout.prompts=many"], "rollout.prompts: 'many' is not of type int", id="type"),
-        pytest.param(SMALL, ["rollout.prompts=-1"], "rollout.prompts: -1 is not a number from 0 on", id="below zero"),
-        pytest.param(SMALL, ["run.seed=true"], "run.seed: True is not of type int", id="a bool is no number"),
-        pytest.param(SMALL, ["optimizer.learning_rate=nan"], "nan is not a number", id="nan"),
-        pytest.param(SMALL, ["rollout.max_seconds=inf"], "inf is not a number", id="infinite"),
-        pytest.param(SMALL, ["evaluation.every_steps=0"], "evaluation.every_steps: give more than 0", id="zero"),
-        pytest.param(SMALL, ["stages.0.max_tokens=0"], "stages.0.max_tokens: give more than 0", id="no tokens"),
+        pytest.param(SMALL, ["rollout.prompts=many"], "rollout.prompts must be of type int, not 'many'", id="type"),
+        pytest.param(
+            SMALL, ["rollout.prompts=-1"], "rollout.prompts must be a finite number >= 0, not -1", id="below zero"
+        ),
+        pytest.param(SMALL, ["run.seed=true"], "run.seed must be of type int, not True", id="a bool is no number"),
+        pytest.param(SMALL, ["optimizer.learning_rate=nan"], "must be a finite number >= 0, not nan", id="nan"),
+        pytest.param(SMALL, ["rollout.max_seconds=inf"], "must be a finite number >= 0, not inf", id="infinite"),
+        pytest.param(SMALL, ["evaluation.every_steps=0"], "evaluation.every_steps must be more than 0", id="zero"),
+        pytest.param(SMALL, ["stages.0.max_tokens=0"], "stages.0.max_tokens must be more than 0", id="no tokens"),
         pytest.param(SMALL, ["rollout.temperature=3"], "at most 2", id="hot"),
         pytest.param(SMALL, ["reward.length_budget=1"], "data.target_tokens", id="no lengths to reward"),
         pytest.param(SMALL, ["reward.overlong=1"], "overlong_buffer_tokens", id="buffer of more than an answer"),
-        pytest.param(SMALL, ["reward.least_wall_seconds=20"], "more than reward.most_wall_seconds", id="limits"),
-        pytest.param(SMALL, ["objective.reference_steps=5"], "without objective.kl", id="no reference"),
+        pytest.param(SMALL, ["reward.least_wall_seconds=20"], "must be at most reward.most_wall_seconds", id="limits"),
+        pytest.param(SMALL, ["objective.reference_steps=5"], "needs objective.kl", id="no reference"),
         pytest.param(SMALL, ["objective.mismatch_low=0.9"], "no completion would be left", id="no bounds"),
-        pytest.param(SMALL, ["rollout.pipeline=fast"], "'fast' is none of 'sync', 'minibatch', 'one-off'", id="choice"),
+        pytest.param(
+            SMALL, ["rollout.pipeline=fast"], "must be one of 'sync', 'minibatch', 'one-off', not 'fast'", id="choice"
+        ),
         pytest.param(SMALL, ["optimizer.epochs=2", "rollout.pipeline=minibatch"], "no whole batch", id="again"),
-        pytest.param(SMALL, ["optimizer.betas=[0.9]"], "is no list of 2", id="list"),
+        pytest.param(SMALL, ["optimizer.betas=[0.9]"], "must be a list of 2 values", id="list"),
         pytest.param(SMALL, ["rollout"], "give section.key=value", id="no value"),
-        pytest.param(SMALL, ["stages.1.max_tokens=3"], "only 1 stages", id="no such stage"),
-        pytest.param(SMALL, ["rollout.completions=1"], "a group of one has no advantage", id="no group"),
-        pytest.param(SMALL, ["objective.delta=1.1"], "below 1 + clip_high", id="delta"),
-        pytest.param(SMALL, ["rollout.temperature=0"], "without chance", id="greedy"),
-        pytest.param("preset = 'grpo'\n" + SMALL, [], "'grpo' is none of deepcoder-16k", id="unknown preset"),
-        pytest.param("model = ", [], "not TOML", id="not TOML"),
-        pytest.param("model = 3\n[data]\ndataset='d'", [], "model: 3 is no section", id="no table"),
+        pytest.param(SMALL, ["stages.1.max_tokens=3"], "the number of stages is 1", id="no such stage"),
+        pytest.param(SMALL, ["rollout.completions=1"], "in a group of one there is no advantage", id="no group"),
+        pytest.param(SMALL, ["objective.delta=1.1"], "must be at least 1 + clip_high", id="delta"),
+        pytest.param(SMALL, ["rollout.temperature=0"], "must be more than 0", id="greedy"),
+        pytest.param(
+            "preset = 'grpo'\n" + SMALL, [], "unknown preset 'grpo'; known are deepcoder-16k", id="unknown preset"
+        ),
+        pytest.param("model = ", [], "is not TOML", id="not TOML"),
+        pytest.param("model = 3\n[data]\ndataset='d'", [], "model must be a section, not 3", id="no table"),
     ],
 )
-def test_what_is_wrong_is_said_in_words(text, changes, words, file):
+def test_mistakes_are_explained(text, changes, words, file):
     with pytest.raises(ConfigError) as error:
-        config.read(file(text), changes)
+        config.read_config(file(text), changes)
     assert words in str(error.value)
 
 
-def test_a_missing_file_is_said_in_words(tmp_path):
+def test_a_missing_file_is_explained(tmp_path):
     with pytest.raises(ConfigError, match="No such file"):
-        config.read(tmp_path / "none.toml")
+        config.read_config(tmp_path / "none.toml")
     (tmp_path / "model.bin").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(ConfigError, match="no text"):
-        config.read(tmp_path / "model.bin")
+    with pytest.raises(ConfigError, match="is not a text file"):
+        config.read_config(tmp_path / "model.bin")
 
 
 def test_programs_get_no_more_than_the_operator_allows(file):
-    read = config.read(file(SMALL + "[most]\nmemory_mb = 150\n"), ["most.wall_seconds=1"])
-    with opened_sandbox(read.reward, read.most) as box:
+    read = config.read_config(file(SMALL + "[most]\nmemory_mb = 150\n"), ["most.wall_seconds=1"])
+    with open_sandbox(read.reward, read.most) as box:
         hog = Program("x = bytearray(b'x' * (400 << 20))")
         assert box.run(hog, limits=Limits(memory_mb=10**6)).outcome is Outcome.OUT_OF_MEMORY
         assert box.run(Program("while True: pass"), limits=Limits(wall_seconds=60)).outcome is Outcome.TIMED_OUT
     with pytest.raises(ConfigError, match="most: .*wall_seconds"):
-        opened_sandbox(read.reward, config.Most(wall_seconds=1e9))
+        open_sandbox(read.reward, config.Most(wall_seconds=1e9))
     with pytest.raises(ConfigError, match="unknown key most.memory"):
-        config.read(file(SMALL + "[most]\nmemory = 150\n"))
+        config.read_config(file(SMALL + "[most]\nmemory = 150\n"))

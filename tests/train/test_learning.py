@@ -1,4 +1,4 @@
-"""Rewards teach: with vLLM and the sandbox, a tiny model gets better at problems that it has never seen."""
+"""With vLLM and the sandbox, a tiny model learns from rewards to solve more problems that it has never seen."""
 
 from pathlib import Path
 
@@ -33,7 +33,7 @@ max_tokens = 48
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """A model that was shown answers of which a third are right, problems to train on, and others held out."""
+    """Return a folder with training problems, held-out problems, and a model that was shown partly right answers."""
     pytest.importorskip("vllm", reason="vLLM is not installed; `make test` installs it")
     folder = tmp_path_factory.mktemp("learning")
     with pytest.MonkeyPatch.context() as patch:
@@ -57,19 +57,19 @@ def folder(tmp_path_factory):
 
 
 def passed(folder, name, *changes):
-    """Held-out pass@1 before and after."""
+    """Train, and return pass@1 on the held-out problems before and after."""
     from train import config
     from train.loop import train
-    from train.run.folder import prepared
+    from train.run.folder import open_run
     from train.run.metrics import steps
 
-    settings = config.read(folder / "run.toml", changes)
-    with prepared(folder / name, settings):
+    settings = config.read_config(folder / "run.toml", changes)
+    with open_run(folder / name, settings):
         train(settings, folder / name)
     return [line["eval/pass@1"] for line in steps(folder / name) if line.get("eval/pass@1") is not None]
 
 
-def test_rewards_of_the_sandbox_teach_and_those_of_a_coin_do_not(folder):
+def test_rewards_of_the_sandbox_teach_and_random_rewards_do_not(folder):
     before, after = passed(folder, "code")
     assert 0.1 < before < 0.6
     assert after > before + 0.15

@@ -1,4 +1,4 @@
-"""The problems of examples/learn are what they are said to be."""
+"""The problems of examples/learn have the properties that their documentation states."""
 
 import json
 import random
@@ -14,7 +14,7 @@ def _example(monkeypatch):
     monkeypatch.syspath_prepend(EXAMPLE)
 
 
-def test_nothing_held_out_is_asked_of_those_who_learn():
+def test_no_held_out_problem_is_among_the_training_problems():
     import problems
 
     learnt, held_out = problems.problems()
@@ -47,7 +47,7 @@ def test_about_a_third_of_the_demonstrations_are_right():
     assert 0.25 < sum(right) / len(right) < 0.35
 
 
-def test_who_thinks_aloud_is_right_and_who_does_not_guesses():
+def test_demonstrations_that_think_aloud_are_right_and_the_others_guess():
     import aloud
 
     rng = random.Random(0)

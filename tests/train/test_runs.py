@@ -1,4 +1,4 @@
-"""Whole runs, small ones: from a configuration file to a model, through kills."""
+"""Small but complete runs, from a configuration file to a trained model, some of them killed on the way."""
 
 import os
 import random
@@ -29,7 +29,7 @@ from train.rollouts.weight_sync import publish
 from train.run import checkpoint
 from train.run.checkpoint import Progress
 from train.run.figures import MEANINGS
-from train.run.folder import prepared, read
+from train.run.folder import open_run, read
 from train.sampling.transformers import TransformersSampler
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of torch and transformers about each other
@@ -43,7 +43,7 @@ def command(small, run, *options):
 
 def trained(small, run, *changes, resume=False, report=lambda step, found: None):
     config = small_runs.read(small, *changes)
-    with prepared(run, config, resume=resume):
+    with open_run(run, config, resume=resume):
         loop.train(config, run, report=report)
     return config
 
@@ -62,7 +62,7 @@ def steps_of(run, name="samples.jsonl"):
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory, tiny_model, six_problems):
-    """A run of each pipeline that nothing has disturbed."""
+    """Return an undisturbed run of each pipeline."""
     made = {}
 
     def run(way):
@@ -75,7 +75,7 @@ def whole(tmp_path_factory, tiny_model, six_problems):
     return run
 
 
-@pytest.mark.parametrize("way", ["sync", "one-off"])
+@pytest.mark.parametrize("way", ["sync", pytest.param("one-off", marks=pytest.mark.thorough)])
 def test_a_run_that_is_killed_ends_with_the_same_weights_as_one_that_is_not(way, whole, small, tmp_path):
     undisturbed, run = whole(way), tmp_path / "run"
     rng = random.Random(way)
@@ -109,7 +109,7 @@ def test_the_pipelines_ask_the_same_prompts_in_the_same_order(whole):
 
 
 @pytest.mark.parametrize(("way", "age"), [("sync", 0), ("minibatch", 0), ("one-off", 1)])
-def test_tokens_are_as_old_as_the_pipeline_says(way, age, whole):
+def test_tokens_have_the_staleness_that_the_pipeline_implies(way, age, whole):
     found = small_runs.lines(whole(way) / "metrics.jsonl")
     assert [line["staleness/max"] for line in found if line["step"]] == [0, *[age] * 3]
 
@@ -121,7 +121,7 @@ def test_every_figure_of_a_run_has_a_meaning(whole):
             assert name in MEANINGS or any(name.startswith(start) for start in shown), name
 
 
-def test_a_batch_may_be_passed_over_again_until_ratios_leave_their_bounds(small, tmp_path):
+def test_several_epochs_over_a_batch_move_ratios_out_of_their_bounds(small, tmp_path):
     figures = []
     passes = ["run.steps=1", "optimizer.minibatches=1", "optimizer.epochs=3", "optimizer.learning_rate=0.01"]
     trained(small, tmp_path / "run", *passes, report=lambda step, found: figures.append(found))
@@ -129,7 +129,7 @@ def test_a_batch_may_be_passed_over_again_until_ratios_leave_their_bounds(small,
 
 
 @pytest.mark.parametrize("overlong", ["mask", "unknown"])
-def test_nothing_is_learnt_from_what_was_cut_off(overlong, small, tmp_path):
+def test_nothing_is_learned_from_answers_that_were_cut_off(overlong, small, tmp_path):
     figures = []
     changes = ["run.steps=1", "optimizer.minibatches=1", "stages.0.max_tokens=20", f"objective.overlong={overlong}"]
     trained(small, tmp_path / "run", *changes, report=lambda step, found: figures.append(found))
@@ -148,12 +148,12 @@ def test_stages_lengthen_answers(small, tmp_path):
     assert longest == [8, 8, 20, 20]
 
 
-def test_a_batch_without_a_signal_ends_in_words(small, tmp_path):
+def test_a_batch_without_a_signal_ends_the_run_with_an_explanation(small, tmp_path):
     with pytest.raises(RolloutError, match=r"no group with a signal in 1 rounds: \d groups solved by no answer"):
         trained(small, tmp_path / "run", "rollout.online_filter=true", "rollout.max_rounds=1", "rollout.prompts=2")
 
 
-def test_answers_that_are_all_cut_off_end_the_run_in_words(small, tmp_path):
+def test_a_run_whose_answers_are_all_cut_off_ends_with_an_explanation(small, tmp_path):
     with pytest.raises(RolloutError, match="100% of the answers are cut off, for 5 steps"):
         trained(small, tmp_path / "run", "stages.0.max_tokens=3", "run.steps=9", "objective.overlong=none")
 
@@ -199,7 +199,7 @@ def test_a_run_that_ends_early_keeps_its_last_step(small, tmp_path, whole):
     assert same(weights(tmp_path / "run"), weights(whole("one-off")))
 
 
-def test_a_cluster_may_end_a_run_and_is_told_how_to_go_on(small, tmp_path):
+def test_a_run_ended_by_sigterm_says_how_to_continue(small, tmp_path):
     run = tmp_path / "run"
     process = subprocess.Popen(
         command(small, run, "--set", "run.steps=1000"), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, cwd=ROOT
@@ -211,10 +211,10 @@ def test_a_cluster_may_end_a_run_and_is_told_how_to_go_on(small, tmp_path):
     finally:
         process.kill()
     assert process.returncode == 1
-    assert words.decode().splitlines()[-1].startswith("Error: interrupted; --resume goes on"), words
+    assert words.decode().splitlines()[-1].startswith("Error: interrupted; --resume continues"), words
 
 
-def test_other_problems_under_the_same_name_are_not_gone_on_with(small, tmp_path, six_problems):
+def test_a_run_does_not_continue_with_other_problems_under_the_same_name(small, tmp_path, six_problems):
     dataset = shutil.copytree(six_problems, tmp_path / "problems")
     changes = [f"data.dataset={dataset}", "run.steps=1"]
     trained(small, tmp_path / "run", *changes)
@@ -225,7 +225,7 @@ def test_other_problems_under_the_same_name_are_not_gone_on_with(small, tmp_path
 
 
 def test_groups_without_any_signal_are_not_trained_on(small, tmp_path, monkeypatch):
-    """Nobody gave a reward: with the filter off, too, that ends the run, and steps before it are kept."""
+    """A batch without any reward ends the run, even with the filter off, and earlier steps are kept."""
 
     @contextmanager
     def lost(settings, most, *, seed):
@@ -240,20 +240,20 @@ def test_groups_without_any_signal_are_not_trained_on(small, tmp_path, monkeypat
         trained(small, tmp_path / "run", "run.steps=2")
 
 
-def test_a_sandbox_that_is_lost_teaches_nothing_and_is_named(small, tmp_path):
+def test_a_lost_sandbox_teaches_nothing_and_is_named(small, tmp_path):
     with pytest.raises(Exception, match=r"127\.0\.0\.1:9") as error:
         trained(small, tmp_path / "run", 'reward.sandbox="http://127.0.0.1:9"', "run.steps=1")
     assert type(error.value).__module__.startswith("sandbox") or isinstance(error.value, RunError)
 
 
 class Deaf(TransformersSampler):
-    """Says that it has the new weights, and has not."""
+    """A sampler that reports new weights but keeps the old ones."""
 
     def load(self, weights, version):
         self._version = version
 
 
-def test_a_sampler_that_keeps_old_weights_is_found_out(small, six_problems, tiny_model):
+def test_a_sampler_that_keeps_old_weights_is_detected(small, six_problems, tiny_model):
     import torch
 
     from train.learning.learner import Learner
@@ -266,7 +266,7 @@ def test_a_sampler_that_keeps_old_weights_is_found_out(small, six_problems, tiny
     torch.manual_seed(0)
     state["weights"] = {name: each + 0.02 * torch.randn_like(each) for name, each in state["weights"].items()}
     learner.load_state(state)
-    with pytest.raises(ParityError, match="after weight update 2 sampler and trainer part"):
+    with pytest.raises(ParityError, match="after weight update 2 sampler and learner differ"):
         publish(learner, Deaf(str(tiny_model)), 2, prompts, temperature=1.0, most_error=1.01)
     publish(learner, TransformersSampler(str(tiny_model)), 2, prompts, temperature=1.0, most_error=1.001)
 
@@ -274,7 +274,7 @@ def test_a_sampler_that_keeps_old_weights_is_found_out(small, six_problems, tiny
 ROLLOUT = Rollout("p", (1, 2), (3, 4), (-0.1, -0.30000000000000004), (0, 1), False, "a\u2028b", float("nan"), "x", 0.5)
 
 
-def test_a_checkpoint_holds_everything_and_old_ones_go(tmp_path):
+def test_a_checkpoint_is_complete_and_old_ones_are_deleted(tmp_path):
     import torch
 
     ahead = ((replace(ROLLOUT, reward=0.1), replace(ROLLOUT, reward=1 / 3)),)
@@ -313,31 +313,31 @@ def test_a_damaged_checkpoint_is_named(tmp_path):
 def test_a_folder_holds_one_run_and_one_process(small, tmp_path):
     config, folder = small_runs.read(small), tmp_path / "run"
     with (
-        prepared(folder, config),
+        open_run(folder, config),
         pytest.raises(ConfigError, match="another process"),
-        prepared(folder, config, resume=True),
+        open_run(folder, config, resume=True),
     ):
         pass
-    with pytest.raises(ConfigError, match="holds a run. Add --resume"), prepared(folder, config):
+    with pytest.raises(ConfigError, match="holds a run. Add --resume"), open_run(folder, config):
         pass
     other = small_runs.read(small, "optimizer.learning_rate=0.5")
     with (
         pytest.raises(ConfigError, match=r"another optimizer\.learning_rate: 0\.001, not 0\.5"),
-        prepared(folder, other, resume=True),
+        open_run(folder, other, resume=True),
     ):
         pass
     other_order = small_runs.read(small, "run.seed=1")
-    with pytest.raises(ConfigError, match=r"another run\.seed"), prepared(folder, other_order, resume=True):
+    with pytest.raises(ConfigError, match=r"another run\.seed"), open_run(folder, other_order, resume=True):
         pass
     longer = small_runs.read(small, "run.steps=9")
-    with prepared(folder, longer, resume=True):
+    with open_run(folder, longer, resume=True):
         assert read(folder) == longer
     (folder / "metrics.jsonl").write_text("{}\n")
-    with prepared(folder, other, overwrite=True):
+    with open_run(folder, other, overwrite=True):
         assert sorted(path.name for path in folder.iterdir()) == [".lock", "config.json"]
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.tex").write_text("x")
-    with pytest.raises(ConfigError, match="something that is no run"), prepared(tmp_path / "mine", config):
+    with pytest.raises(ConfigError, match="exists and is not a training run"), open_run(tmp_path / "mine", config):
         pass
 
 
@@ -353,7 +353,7 @@ def test_a_folder_holds_one_run_and_one_process(small, tmp_path):
         pytest.param(["--set", "stages.0.max_tokens=1024"], "a context of 1024 tokens", id="no room"),
     ],
 )
-def test_what_is_wrong_is_said_in_words(options, words, small, tmp_path):
+def test_mistakes_are_explained(options, words, small, tmp_path):
     result = CliRunner().invoke(main, ["train", str(small), "--out", str(tmp_path / "run"), *options])
     assert result.exit_code == 1, result.output
     assert words in result.output
@@ -368,12 +368,13 @@ def test_a_dry_run_shows_the_plan_and_writes_nothing(small, tmp_path):
 
 
 def engine_processes():
-    """Processes of engines below this one."""
+    """Return the processes of engines that descend from this one."""
     import psutil
 
     return [each for each in psutil.Process().children() if "spawn_main" in " ".join(each.cmdline())]
 
 
+@pytest.mark.thorough
 def test_an_engine_that_dies_is_started_again_and_nothing_is_lost(small, tmp_path, monkeypatch):
     import tiny_world
 

@@ -1,1 +1,7 @@
-"""The commands that sample models and train them; one file each."""
+"""The commands of this package, one file each.
+
+difficulty.py   curate difficulty: solve rates of a dataset's problems, and a copy with those in a band
+evaluate.py     curate evaluate: pass@1 of a model with its confidence interval
+plot.py         curate plot: curves and timelines of runs
+train.py        curate train: a training run
+"""

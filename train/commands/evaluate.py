@@ -1,40 +1,64 @@
-"""`curate evaluate`"""
+"""Define the command `curate evaluate`."""
 
 import json
 import sys
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from curate.commands.extras import require_data
 from sandbox.commands import options
-from sandbox.commands.frame import Progress
+from sandbox.commands.frame import ProgressBar, require, user_errors
+
+if TYPE_CHECKING:
+    from train.evaluation.evaluate import Evaluation
+    from train.evaluation.exercises import Exercise
+    from train.sampling.protocol import Sampling
 
 
 @click.command("evaluate")
-@click.option("--model", required=True, metavar="NAME", help="Its folder or Hub id, or its name at the server.")
+@click.option(
+    "--model", required=True, metavar="NAME", help="The model: its folder or Hub id, or its name at the server."
+)
 @click.option(
     "--data",
     required=True,
     metavar="DATASET",
-    help="Folder of a dataset, or a file, folder or Hub id of LiveCodeBench or HumanEval in their own form.",
+    help="Folder of a dataset, or a file, folder or Hub id of LiveCodeBench or HumanEval in their original form.",
 )
-@click.option("--k", type=click.IntRange(min=1), default=8, show_default=True, help="Samples of each problem.")
-@click.option("--window", default="", metavar="FROM..TO", help="Only contests of these days: 2024-08-01..2025-02-01.")
-@click.option("--problems", type=click.IntRange(min=1), help="Only so many problems, always the same.  [default: all]")
-@click.option("--base-url", metavar="URL", help="Ask an OpenAI-compatible server instead of running vLLM here.")
-@click.option("--temperature", type=click.FloatRange(0, 2), default=0.6, show_default=True)
-@click.option("--top-p", type=click.FloatRange(0, 1, min_open=True), default=0.95, show_default=True)
+@click.option("--k", type=click.IntRange(min=1), default=8, show_default=True, help="Number of samples per problem.")
 @click.option(
-    "--max-tokens", type=click.IntRange(min=1), default=16384, show_default=True, help="Most tokens of an answer."
+    "--window", default="", metavar="FROM..TO", help="Use only contests held in this window: 2024-08-01..2025-02-01."
 )
-@click.option("--seed", type=click.IntRange(0, 2**31 - 1), default=0, show_default=True, help="Of the samples.")
+@click.option(
+    "--problems", type=click.IntRange(min=1), help="Use this many problems, the same ones each time.  [default: all]"
+)
+@click.option("--base-url", metavar="URL", help="Ask an OpenAI-compatible server instead of running vLLM here.")
+@click.option(
+    "--temperature", type=click.FloatRange(0, 2), default=0.6, show_default=True, help="Sampling temperature."
+)
+@click.option(
+    "--top-p",
+    type=click.FloatRange(0, 1, min_open=True),
+    default=0.95,
+    show_default=True,
+    help="Probability mass of the tokens that are sampled from.",
+)
+@click.option(
+    "--max-tokens",
+    type=click.IntRange(min=1),
+    default=16384,
+    show_default=True,
+    help="Maximum number of tokens in an answer.",
+)
+@click.option(
+    "--seed", type=click.IntRange(0, 2**31 - 1), default=0, show_default=True, help="Random seed of the samples."
+)
 @click.option(
     "--out",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="JSON file for the figures and the counts of each problem. Samples go to OUT.samples.jsonl as they come.",
+    help="JSON file for the numbers and the counts of each problem. Samples go to OUT.samples.jsonl as they arrive.",
 )
 @options.workers
 @options.isolation
@@ -59,65 +83,87 @@ def command(
 
     With --out, the same command continues after an interruption and samples nothing twice.
     """
-    require_data()
+    require("data")
+    from curate.dataset.workspace import write_whole
+    from curate.errors import CurateError
+    from sandbox import SandboxError
+    from train.errors import TrainError
+    from train.evaluation.exercises import exercises
+    from train.evaluation.result_file import contents
+    from train.sampling.protocol import Sampling
+
+    samples = out and out.with_name(out.name + ".samples.jsonl")
+    to_continue = f"the samples are in {samples}; the same command continues" if samples else "give --out to continue"
+    with user_errors(CurateError, TrainError, SandboxError, OSError, interrupted=to_continue):
+        sampling = Sampling(temperature, top_p, max_tokens)
+        asked = exercises(data, window, problems or 0)
+        where: dict[str, Any] = {"backend": "ray", "address": ray} if ray else {}
+        evaluation = _evaluate(
+            model, base_url, asked, sampling, k, seed, samples, {"workers": workers, "isolation": isolation, **where}
+        )
+        if out:
+            result = contents(
+                evaluation, model=model, data=data, window=window, sampling=sampling, seed=seed, exercises=asked
+            )
+            write_whole(out, json.dumps(result, indent=1) + "\n")
+    _print(evaluation)
+    sys.exit(0 if evaluation.n_samples else 1)
+
+
+def _evaluate(
+    model: str,
+    base_url: str | None,
+    exercises: "tuple[Exercise, ...]",
+    sampling: "Sampling",
+    k: int,
+    seed: int,
+    samples: Path | None,
+    sandbox_options: dict[str, Any],
+) -> "Evaluation":
+    """Evaluate, and show the progress. `samples` is the path of the journal, or None to keep no journal."""
     from contextlib import ExitStack, closing
     from functools import partial
 
     from curate.dataset.journal import Journal
-    from curate.dataset.workspace import write_whole
-    from curate.errors import CurateError
-    from sandbox import Sandbox, SandboxError
+    from sandbox import Sandbox
     from train.evaluation.evaluate import evaluate
-    from train.evaluation.exercises import exercises
-    from train.evaluation.result_file import contents, identity
+    from train.evaluation.result_file import identity
     from train.sampling.open_sampler import open_sampler
-    from train.sampling.protocol import SamplerError, Sampling
 
-    samples = out and out.with_name(out.name + ".samples.jsonl")
-    where: dict[str, Any] = {"backend": "ray", "address": ray} if ray else {}
-    progress = Progress(" samples")
-    try:
-        sampling = Sampling(temperature, top_p, max_tokens)
-        asked = exercises(data, window, problems or 0)
-        with ExitStack() as opened:
-            if samples:
-                samples.parent.mkdir(parents=True, exist_ok=True)
-            journal = opened.enter_context(Journal(samples)) if samples else None
-            sampler = opened.enter_context(closing(open_sampler(model, base_url)))
-            box = opened.enter_context(Sandbox(workers, isolation=isolation, **where))
-            found = evaluate(
-                asked,
-                partial(sampler.sample, sampling=sampling),
-                box,
-                k=k,
-                seed=seed,
-                journal=journal,
-                settings=[identity(model), asdict(sampling)],
-                report=progress,
-            )
-        if out:
-            said = contents(found, model=model, data=data, window=window, sampling=sampling, seed=seed, exercises=asked)
-            write_whole(out, json.dumps(said, indent=1) + "\n")
-    except (CurateError, SamplerError, SandboxError, OSError) as error:
-        raise click.ClickException(str(error)) from error
-    except KeyboardInterrupt:
-        saved = f"; the samples are in {samples}, the same command continues" if samples else "; give --out to continue"
-        raise click.ClickException(f"interrupted{saved}") from None
-    finally:
-        progress.close()
-    at_k = "-" if found.pass_at_k is None else f"{found.pass_at_k:.3f}"
+    with ExitStack() as stack:
+        progress = stack.enter_context(ProgressBar(" samples"))
+        if samples:
+            samples.parent.mkdir(parents=True, exist_ok=True)
+        journal = stack.enter_context(Journal(samples)) if samples else None
+        sampler = stack.enter_context(closing(open_sampler(model, base_url)))
+        return evaluate(
+            exercises,
+            partial(sampler.sample, sampling=sampling),
+            stack.enter_context(Sandbox(**sandbox_options)),
+            k=k,
+            seed=seed,
+            journal=journal,
+            settings=[identity(model), asdict(sampling)],
+            progress=progress,
+        )
+
+
+def _print(evaluation: "Evaluation") -> None:
+    """Print one line of names and, below it, one line of numbers."""
+    at_k = "-" if evaluation.pass_at_k is None else f"{evaluation.pass_at_k:.3f}"
     numbers = {
-        "problems": str(found.n_problems),
-        "samples": str(found.n_samples),
-        "pass@1": f"{found.pass_at_1:.3f}",
-        "95% interval": f"{found.low:.3f}-{found.high:.3f}",
-        f"pass@{k}": at_k,
-        "cut off": str(found.n_truncated),
-        "no code": str(found.n_no_code),
-        "tokens": f"{found.mean_tokens:.0f}",
+        "problems": str(evaluation.n_problems),
+        "samples": str(evaluation.n_samples),
+        "pass@1": f"{evaluation.pass_at_1:.3f}",
+        "95% interval": f"{evaluation.low:.3f}-{evaluation.high:.3f}",
+        f"pass@{evaluation.k}": at_k,
+        "cut off": str(evaluation.n_truncated),
+        "of them right": str(evaluation.n_truncated_correct),
+        "no code": str(evaluation.n_no_code),
+        "tokens": f"{evaluation.mean_tokens:.0f}",
     }
-    click.echo("  ".join(f"{name:>{max(len(name), len(number))}}" for name, number in numbers.items()))
-    click.echo("  ".join(f"{number:>{max(len(name), len(number))}}" for name, number in numbers.items()))
-    if found.n_unscored:
-        click.echo(f"Warning: {found.n_unscored} samples have no verdict and are left out, see above", err=True)
-    sys.exit(0 if found.n_samples else 1)
+    widths = {name: max(len(name), len(number)) for name, number in numbers.items()}
+    click.echo("  ".join(f"{name:>{widths[name]}}" for name in numbers))
+    click.echo("  ".join(f"{number:>{widths[name]}}" for name, number in numbers.items()))
+    if evaluation.n_unscored:
+        click.echo(f"Warning: {evaluation.n_unscored} samples have no verdict and are left out, see above", err=True)

@@ -1,9 +1,10 @@
-"""`curate plot`"""
+"""Define the command `curate plot`."""
 
-from importlib.util import find_spec
 from pathlib import Path
 
 import click
+
+from sandbox.commands.frame import require, user_errors
 
 
 @click.command("plot")
@@ -11,23 +12,22 @@ import click
 @click.option(
     "--out",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="File, .svg, .png or .pdf.  [default: in the first RUN]",
+    help="The picture, a file that ends in .svg, .png or .pdf.  [default: in the first RUN]",
 )
-@click.option("--timeline", is_flag=True, help="Draw who was idle when instead of the curves.")
+@click.option("--timeline", is_flag=True, help="Draw when each part of a run was busy or idle, instead of the curves.")
 def command(runs: tuple[str, ...], out: Path | None, timeline: bool) -> None:
     """Draw the curves of training runs, side by side: reward, pass@1, length, entropy, clipping.
 
-    RUN is the folder of a run, finished or not, or LABEL=FOLDER; runs of one label share a colour.
+    RUN is the folder of a run, finished or not, or LABEL=FOLDER; runs with the same label share a colour.
     """
-    if find_spec("matplotlib") is None:
-        raise click.ClickException("matplotlib not installed. Type: pip install 'curate-code[train]'")
+    require("train", ["matplotlib"])
     from train.errors import NoRunError
-    from train.run import plot
+    from train.run.picture import Run
+    from train.run.plot import curves
+    from train.run.plot_timeline import timeline as draw_timeline
 
-    found = [plot.Run.parse(run) for run in runs]
-    out = out or found[0].folder / ("timeline.svg" if timeline else "curves.svg")
-    try:
-        (plot.timeline if timeline else plot.curves)(found, out)
-    except (NoRunError, OSError) as error:
-        raise click.ClickException(str(error)) from error
+    labelled = [Run.parse(run) for run in runs]
+    out = out or labelled[0].folder / ("timeline.svg" if timeline else "curves.svg")
+    with user_errors(NoRunError, OSError):
+        (draw_timeline if timeline else curves)(labelled, out)
     click.echo(out)

@@ -1,1 +1,10 @@
-"""How often a model solves the problems of a set, and how sure that is."""
+"""How often a model solves the problems of a set, with confidence intervals.
+
+exercises.py            the problems of a dataset, LiveCodeBench or HumanEval, and how their answers are judged
+sample_and_judge.py     exercise -> answers -> verdicts, for the next two modules
+evaluate.py             pass@1 with its confidence interval, for `curate evaluate` and within training
+difficulty.py           solve rates of each problem, for `curate difficulty`
+difficulty_settings.py  how `curate difficulty` samples, and which settings have to stay the same between two calls
+confidence.py           the confidence interval
+result_file.py          an evaluation as a JSON file
+"""

@@ -1,10 +1,10 @@
-"""How sure a mean over problems is.
+"""The confidence interval of a mean over problems.
 
-Samples of one problem are alike, so it is problems that count, not samples: the standard error is that of clusters
-(Miller 2024, "Adding Error Bars to Evals", arXiv:2411.00640, sec. 2.2 and 3.1). Its usual interval, mean +- 1.96
-standard errors, has no width where all or none are solved and is too narrow for few problems (Bowyer et al. 2025,
-arXiv:2503.01747). Therefore Wilson's interval (1927), with as many trials as would have that standard error, as
-surveys do with the samples of clusters (Korn and Graubard 1998).
+Samples of one problem resemble each other, so the standard error is computed for clusters, one per problem
+(Miller 2024, "Adding Error Bars to Evals", arXiv:2411.00640, sec. 2.2 and 3.1). The usual interval, mean +- 1.96
+standard errors, has no width if all or none are solved, and is too narrow for few problems (Bowyer et al. 2025,
+arXiv:2503.01747). So this module computes Wilson's interval (1927) with the number of independent trials that would
+have that standard error, as surveys do with clustered samples (Korn and Graubard 1998).
 """
 
 from collections.abc import Sequence
@@ -15,16 +15,20 @@ _Z = NormalDist().inv_cdf(0.975)  # 95%, two-sided
 
 
 def interval(counts: Sequence[tuple[int, int]]) -> tuple[float, float]:
-    """The 95% confidence interval of the mean share of right samples. counts: of each problem how many samples there
-    are, at least one, and how many of them are right."""
+    """Return the 95% confidence interval of the mean share of right samples.
+
+    counts: the number of samples of each problem, at least one, and the number of right ones among them.
+    """
     if not counts:
         return nan, nan
     return _wilson(fmean(correct / n for n, correct in counts), trials(counts))
 
 
 def trials(counts: Sequence[tuple[int, int]]) -> float:
-    """How many independent trials would have this standard error: about as many as problems where the samples of one
-    are all alike, at most as many as samples."""
+    """Return how many independent trials would have this standard error.
+
+    It is about the number of problems if the samples of each problem are all alike, and at most the number of samples.
+    """
     shares = [correct / n for n, correct in counts]
     centre, problems, samples = fmean(shares), len(shares), sum(n for n, _ in counts)
     if problems == 1 or centre in (0, 1):

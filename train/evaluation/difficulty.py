@@ -1,178 +1,137 @@
-"""How often a model solves each problem of a dataset: read `measure` from top to bottom.
+"""How often a model solves each problem of a dataset: `measure` reads from top to bottom.
 
-    prompt -> sample -> the program in the answer -> judge -> count
-
-Models answer while earlier answers are judged. An answer is on disk before it is judged and its verdict as soon as it
-is known, so after a kill the same command judges what was sampled, and samples only what is missing. What comes out
-is the table `difficulty/` of the dataset, one row for each problem and model; see curate/difficulty/table.py.
+An answer is on disk before it is judged, and its verdict as soon as it is known. So after a kill the same command
+judges what was sampled, and samples only what is missing. The result is the table `difficulty/` of the dataset, with
+one row for each problem and model; curate/difficulty/table.py says what its columns mean.
 """
 
 import hashlib
-import itertools
 import json
-import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import AbstractContextManager, closing
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from curate.dataset.journal import Journal
 from curate.dataset.reader import Stored
 from curate.difficulty import prompt
 from curate.difficulty import table as solve_rates
+from curate.difficulty.table import Row
 from curate.errors import CurateError
+from curate.json_records import from_json, to_json
+from curate.progress import Progress, silent
 from curate.reading.values import short
 from curate.report.files import refresh_report
-from curate.verification.retrying import FAILURES_IN_A_ROW
-from rewards.extract import program_in
-from sandbox import Program, Sandbox, SandboxError, Suite
-from sandbox.concurrency.prefetch import ahead
+from sandbox import Sandbox, Suite
+from train.evaluation.difficulty_settings import Settings, choose_settings, settings_of_rows
+from train.evaluation.exercises import Exercise
+from train.evaluation.sample_and_judge import Answer, Judged, Sample, WantedSample, judge, sample_and_judge, sample_seed
 
-log = logging.getLogger(__name__)
-
-Row = dict[str, Any]
-Report = Callable[[str, int, int | None], None]
-Prompt = tuple[list[dict[str, str]], int]  # the messages, and the seed of this one sample
-
-TRUNCATED, NO_CODE, ACCEPTED = "truncated", "no_code", "accepted"
-_SETTINGS = "settings"  # the journal's record of what its samples were drawn with
-_K = 8  # as INTELLECT-2 filters
-_REFUSED = 16  # prompts refused before any was answered, after which the others are not tried
-_AHEAD = 256  # answers that may wait for the sandbox; they are on disk, too
-
-
-class Completion(Protocol):
-    """An answer as train/sampling/protocol.py has it; finish_reason "length" means that it was cut off."""
-
-    @property
-    def text(self) -> str: ...
-    @property
-    def finish_reason(self) -> str: ...
-    @property
-    def n_tokens(self) -> int: ...
-
-
-# Answers prompts as train/sampling/protocol.py does: (index, completion) as they finish, a ValueError for a prompt that
-# it refuses.
-Sample = Callable[[Iterable[Prompt]], Iterator[tuple[int, Completion | ValueError]]]
+_SETTINGS = "settings"  # the key under which the journal of verdicts holds the settings of its samples
+_COLUMNS = ("id", "statement", "starter_code", "tests")  # the columns of the dataset on which a sample depends
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
-    """How a model is sampled; n samples of each problem, of which pass@k is estimated."""
+class ScoredSample:
+    """A line of the journal of verdicts. Lines from earlier versions have no `truncated`: those versions counted
+    an answer that was cut off as wrong, with the verdict "truncated", and did not judge it."""
 
-    model: str
-    temperature: float = 0.6  # this and top_p as DeepCoder evaluates
-    top_p: float = 0.95
-    max_tokens: int = 16384
-    seed: int = 0
-    n: int = _K
-    k: int = _K
-
-    def __post_init__(self) -> None:
-        if self.n < self.k:
-            raise CurateError(f"pass@{self.k} needs at least {self.k} samples, not {self.n}: give a larger --n.")
+    verdict: str
+    n_tokens: int
+    truncated: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What one call has done. n_sampled and n_scored are those of this call; unscored samples had no verdict, since the
-    sandbox or the problem's own referee failed, and refused ones no answer: the same command tries both again."""
+    """The outcome of one call.
+
+    n_sampled    answers drawn in this call
+    n_scored     samples that got their verdict in this call
+    n_unscored   samples without a verdict, because the problem's own checker failed; the same command judges them again
+    n_refused    prompts that the model refused; the same command asks them again
+    n_unjudged   problems with samples from an earlier version that did not judge answers which were cut off
+    """
 
     settings: Settings
     n_sampled: int = 0
     n_scored: int = 0
     n_unscored: int = 0
     n_refused: int = 0
+    n_unjudged: int = 0
 
 
 def measure(
     dataset: Path,
     model: str,
-    asked: Mapping[str, Any],
-    opened: Callable[[Settings], AbstractContextManager[Sample]],
-    machine: Callable[[], Sandbox],
+    chosen: Mapping[str, Any],
+    open_sampler: Callable[[Settings], AbstractContextManager[Sample]],
+    open_sandbox: Callable[[], Sandbox],
     *,
     resample: bool = False,
-    report: Report = lambda stage, done, total: None,
+    progress: Progress = silent,
 ) -> Measured:
-    """Sample the model on every problem until n of its answers are judged, and write what came out into the dataset.
+    """Sample the model on every problem until n of its answers are judged, and write the counts into the dataset.
 
-    asked holds the Settings that somebody chose; the others are as they were when this model was sampled before, or
-    else the defaults. What is known already is not sampled again, and where nothing is missing, neither `opened` nor
-    `machine` is called. Raises CurateError if earlier samples were drawn in another way (resample drops those), and
-    hands on what `opened` raises: what came until then is kept.
+    chosen        the Settings that the user named; the others keep their values from earlier samples, or the defaults
+    open_sampler  called only if samples are missing
+    open_sandbox  called only if verdicts are missing
+    resample      drop the earlier samples of this model
+
+    Existing samples are not drawn again. Raises CurateError if they were drawn with other settings, and whatever
+    `open_sampler` and the sampler raise; the samples that were drawn before an error are kept.
     """
     stored = Stored(dataset)
     with solve_rates.work(dataset, model) as work:
-        journal_path, answers_path = work.with_suffix(".jsonl"), work.with_suffix(".answers.jsonl")
+        verdicts_path, answers_path = work.with_suffix(".jsonl"), work.with_suffix(".answers.jsonl")
         if resample:
-            journal_path.unlink(missing_ok=True)
+            verdicts_path.unlink(missing_ok=True)
             answers_path.unlink(missing_ok=True)
-        rows = {} if resample else {r["id"]: r for r in solve_rates.read(dataset) if r["model"] == model}
-        with Journal(journal_path) as journal, Journal(answers_path) as drawn:
-            settings = _settings(model, asked, _before(journal, rows))
-            if _SETTINGS not in journal or journal[_SETTINGS] != asdict(settings):
-                journal.add(_SETTINGS, asdict(settings))
-            names = {row["id"]: _name(row, settings) for row in stored.columns(*_QUESTION)}
-            done = {id for id, row in rows.items() if row["samples"] == names.get(id) and row["n"] >= settings.n}
-            run = _Run(stored, settings, {id: n for id, n in names.items() if id not in done}, journal, drawn, report)
-            missing = run.missing()
-            if missing:
-                with machine() as sandbox:
-                    run.score(run.sampled_before(), sandbox)
-                    if any(key not in drawn for key in missing):
-                        with opened(settings) as sample, ahead(run.answers(sample), _AHEAD) as answers:
-                            run.score(answers, sandbox)
-            measured = Measured(settings, run.n_sampled, run.n_scored, len(run.unscored()), run.n_refused)
+        rows = {} if resample else {row["id"]: row for row in solve_rates.read(dataset) if row["model"] == model}
+        with Journal(verdicts_path) as verdicts, Journal(answers_path) as answers:
+            settings = _settings(model, chosen, verdicts, rows)
+            names = {row["id"]: _name(row, settings) for row in stored.columns(*_COLUMNS)}
+            finished = {id for id, row in rows.items() if row["samples"] == names.get(id) and row["n"] >= settings.n}
+            unfinished = {id: name for id, name in names.items() if id not in finished}
+            samples = _Samples(stored, settings, unfinished, verdicts, answers, progress)
+            samples.complete(open_sampler, open_sandbox)
             table = [
                 {**rows[id], **solve_rates.estimates(rows[id]["n"], rows[id]["n_correct"], settings.k)}
-                if id in done
-                else solve_rates.row(id, name, asdict(settings), run.records(name), n_sampled=run.n_known(name))
+                if id in finished
+                else samples.row(id, name)
                 for id, name in names.items()
             ]
+            measured = Measured(
+                settings,
+                samples.n_sampled,
+                samples.n_scored,
+                samples.n_unscored(),
+                samples.n_refused,
+                sum(row["n_truncated_correct"] is None for row in table),
+            )
         if not measured.n_unscored:
-            answers_path.unlink(missing_ok=True)  # judged: it has done its work, and is by far the largest file
+            answers_path.unlink(missing_ok=True)  # all are judged, and it is by far the largest file
         solve_rates.write(dataset, model, table)
         refresh_report(dataset)
     return measured
 
 
-_QUESTION = ("id", "statement", "starter_code", "tests")
+def _settings(model: str, chosen: Mapping[str, Any], verdicts: Journal, rows: Mapping[str, Row]) -> Settings:
+    """Return the settings of this call, and record them in the journal of verdicts.
+
+    The earlier settings are in that journal or, in a filtered dataset, which has no journal, in the rows of its table.
+    """
+    earlier = verdicts[_SETTINGS] if _SETTINGS in verdicts else settings_of_rows(rows.values())
+    settings = choose_settings(model, chosen, earlier)
+    if _SETTINGS not in verdicts or verdicts[_SETTINGS] != asdict(settings):
+        verdicts.add(_SETTINGS, asdict(settings))
+    return settings
 
 
-def _before(journal: Journal, rows: Mapping[str, Row]) -> Row | None:
-    """How this model was sampled earlier, here or in the dataset that this one was made from."""
-    if _SETTINGS in journal:
-        before: Row = journal[_SETTINGS]
-        return before
-    first = next(iter(rows.values()), None)
-    if first is None:
-        return None
-    return {field.name: first[field.name] for field in fields(Settings) if field.name != "n"} | {
-        "n": max(row["n_sampled"] for row in rows.values())
-    }
-
-
-def _settings(model: str, asked: Mapping[str, Any], before: Row | None) -> Settings:
-    before = before or {}
-    for name in ("temperature", "top_p", "max_tokens", "seed"):
-        if name in before and asked.get(name, before[name]) != before[name]:
-            raise CurateError(
-                f"the samples of {model} that are there have {name} {before[name]}, not {asked[name]}. "
-                "Leave that option out to go on with them, or add --resample to drop them."
-            )
-    chosen = {**before, **asked, "model": model}
-    if "n" not in asked:
-        chosen["n"] = max(before.get("n", 0), chosen.get("k", _K))
-    return Settings(**chosen)
-
-
-def _name(question: Row, settings: Settings) -> str:
-    """Names everything that a problem's samples and their verdicts depend on."""
+def _name(problem: Row, settings: Settings) -> str:
+    """Return a digest of everything that a problem's samples and their verdicts depend on."""
     content = [
-        *(question[name] for name in _QUESTION),
+        *(problem[column] for column in _COLUMNS),
         prompt.WORDS,
         settings.model,
         settings.temperature,
@@ -183,150 +142,107 @@ def _name(question: Row, settings: Settings) -> str:
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:32]
 
 
-def _suite(question: Row) -> Suite:
+def _exercise(problem: Row) -> Exercise:
     try:
-        return Suite.from_json(question["tests"])
+        suite = Suite.from_json(problem["tests"])
     except (ValueError, KeyError, TypeError) as error:
         raise CurateError(
-            f"{question['id']}: its tests cannot be read ({short(error)}). Build the dataset again."
+            f"{problem['id']}: its tests cannot be read ({short(error)}). Build the dataset again."
         ) from error
+    return Exercise(problem["id"], prompt.chat(problem["statement"], problem["starter_code"], suite.entry_point), suite)
 
 
-def _seed(settings: Settings, id: str, number: int) -> int:
-    """Of one sample, so that it does not matter in which order samples are drawn, or in how many runs."""
-    digest = hashlib.sha256(f"{settings.seed} {number} {id}".encode()).digest()
-    return int.from_bytes(digest[:4]) >> 1
+class _Samples:
+    """The samples of all unfinished problems: the missing ones, and the answers and verdicts that exist.
 
-
-class _Run:
-    """The samples that a model still owes: where they are, and what has become of them."""
+    names: for each problem, the digest with which the keys of its samples begin in both journals.
+    """
 
     def __init__(
         self,
         stored: Stored,
         settings: Settings,
         names: Mapping[str, str],
-        journal: Journal,
-        drawn: Journal,
-        report: Report,
+        verdicts: Journal,
+        answers: Journal,
+        progress: Progress,
     ) -> None:
         self._stored = stored
         self._settings = settings
         self._names = names
-        self._journal = journal
-        self._drawn = drawn
-        self._report = report
-        self._done = settings.n * len(names) - len(self.missing())
+        self._verdicts = verdicts
+        self._answers = answers
+        self._progress = progress
         self.n_sampled = self.n_scored = self.n_refused = 0
 
-    def missing(self) -> list[str]:
-        """Keys of the samples without a verdict."""
-        return [key for name in self._names.values() for key in self._keys(name) if key not in self._journal]
+    def complete(
+        self, open_sampler: Callable[[Settings], AbstractContextManager[Sample]], open_sandbox: Callable[[], Sandbox]
+    ) -> None:
+        """Judge the samples that an earlier call drew but did not judge, then draw and judge those that are missing."""
+        missing = self._without_verdict()
+        n_total = self._settings.n * len(self._names)
+        n_known = n_total - len(missing)
+        if not missing:
+            return
+        with open_sandbox() as sandbox:
+            self._note(judge(self._sampled_earlier(), sandbox), n_known, n_total)
+            if any(key not in self._answers for key in missing):
+                with open_sampler(self._settings) as sample, closing(self._drawn(sample, sandbox)) as judged:
+                    self._note(judged, n_known + self.n_scored, n_total)
 
-    def unscored(self) -> list[str]:
-        """Keys of those that were sampled, but have no verdict."""
-        return [key for key in self.missing() if key in self._drawn]
+    def _drawn(self, sample: Sample, sandbox: Sandbox) -> Generator[Judged, None, None]:
+        return sample_and_judge(
+            self._wanted(lambda key: key not in self._answers),
+            sample,
+            sandbox,
+            on_answer=self._save_answer,
+            on_refusal=self._count_refusal,
+        )
 
-    def records(self, name: str) -> list[Row]:
-        return [self._journal[key] for key in self._keys(name) if key in self._journal]
+    def n_unscored(self) -> int:
+        """Return the number of samples that were drawn but have no verdict."""
+        return sum(key in self._answers for key in self._without_verdict())
 
-    def n_known(self, name: str) -> int:
-        return sum(key in self._journal or key in self._drawn for key in self._keys(name))
+    def row(self, id: str, name: str) -> Row:
+        """Return the row of a problem in the table."""
+        keys = self._keys(name)
+        records = [self._verdicts[key] for key in keys if key in self._verdicts]
+        n_sampled = sum(key in self._verdicts or key in self._answers for key in keys)
+        return solve_rates.row(id, name, asdict(self._settings), records, n_sampled=n_sampled)
 
-    def sampled_before(self) -> Iterator[tuple[str, Suite, Row]]:
-        """What an earlier run sampled and did not come to judge."""
-        for question, keys in self._questions(lambda key: key in self._drawn):
-            suite = _suite(question)
-            for key in keys:
-                yield key, suite, self._drawn[key]
+    def _note(self, judged: Iterator[Judged], n_known: int, n_total: int) -> None:
+        """Record the verdicts in the journal as they arrive, and report the progress."""
+        stage = f"sample {self._settings.model}"
+        self._progress(stage, n_known, n_total)
+        for done, (wanted, answer, verdict) in enumerate(judged, start=n_known + 1):
+            self._verdicts.add(wanted.key, to_json(ScoredSample(verdict, answer.n_tokens, answer.truncated)))
+            self.n_scored += 1
+            self._progress(stage, done, n_total)
 
-    def answers(self, sample: Sample) -> Iterator[tuple[str, Suite, Row]]:
-        """The answers that nobody has sampled yet, as they come; each is on disk before it is handed on."""
-        waiting: dict[int, tuple[str, Suite]] = {}  # a suite is held while answers to its problem are to come
+    def _save_answer(self, wanted: WantedSample, answer: Answer) -> None:
+        self.n_sampled += 1
+        self._answers.add(wanted.key, to_json(answer))
 
-        def prompts() -> Iterator[Prompt]:
-            numbers = itertools.count()
-            for question, keys in self._questions(lambda key: key not in self._drawn):
-                suite = _suite(question)
-                chat = prompt.chat(question["statement"], question["starter_code"], suite.entry_point)
-                for key in keys:
-                    waiting[next(numbers)] = key, suite
-                    yield chat, _seed(self._settings, question["id"], int(key.rpartition("/")[2]))
+    def _count_refusal(self, wanted: WantedSample) -> None:
+        self.n_refused += 1
 
-        for index, answer in sample(prompts()):
-            key, suite = waiting.pop(index)
-            if isinstance(answer, ValueError):
-                self.n_refused += 1
-                log.warning("%s: %s", key, answer)
-                if self.n_refused >= _REFUSED and not self.n_sampled:
-                    raise CurateError(f"{self._settings.model} refuses every prompt: {answer}")
-                continue
-            self.n_sampled += 1
-            record = {"text": answer.text, "finish_reason": answer.finish_reason, "n_tokens": answer.n_tokens}
-            self._drawn.add(key, record)
-            yield key, suite, record
+    def _sampled_earlier(self) -> Iterator[tuple[WantedSample, Answer]]:
+        for wanted in self._wanted(lambda key: key in self._answers):
+            yield wanted, from_json(Answer, self._answers[wanted.key])
 
-    def score(self, answers: Iterator[tuple[str, Suite, Row]], sandbox: Sandbox) -> None:
-        """Judge answers as they come. One that the sandbox fails on gets no verdict: nothing is known about it.
+    def _wanted(self, is_wanted: Callable[[str], bool]) -> Iterator[WantedSample]:
+        """Yield the samples that have no verdict and whose key satisfies `is_wanted`, problem by problem."""
+        for problem in self._stored.columns(*_COLUMNS):
+            name = self._names.get(problem["id"])
+            keys = self._keys(name) if name else []
+            numbers = [n for n, key in enumerate(keys) if key not in self._verdicts and is_wanted(key)]
+            if numbers:
+                exercise = _exercise(problem)
+                for number in numbers:
+                    yield WantedSample(keys[number], sample_seed(self._settings.seed, number, exercise.id), exercise)
 
-        Raises CurateError when the sandbox fails again and again.
-        """
-        running: dict[int, tuple[str, int]] = {}
-        failures = 0
-        self._report(self._stage, self._done, self._total)
-
-        def programs() -> Iterator[tuple[Program, Suite]]:
-            numbers = itertools.count()
-            for key, suite, record in answers:
-                source = program_in(record["text"])
-                if record["finish_reason"] == "length":
-                    self._note(key, TRUNCATED, record["n_tokens"])
-                elif source is None:
-                    self._note(key, NO_CODE, record["n_tokens"])
-                else:
-                    running[next(numbers)] = key, record["n_tokens"]
-                    yield Program(source), suite
-
-        try:
-            for index, judgement in sandbox.judge_each(programs()):
-                key, n_tokens = running.pop(index)
-                if isinstance(judgement, SandboxError):
-                    failures += 1
-                    log.warning("%s: the sandbox failed: %s", key, judgement)
-                    if failures >= FAILURES_IN_A_ROW:
-                        raise judgement
-                elif isinstance(judgement, Exception):
-                    log.warning("%s: its tests cannot judge: %s", key, judgement)
-                else:
-                    failures = 0
-                    self._note(key, judgement.verdict.value, n_tokens)
-        except SandboxError as error:
-            raise CurateError(
-                f"the sandbox fails: {error}. What was sampled is saved; see `curate doctor`, then run the same "
-                "command again."
-            ) from error
-
-    @property
-    def _stage(self) -> str:
-        return f"sample {self._settings.model}"
-
-    @property
-    def _total(self) -> int:
-        return self._settings.n * len(self._names)
-
-    def _note(self, key: str, verdict: str, n_tokens: int) -> None:
-        self._journal.add(key, {"verdict": verdict, "n_tokens": n_tokens})
-        self.n_scored += 1
-        self._done += 1
-        self._report(self._stage, self._done, self._total)
+    def _without_verdict(self) -> list[str]:
+        return [key for name in self._names.values() for key in self._keys(name) if key not in self._verdicts]
 
     def _keys(self, name: str) -> list[str]:
         return [f"{name}/{number}" for number in range(self._settings.n)]
-
-    def _questions(self, wanted: Callable[[str], bool]) -> Iterator[tuple[Row, list[str]]]:
-        """Problems without all their verdicts, in order, with the keys of those samples that are wanted."""
-        for question in self._stored.columns(*_QUESTION):
-            name = self._names.get(question["id"])
-            keys = [key for key in self._keys(name) if key not in self._journal and wanted(key)] if name else []
-            if keys:
-                yield question, keys

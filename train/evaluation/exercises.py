@@ -1,4 +1,4 @@
-"""What a model is evaluated on: the problems of a dataset that curate wrote, of LiveCodeBench or of HumanEval."""
+"""The problems on which a model is evaluated: those of a dataset that curate wrote, LiveCodeBench or HumanEval."""
 
 import hashlib
 import json
@@ -25,14 +25,14 @@ from train.sampling.protocol import Chat
 log = logging.getLogger(__name__)
 
 _HUMANEVAL = ("task_id", "prompt", "entry_point", "test")
-_CHECKS = "every_check_passes"  # a function put behind an answer to HumanEval
+_CHECKS = "every_check_passes"  # name of a function that is appended to an answer to HumanEval
 _HUMANEVAL_SECONDS = 3.0  # as in OpenAI's harness
-_FUTURE = re.compile(r"^from __future__ import .*\n?", re.MULTILINE)  # must stand before everything else
+_FUTURE = re.compile(r"^from __future__ import .*\n?", re.MULTILINE)  # must come before everything else
 
 
 @dataclass(frozen=True, slots=True)
 class Exercise:
-    """A problem as a model sees it, and as its answer is judged: `before`, what the model wrote, `after`."""
+    """A problem as a model sees it. Code is judged with `before` in front of it and `after` behind it."""
 
     id: str
     chat: Chat
@@ -41,6 +41,7 @@ class Exercise:
     after: str = ""
 
     def program(self, source: str) -> Program:
+        """Return the program that is judged for the code in an answer."""
         if not (self.before or self.after):
             return Program(source)
         future = "".join(line.rstrip("\n") + "\n" for line in _FUTURE.findall(source))
@@ -48,30 +49,34 @@ class Exercise:
 
     @property
     def name(self) -> str:
-        """Names everything that an answer and its verdict depend on, but for the model and its sampling."""
+        """Return a digest of everything that an answer and its verdict depend on, except the model and its sampling."""
         content = [self.id, self.chat, self.suite.to_json(), self.before, self.after]
         return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:32]
 
 
 def exercises(location: str, window: str = "", most: int = 0) -> tuple[Exercise, ...]:
-    """Read a set: the folder of a dataset, or a file, folder or Hub id of LiveCodeBench's or HumanEval's own rows.
+    """Read a set of problems. All of their tests are held in memory.
 
-    window: FROM..TO, the first and the last day of contests, both included. most: so many problems, always the same
-    ones of a set; 0: all. All tests are held in memory. Raises CurateError.
+    location  the folder of a dataset, or a file, folder or Hub id of LiveCodeBench's or HumanEval's own rows
+    window    FROM..TO, the first and the last day of contests, both included; empty: all
+    most      the maximum number of problems, which are chosen the same way each time; 0: all
+
+    Raises CurateError if there is no such set, or if it has no problem in the window.
     """
     bounds = _bounds(window)
     folder = Path(location).expanduser()
     if any((folder / "data").glob("*.parquet")):
         with readable(folder):
-            found = list(_of_dataset(Stored(folder), bounds))
+            problems = list(_of_dataset(Stored(folder), bounds))
     else:
-        found = list(_of_table(locate(location), bounds))
-    if not found:
-        raise CurateError(f"{location}: no problem in it{f' from {window}' if window else ''}.")
-    chosen = {
-        exercise.id for exercise in sorted(found, key=lambda one: hashlib.sha256(one.id.encode()).digest())[:most]
-    }
-    return tuple(exercise for exercise in found if not most or exercise.id in chosen)
+        problems = list(_of_table(locate(location), bounds))
+    if not problems:
+        raise CurateError(f"{location} has no problem{f' from {window}' if window else ''}.")
+    if not most:
+        return tuple(problems)
+    by_digest = sorted(problems, key=lambda exercise: hashlib.sha256(exercise.id.encode()).digest())
+    chosen = {exercise.id for exercise in by_digest[:most]}
+    return tuple(exercise for exercise in problems if exercise.id in chosen)
 
 
 def _bounds(window: str) -> tuple[str, str] | None:
@@ -83,7 +88,7 @@ def _bounds(window: str) -> tuple[str, str] | None:
     except ValueError:
         raise CurateError(f"{window!r} is not FROM..TO, such as 2024-08-01..2025-02-01.") from None
     if bounds[0] > bounds[1]:
-        raise CurateError(f"{window}: {bounds[0]} is after {bounds[1]}; no contest lies between them.")
+        raise CurateError(f"{window}: {bounds[0]} is after {bounds[1]}, so there is no contest between them.")
     return bounds
 
 
@@ -95,7 +100,7 @@ def _of_dataset(stored: Stored, bounds: tuple[str, str] | None) -> Iterator[Exer
             suite = Suite.from_json(row["tests"])
             yield Exercise(row["id"], chat(row["statement"], row["starter_code"], suite.entry_point), suite)
     if bounds is not None and undated:
-        raise CurateError(f"{undated} problems of the dataset have no date, so the window cannot be applied. Leave it.")
+        raise CurateError(f"{undated} problems of the dataset have no date. Leave the window out.")
 
 
 def _of_table(table: Table, bounds: tuple[str, str] | None) -> Iterator[Exercise]:
@@ -111,8 +116,8 @@ def _of_table(table: Table, bounds: tuple[str, str] | None) -> Iterator[Exercise
             yield from (_of_humaneval(table.location, row) for row in read_rows(readable, _HUMANEVAL, ()))
         else:
             raise CurateError(
-                f"{table.location}: neither a dataset of ours nor rows of LiveCodeBench or HumanEval. "
-                "Make a dataset of it: curate build-dataset"
+                f"{table.location} is neither a dataset that curate built nor rows of LiveCodeBench or HumanEval. "
+                "Build a dataset from it: curate build-dataset"
             )
 
 
@@ -120,32 +125,37 @@ def _of_livecodebench(table: Table, bounds: tuple[str, str] | None) -> Iterator[
     if bounds is not None:
         table = replace(table, options={**table.options, "from": bounds[0], "to": bounds[1]})
     unreadable: list[Rejection] = []
-    for found in read_livecodebench(release_of(table)):
-        if isinstance(found, Problem):
-            messages = chat(found.statement, found.starter_code, found.tests.entry_point)
-            yield Exercise(found.id, messages, found.tests)
+    for row in read_livecodebench(release_of(table)):
+        if isinstance(row, Problem):
+            messages = chat(row.statement, row.starter_code, row.tests.entry_point)
+            yield Exercise(row.id, messages, row.tests)
         else:
-            unreadable.append(found)
+            unreadable.append(row)
     _warn(table, unreadable)
 
 
 def _warn(table: Table, unreadable: Iterable[Rejection]) -> None:
-    """LiveCodeBench has some: expected values that are error messages."""
-    for found in unreadable:
-        log.warning("%s: left out, %s cannot be read: %s", table.location, found.id, found.detail)
+    """Warn about problems that are left out. Some problems of LiveCodeBench have error messages as expected values."""
+    for row in unreadable:
+        log.warning("%s: %s is left out, it cannot be read: %s", table.location, row.id, row.detail)
 
 
 def _of_humaneval(location: str, row: dict[str, Any] | Unreadable) -> Exercise:
-    """The prompt stands before the answer, as in OpenAI's harness: its imports and helpers are there, and the function
-    that waits for its body is defined again by the answer. A call that comes back says that all assertions held. Also
-    as there, answer and assertions are one process: who wants to cheat can, so it is no reward to train with."""
+    """Return a problem of HumanEval, which is judged as OpenAI's harness judges it.
+
+    The prompt is put before the answer, so that its imports and helpers are there; the answer defines the prompt's
+    function again. If the appended function returns, all assertions held. Answer and assertions share a process, so an
+    answer could cheat: do not use this as a reward in training.
+    """
     if isinstance(row, Unreadable):
-        raise CurateError(f"{location}: {row.place}: {row.detail}. Fetch it again.")
+        raise CurateError(f"{location}: {row.place}: {row.detail}. Download the file again.")
     try:
         id, prompt, name, test = (str(row[column]) for column in _HUMANEVAL)
         compile(f"{prompt}\n{test}", location, "exec")
     except (SyntaxError, ValueError) as error:
-        raise CurateError(f"{location}: {row['task_id']} is no Python ({short(error)}). Fetch it again.") from None
+        raise CurateError(
+            f"{location}: {row['task_id']} is not Python ({short(error)}). Download the file again."
+        ) from None
     return Exercise(
         id,
         chat("Complete the function below so that it does what its docstring says.", prompt, name),

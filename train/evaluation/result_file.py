@@ -1,4 +1,4 @@
-"""An evaluation as a JSON file: what was asked of which model and how, what came out, and each problem's counts."""
+"""Write an evaluation to a JSON file: the model, data, sampling and results, and the counts of each problem."""
 
 import hashlib
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from train.sampling.protocol import Sampling
 
 
 def contents(
-    found: Evaluation,
+    evaluation: Evaluation,
     *,
     model: str,
     data: str,
@@ -22,10 +22,10 @@ def contents(
     seed: int,
     exercises: Sequence[Exercise],
 ) -> dict[str, Any]:
-    """What the file holds; a number that is not known is null."""
+    """Return the content of the file, in which an unknown number is null."""
     numbers = {
         name: value if not isinstance(value, float) or isfinite(value) else None
-        for name, value in asdict(found).items()
+        for name, value in asdict(evaluation).items()
         if name != "problems"
     }
     return {
@@ -36,12 +36,12 @@ def contents(
         "sampling": asdict(sampling),
         "seed": seed,
         **numbers,
-        "problems": [{"id": id, "n": n, "n_correct": correct} for id, (n, correct) in found.problems.items()],
+        "problems": [{"id": id, "n": n, "n_correct": n_correct} for id, (n, n_correct) in evaluation.problems.items()],
     }
 
 
 def identity(model: str) -> list[Any]:
-    """Tells one model from another: its name and, of a folder, which weights lie in it now."""
+    """Return values that distinguish models: the name and, for a folder, the sizes and times of its weight files."""
     folder = Path(model).expanduser()
     weights = sorted(path for path in folder.glob("*") if path.suffix in (".safetensors", ".bin"))
     return [model, *([path.name, path.stat().st_size, path.stat().st_mtime_ns] for path in weights)]

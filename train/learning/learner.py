@@ -1,14 +1,13 @@
 """The learner: minibatches of scored completions in, better weights out.
 
-One optimizer step per update. Its gradient is that of the whole minibatch: it does not depend on how sequences are
-packed into rows, or rows shared out to ranks. With several ranks, rank 0 calls and all others `follow`.
+An update is one optimizer step. Its gradient is that of the whole minibatch: it does not depend on how sequences are
+packed into rows, or rows divided among ranks. With several ranks, rank 0 calls and all others `follow`.
 """
 
 import copy
 import math
 import shutil
-from collections.abc import Iterator
-from collections.abc import Sequence as SequenceOf
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,21 +16,24 @@ from torch import Tensor
 
 from train import config
 from train.errors import LearnerError
-from train.learning.loss import Logprobs, figures, loss, minibatch
+from train.learning.loss import Logprobs, Minibatch, loss, minibatch, minibatch_metrics
 from train.learning.model import Policy, layers, load, merged, weights
 from train.learning.ranks import Ranks, whole
 from train.learning.schedule import learning_rate
-from train.learning.sequences import Row, Sequence, in_rows
+from train.learning.sequences import Row, TrainingSequence, in_rows
 
-_Key = tuple[tuple[int, ...], tuple[int, ...]]  # of a completion: its prompt's ids, and its own
+_Key = tuple[tuple[int, ...], tuple[int, ...]]  # identifies a completion by the token ids of its prompt and of itself
 _DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 
 
 class Learner:
-    """temperature: the sampler's. total_updates: of the run, where the cosine ends. timeout_seconds: how long a rank
-    waits for another, sampling included.
+    """A model, its optimizer, and what the objective needs from one update to the next.
 
-    Raises LearnerError where the model cannot be had, or the settings do not go together.
+    temperature      temperature of the sampler
+    total_updates    number of updates in the run, after which the cosine of the learning rate ends
+    timeout_seconds  how long a rank waits for another one, including the time for sampling
+
+    Raises LearnerError if the model cannot be loaded, or the settings contradict each other.
     """
 
     def __init__(
@@ -45,18 +47,19 @@ class Learner:
         self._ranks = Ranks(timeout_seconds)
         self.rank, self.n_ranks = self._ranks.rank, self._ranks.size
         self._device = self._ranks.device
-        # A machine's memory holds the whole model once, not as often as it has GPUs.
+        # The memory of a machine holds the whole model once, but not once for each GPU.
         with self._ranks.named_errors(), self._ranks.in_turn():
             self._causal = load(model, seed=seed)
             self._policy = Policy(self._causal, self._dtype, temperature, autocast=self._ranks.size == 1)
             if self._ranks.size > 1:
                 self._ranks.shard(self._policy, layers(self._causal), self._dtype)
             self._policy.to(self._device)
-        self._trained = {name: each for name, each in self._causal.named_parameters() if each.requires_grad}
-        decayed: dict[str, Any] = {"params": [each for each in self._trained.values() if each.ndim > 1]}
-        norms_and_biases = {"params": [each for each in self._trained.values() if each.ndim < 2], "weight_decay": 0.0}
+        self._trained = {name: weight for name, weight in self._causal.named_parameters() if weight.requires_grad}
+        trained = self._trained.values()
+        matrices: dict[str, Any] = {"params": [weight for weight in trained if weight.ndim > 1]}
+        norms_and_biases = {"params": [weight for weight in trained if weight.ndim < 2], "weight_decay": 0.0}
         self._optimizer = torch.optim.AdamW(
-            [decayed, norms_and_biases],
+            [matrices, norms_and_biases],
             lr=optimizer.learning_rate,
             betas=optimizer.betas,
             weight_decay=optimizer.weight_decay,
@@ -71,23 +74,27 @@ class Learner:
             self._refresh_reference()
 
     def follow(self) -> None:
-        """What all ranks but 0 do: each call of rank 0, until it closes. Raises LearnerError where rank 0 does, and
-        when it is gone."""
+        """Repeat each call of rank 0 until rank 0 closes. All other ranks call this.
+
+        Raises LearnerError if rank 0 raises it or is gone.
+        """
         with self._ranks.named_errors():
             while (call := self._ranks.hear()) is not None:
                 name, arguments = call
                 getattr(self, name)(*arguments)
             self._free()
 
-    def logprobs(self, sequences: SequenceOf[Sequence]) -> list[Tensor]:
-        """For each sequence, of its completion tokens under the weights as they are, after temperature."""
-        made: list[Tensor] = self._everywhere("_logprobs", sequences)
-        return made
+    def logprobs(self, sequences: Sequence[TrainingSequence]) -> list[Tensor]:
+        """Return each sequence's completion log-probabilities under the current weights, after temperature."""
+        logprobs: list[Tensor] = self._everywhere("_logprobs", sequences)
+        return logprobs
 
-    def begin_batch(self, sequences: SequenceOf[Sequence]) -> None:
-        """Before the minibatches of a batch: what the objective wants to know under the weights that begin it. The
-        batch before is forgotten."""
-        keys = [(each.prompt_ids, each.token_ids) for each in sequences]
+    def begin_batch(self, sequences: Sequence[TrainingSequence]) -> None:
+        """Compute what the objective needs under the weights at the beginning of a batch, before its minibatches.
+
+        The previous batch is forgotten.
+        """
+        keys = _keys(sequences)
         self._old, self._of_reference = {}, {}
         if self._objective.old == "learner":
             self._old = dict(zip(keys, self.logprobs(sequences), strict=True))
@@ -95,46 +102,49 @@ class Learner:
             of_reference = self._everywhere("_reference_logprobs", sequences)
             self._of_reference = dict(zip(keys, of_reference, strict=True))
 
-    def update(self, sequences: SequenceOf[Sequence], *, most_tokens: int = 0) -> dict[str, float]:
-        """One optimizer step on a minibatch; its figures, under TRL's names. most_tokens: the longest answer that was
-        allowed, which the aggregation "constant_length" divides by.
+    def update(self, sequences: Sequence[TrainingSequence], *, most_tokens: int = 0) -> dict[str, float]:
+        """Make one optimizer step on a minibatch, and return its metrics under TRL's names.
 
-        Where no token counts there is no step, and `skipped` is 1. Raises LearnerError where loss or gradient are not
-        finite, before any weight is changed.
+        most_tokens: the longest answer that was allowed; the aggregation "constant_length" divides by it.
+
+        If no token counts, there is no step and `skipped` is 1. Raises LearnerError before any weight is changed if
+        the loss or the gradient is not finite.
         """
         if self._objective.aggregation == "constant_length" and most_tokens < 1:
             raise LearnerError(
-                "the aggregation constant_length divides by the longest answer allowed: give most_tokens"
+                "the aggregation constant_length divides by the longest answer that is allowed: give most_tokens"
             )
-        keys = [(each.prompt_ids, each.token_ids) for each in sequences]
+        keys = _keys(sequences)
         try:
             old = [self._old[key] for key in keys] if self._objective.old == "learner" else None
             reference = [self._of_reference[key] for key in keys] if self._objective.kl else None
         except KeyError:
-            raise LearnerError("a minibatch has completions that begin_batch was not given") from None
-        made: dict[str, float] = self._everywhere("_update", sequences, old, reference, most_tokens)
-        return made
+            raise LearnerError("a minibatch has completions that were not given to begin_batch") from None
+        metrics: dict[str, float] = self._everywhere("_update", sequences, old, reference, most_tokens)
+        return metrics
 
     def weights(self) -> Iterator[tuple[str, Tensor]]:
-        """(name, tensor) as a sampler wants them: names as on the Hub, whole, LoRA's part added, in `dtype`."""
+        """Yield (name, tensor) as samplers need them: named as on the Hub, whole, with LoRA merged in, in `dtype`."""
         if self._device == "cuda":
-            torch.cuda.empty_cache()  # a sampler on the same GPU wants it next
+            torch.cuda.empty_cache()  # a sampler on the same GPU needs it next
         if self._ranks.size == 1:
             return weights(self._causal, self._dtype)
         return iter(self._everywhere("_gathered"))
 
     def refresh_reference(self) -> None:
-        """The weights as they are become those that the objective's k3 is against (DeepSeekMath, iterative)."""
+        """Make the current weights the reference of the objective's k3, as in DeepSeekMath's iterative GRPO."""
         self._everywhere("_refresh_reference")
 
     def state(self) -> dict[str, Any]:
-        """All that the next update depends on, whole, on the processor; the same for any number of ranks. Nothing in
-        it is random."""
-        made: dict[str, Any] = self._everywhere("_state")
-        return made
+        """Return all that the next update depends on, as whole tensors on the CPU, the same for any number of ranks.
+
+        It includes no random state, because updates are not random.
+        """
+        state: dict[str, Any] = self._everywhere("_state")
+        return state
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Raises LearnerError if it is another model's."""
+        """Continue from a state that `state` returned. Raises LearnerError if it belongs to another model."""
         if {name: value.shape for name, value in state["weights"].items()} != {
             name: value.shape for name, value in self._trained.items()
         }:
@@ -147,7 +157,10 @@ class Learner:
             self._load_state(outline, state)
 
     def save_pretrained(self, folder: Path) -> None:
-        """As transformers and vLLM read it, in `dtype`, with the tokenizer; all or nothing. Raises LearnerError."""
+        """Write the model and its tokenizer, in `dtype`, as transformers and vLLM read them.
+
+        The folder is written completely or not at all. Raises LearnerError if it cannot be written.
+        """
         from safetensors import SafetensorError
         from transformers import AutoTokenizer
 
@@ -157,7 +170,7 @@ class Learner:
             shutil.rmtree(aside, ignore_errors=True)
             self._causal.save_pretrained(aside, state_dict=merged)
             settings = copy.deepcopy(self._causal.config)
-            settings.dtype = self._dtype  # not that of the weights in training
+            settings.dtype = self._dtype  # the configuration says float32, as the trained weights are
             settings.save_pretrained(aside)
             AutoTokenizer.from_pretrained(Path(self._path).expanduser()).save_pretrained(aside)
             shutil.rmtree(folder, ignore_errors=True)
@@ -167,7 +180,7 @@ class Learner:
             raise LearnerError(f"cannot write the model to {folder}: {error}. Make room, then --resume.") from error
 
     def close(self) -> None:
-        """Give back the memory, and let the other ranks go."""
+        """Free the memory, and let the other ranks end."""
         if self.rank == 0 and self._open:
             self._open = False
             with self._ranks.named_errors():
@@ -180,7 +193,7 @@ class Learner:
                 self._ranks.tell((name, arguments))
                 return getattr(self, name)(*arguments)
         except BaseException:
-            self._open = False  # the other ranks have gone the same way, or wait where nobody comes
+            self._open = False  # the other ranks have failed as well, or wait for calls that will not come
             raise
 
     def _free(self) -> None:
@@ -188,47 +201,49 @@ class Learner:
             self.__dict__.pop(part, None)
 
     def _refresh_reference(self) -> None:
-        self._reference = {name: each.detach().clone() for name, each in self._trained.items()}
+        self._reference = {name: weight.detach().clone() for name, weight in self._trained.items()}
 
     def _merged(self) -> dict[str, Tensor]:
-        return {name: each.cpu() for name, each in merged(self._causal, self._dtype)}
+        return {name: weight.cpu() for name, weight in merged(self._causal, self._dtype)}
 
     def _gathered(self) -> list[tuple[str, Tensor]]:
-        # All of them before the first is used: gathering in turns with a sampler's own collectives locks up.
-        return [(name, each.cpu()) for name, each in weights(self._causal, self._dtype)]
+        # All are gathered before the first is used, since gathering between a sampler's own collectives would deadlock.
+        return [(name, weight.cpu()) for name, weight in weights(self._causal, self._dtype)]
 
     def _state(self) -> dict[str, Any]:
-        moments = {name: self._optimizer.state.get(each, {}) for name, each in self._trained.items()}
+        moments = {name: self._optimizer.state.get(weight, {}) for name, weight in self._trained.items()}
         return {
             "updates": self._updates,
-            "weights": {name: _copy(each) for name, each in self._trained.items()},
-            "moments": {f"{name}/{key}": _copy(value) for name, each in moments.items() for key, value in each.items()},
-            "reference": {name: _copy(each) for name, each in self._reference.items()},
+            "weights": {name: _copy(weight) for name, weight in self._trained.items()},
+            "moments": {
+                f"{name}/{key}": _copy(value) for name, state in moments.items() for key, value in state.items()
+            },
+            "reference": {name: _copy(weight) for name, weight in self._reference.items()},
         }
 
     @torch.no_grad()
     def _load_state(self, outline: dict[str, Any], state: dict[str, Any] | None) -> None:
-        """outline: the names in the state, and what is no tensor; the tensors come from rank 0."""
+        """Load the state on all ranks. `outline` names its tensors, which rank 0 holds, and has its other values."""
 
         def take(into: Tensor, kind: str, name: str) -> Tensor:
             self._ranks.spread(into, None if state is None else state[kind][name])
             return into
 
         self._updates = outline["updates"]
-        for name, each in self._trained.items():
-            take(each, "weights", name)
+        for name, weight in self._trained.items():
+            take(weight, "weights", name)
         self._optimizer.state.clear()
         for key in outline["moments"]:
             name, _, moment = key.rpartition("/")
-            each = self._trained[name]
-            empty = torch.zeros((), device=self._device) if moment == "step" else torch.zeros_like(each)
-            self._optimizer.state[each][moment] = take(empty, "moments", key)
+            weight = self._trained[name]
+            empty = torch.zeros((), device=self._device) if moment == "step" else torch.zeros_like(weight)
+            self._optimizer.state[weight][moment] = take(empty, "moments", key)
         self._reference = {
             name: take(torch.empty_like(self._trained[name]), "reference", name) for name in outline["reference"]
         }
 
-    def _rows(self, sequences: SequenceOf[Sequence]) -> Iterator[Row]:
-        """This rank's."""
+    def _rows(self, sequences: Sequence[TrainingSequence]) -> Iterator[Row]:
+        """Yield this rank's share of the rows into which the sequences are packed."""
         return in_rows(
             sequences,
             row_tokens=self._settings.row_tokens,
@@ -238,16 +253,16 @@ class Learner:
         )
 
     @torch.no_grad()
-    def _logprobs(self, sequences: SequenceOf[Sequence]) -> list[Tensor]:
-        lengths = [len(each.token_ids) for each in sequences]
+    def _logprobs(self, sequences: Sequence[TrainingSequence]) -> list[Tensor]:
+        lengths = [len(sequence.token_ids) for sequence in sequences]
         logp_T = torch.zeros(sum(lengths), device=self._device)
         for row in self._rows(sequences):
             logp_T[row.places_R], _ = self._policy(row)
         self._ranks.add_up(logp_T)
         return list(torch.split(logp_T.cpu(), lengths))
 
-    def _reference_logprobs(self, sequences: SequenceOf[Sequence]) -> list[Tensor]:
-        """The reference's weights and the trained ones change places for as long as it takes."""
+    def _reference_logprobs(self, sequences: Sequence[TrainingSequence]) -> list[Tensor]:
+        """Return the reference's log-probabilities. Its weights are swapped in while they are computed."""
         self._swap()
         try:
             return self._logprobs(sequences)
@@ -256,49 +271,60 @@ class Learner:
 
     @torch.no_grad()
     def _swap(self) -> None:
-        for name, each in self._trained.items():
-            mine = each.detach().clone()
-            each.copy_(self._reference[name])
-            self._reference[name].copy_(mine)
+        for name, weight in self._trained.items():
+            trained = weight.detach().clone()
+            weight.copy_(self._reference[name])
+            self._reference[name].copy_(trained)
 
     def _update(
-        self, sequences: SequenceOf[Sequence], old: Logprobs, reference: Logprobs, most_tokens: int
+        self, sequences: Sequence[TrainingSequence], old: Logprobs, reference: Logprobs, most_tokens: int
     ) -> dict[str, float]:
-        of = minibatch(sequences, self._objective, old, reference, most_tokens=most_tokens, device=self._device)
+        batch = minibatch(sequences, self._objective, old, reference, most_tokens=most_tokens, device=self._device)
         rate = learning_rate(self._updates, self._settings, total_updates=self._total_updates)
-        made = {
+        metrics = {
             "learning_rate": rate,
-            "num_tokens": float(sum(len(each.prompt_ids) + len(each.token_ids) for each in sequences)),
-            "counted_tokens": of.n_tokens,
-            "skipped": float(of.n_tokens == 0),
+            "num_tokens": float(sum(len(sequence.prompt_ids) + len(sequence.token_ids) for sequence in sequences)),
+            "counted_tokens": batch.n_tokens,
+            "skipped": float(batch.n_tokens == 0),
         }
         self._updates += 1
-        if of.n_tokens == 0:
-            return made
-        logp_T, entropy_T = torch.zeros_like(of.old_T), torch.zeros_like(of.old_T)
-        for row in self._rows(sequences):
-            logp_R, entropy_R = self._policy(row, entropy_gradient=self._objective.entropy != 0)
-            loss(logp_R, entropy_R, of.at(row.places_R), self._objective).backward()  # type: ignore[no-untyped-call]
-            logp_T[row.places_R], entropy_T[row.places_R] = logp_R.detach(), entropy_R.detach()
-        self._ranks.add_up(logp_T)
-        self._ranks.add_up(entropy_T)
-        made |= figures(logp_T, entropy_T, of, self._objective)
-        parameters = [each for each in self._trained.values() if each.grad is not None]
-        norm = whole(torch.nn.utils.get_total_norm([each.grad for each in parameters if each.grad is not None]))
-        made["grad_norm"] = norm.item()
-        if not math.isfinite(made["loss"]) or not math.isfinite(made["grad_norm"]):
+        if batch.n_tokens == 0:
+            return metrics
+        logp_T, entropy_T = self._backward(sequences, batch)
+        metrics |= minibatch_metrics(logp_T, entropy_T, batch, self._objective)
+        parameters = [weight for weight in self._trained.values() if weight.grad is not None]
+        norm = whole(torch.nn.utils.get_total_norm([weight.grad for weight in parameters if weight.grad is not None]))
+        metrics["grad_norm"] = norm.item()
+        if not math.isfinite(metrics["loss"]) or not math.isfinite(metrics["grad_norm"]):
             self._optimizer.zero_grad()
             self._updates -= 1
             raise LearnerError(
-                f"update {self._updates}: the loss is {made['loss']:.3g}, its gradient's norm {made['grad_norm']:.3g}. "
-                "The weights were not changed. A lower learning_rate, or dtype float32, may help."
+                f"update {self._updates}: the loss is {metrics['loss']:.3g}, the norm of its gradient "
+                f"{metrics['grad_norm']:.3g}. The weights were not changed. A lower learning_rate or "
+                "dtype float32 may help."
             )
         torch.nn.utils.clip_grads_with_norm_(parameters, self._settings.clip_norm, norm)
         for group in self._optimizer.param_groups:
             group["lr"] = rate
         self._optimizer.step()
         self._optimizer.zero_grad()
-        return made
+        return metrics
+
+    def _backward(self, sequences: Sequence[TrainingSequence], batch: Minibatch) -> tuple[Tensor, Tensor]:
+        """Accumulate the gradient of the loss; return log-probability and entropy of each token over all ranks."""
+        logp_T, entropy_T = torch.zeros_like(batch.old_T), torch.zeros_like(batch.old_T)
+        for row in self._rows(sequences):
+            logp_R, entropy_R = self._policy(row, entropy_gradient=self._objective.entropy != 0)
+            loss_of_row = loss(logp_R, entropy_R, batch.at(row.places_R), self._objective)
+            loss_of_row.backward()  # type: ignore[no-untyped-call]
+            logp_T[row.places_R], entropy_T[row.places_R] = logp_R.detach(), entropy_R.detach()
+        self._ranks.add_up(logp_T)
+        self._ranks.add_up(entropy_T)
+        return logp_T, entropy_T
+
+
+def _keys(sequences: Sequence[TrainingSequence]) -> list[_Key]:
+    return [(sequence.prompt_ids, sequence.token_ids) for sequence in sequences]
 
 
 def _check(objective: config.Objective) -> None:

@@ -1,7 +1,7 @@
 """Log-probabilities of given tokens without ever holding (tokens x vocabulary) logits.
 
-The head's product is made for some tokens at a time, reduced to three numbers a token, and thrown away; backward makes
-it again. Peak memory is chunk x vocabulary instead of tokens x vocabulary, for one more product in backward.
+The logits are computed for some tokens at a time, reduced to three numbers per token, and discarded; backward computes
+them again. Peak memory is chunk x vocabulary instead of tokens x vocabulary, at the price of computing them twice.
 """
 
 from typing import Any
@@ -16,10 +16,11 @@ def logprob_and_entropy(
     hidden_TD: Tensor, head_VD: Tensor, target_T: Tensor, *, temperature: float = 1.0, entropy_gradient: bool = False,
     chunk_tokens: int = CHUNK_TOKENS,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """((T,), (T,)) in float32: log-probability of each target under softmax(hidden @ head.T / temperature), with
-    gradient to hidden and head; and the entropy of that distribution in nats, with gradient only where it is wanted.
+    """Return two float32 tensors of shape (T,): log-probabilities and entropies.
 
-    temperature is that of the sampler: its log-probabilities are those after temperature.
+    The log-probability is that of each target under softmax(hidden @ head.T / temperature), with a gradient to hidden
+    and head. The entropy is that of the same distribution, in nats, with a gradient only where it is wanted.
+    `temperature` must be the sampler's, whose log-probabilities are reported after temperature.
     """
     made: tuple[Tensor, Tensor] = _Chunked.apply(  # type: ignore[no-untyped-call]
         hidden_TD, head_VD, target_T, temperature, entropy_gradient, chunk_tokens
@@ -56,7 +57,7 @@ class _Chunked(torch.autograd.Function):
         grad_T, grad_entropy_T = gradients
         wants_hidden, wants_head = ctx.needs_input_grad[:2]
         grad_hidden_TD = torch.empty_like(hidden_TD) if wants_hidden else None
-        # summed over many chunks: in float32, or small parts are lost
+        # float32, since small parts would be lost in a sum over many chunks
         grad_head_VD = torch.zeros_like(head_VD, dtype=torch.float32) if wants_head else None
         for at in range(0, len(target_T), ctx.chunk_tokens):
             part = slice(at, at + ctx.chunk_tokens)

@@ -1,10 +1,10 @@
-"""The objective of a minibatch: which tokens count, what the loss is, and the figures that people watch.
+"""The objective of a minibatch: which tokens count, what the loss is, and the metrics that people watch.
 
-Assembled from objectives.py as a run's `[objective]` says. Everything is at its place (sequences.py), so that a row's
-loss is that of its places, and the figures are those of all of them, however they lay in rows and ranks.
+A run's `[objective]` says which parts of objectives.py it consists of. All values are ordered by place (sequences.py),
+so the loss of a row is that of its places, and metrics do not depend on how places were packed into rows and ranks.
 """
 
-from collections.abc import Sequence as SequenceOf
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -23,20 +23,25 @@ from train.learning.objectives import (
     token_mean,
     without_overlong,
 )
-from train.learning.sequences import Sequence
+from train.learning.sequences import TrainingSequence
 
-Logprobs = SequenceOf[Tensor] | None  # for each sequence, one number a completion token
+Logprobs = Sequence[Tensor] | None  # for each sequence, one number per completion token
 
 
 @dataclass(frozen=True, slots=True)
 class Minibatch:
-    """T places, N completions. counts_T: in the denominators; kept_T: in the sum too. most_tokens: the longest answer
-    allowed, for the aggregation `constant_length`."""
+    """The tensors of a minibatch that has T places and N completions.
+
+    heard_T      1.0 where the sampler gave a finite log-probability
+    counts_T     1.0 for tokens that are in the denominators
+    kept_T       1.0 for those of them that are also in the sum
+    most_tokens  the longest answer that was allowed, for the aggregation "constant_length"
+    """
 
     sample_T: Tensor
     advantage_T: Tensor
     sampler_T: Tensor
-    heard_T: Tensor  # 1.0 where the sampler told a finite log-probability
+    heard_T: Tensor
     old_T: Tensor
     reference_T: Tensor | None
     weight_T: Tensor
@@ -48,7 +53,7 @@ class Minibatch:
     most_tokens: int
 
     def at(self, places: Tensor) -> "Minibatch":
-        """Some of the places; the denominators stay those of all."""
+        """Return a minibatch of only these places, with the denominators of the whole minibatch."""
         return replace(
             self,
             sample_T=self.sample_T[places],
@@ -64,20 +69,23 @@ class Minibatch:
 
 
 def minibatch(
-    sequences: SequenceOf[Sequence], objective: Objective, old: Logprobs, reference: Logprobs, *, most_tokens: int = 0,
-    device: str = "cpu",
+    sequences: Sequence[TrainingSequence], objective: Objective, old: Logprobs, reference: Logprobs, *,
+    most_tokens: int = 0, device: str = "cpu",
 ) -> Minibatch:  # fmt: skip
-    """old: the learner's own, or None where the sampler's are what the ratio starts from.
+    """Convert the sequences to places.
 
-    A token of which the sampler told nothing finite counts nowhere if that number is needed. Completions that
-    `mismatch_low` and `mismatch_high` leave out stay in the denominators, as in AReaL: those that remain do not count
-    for more.
+    old        the learner's own log-probabilities, or None if the ratio is to the sampler's
+    reference  the log-probabilities of the reference, or None if there is no reference
+
+    A token without a finite log-probability of the sampler does not count if that number is needed. Completions that
+    `mismatch_low` and `mismatch_high` leave out stay in the denominators, as in AReaL, so that the others do
+    not gain weight.
     """
-    lengths_N = torch.tensor([len(each.token_ids) for each in sequences], dtype=torch.int64)
+    lengths_N = torch.tensor([len(sequence.token_ids) for sequence in sequences], dtype=torch.int64)
     samples = torch.arange(len(sequences)).repeat_interleave(lengths_N)
-    truncated_N = torch.tensor([each.truncated for each in sequences], dtype=torch.bool)
-    sampler_T = torch.tensor([number for each in sequences for number in each.sampler_logprobs])
-    advantage_T = torch.tensor([number for each in sequences for number in each.advantages])
+    truncated_N = torch.tensor([sequence.truncated for sequence in sequences], dtype=torch.bool)
+    sampler_T = torch.tensor([logprob for sequence in sequences for logprob in sequence.sampler_logprobs])
+    advantage_T = torch.tensor([advantage for sequence in sequences for advantage in sequence.advantages])
     heard_T = sampler_T.isfinite()
     sampler_T = torch.where(heard_T, sampler_T, 0.0)
     old_T = sampler_T if old is None else torch.cat([torch.empty(0), *old])
@@ -87,7 +95,7 @@ def minibatch(
     if objective.overlong in ("mask", "unknown"):
         counts_T = without_overlong(counts_T, truncated_N, samples)
     elif objective.overlong == "zero_advantage":
-        rewards_N = torch.tensor([each.reward for each in sequences])
+        rewards_N = torch.tensor([sequence.reward for sequence in sequences])
         advantage_T = overlong_to_zero(advantage_T, rewards_N[samples], truncated_N[samples])
     kept_T, weight_T = counts_T, torch.ones_like(sampler_T)
     if old is not None and objective.mismatch_high:
@@ -115,62 +123,83 @@ def minibatch(
     )
 
 
-def loss(logp_T: Tensor, entropy_T: Tensor, of: Minibatch, objective: Objective) -> Tensor:
-    """Scalar: the part that these places have in the minibatch's loss. The weights of the sampler's mismatch are on
-    the policy's term only, as in TRL."""
-    loss_T = of.weight_T * clipped_loss(
-        logp_T, of.old_T, of.advantage_T, low=objective.clip_low, high=objective.clip_high, delta=objective.delta
+def loss(logp_T: Tensor, entropy_T: Tensor, batch: Minibatch, objective: Objective) -> Tensor:
+    """Return these places' part of the minibatch's loss, a scalar.
+
+    The weights that correct the sampler's mismatch apply to the policy's term only, as in TRL.
+    """
+    loss_T = batch.weight_T * clipped_loss(
+        logp_T, batch.old_T, batch.advantage_T, low=objective.clip_low, high=objective.clip_high, delta=objective.delta
     )
-    if of.reference_T is not None:
-        loss_T = loss_T + objective.kl * k3(logp_T, of.reference_T)
+    if batch.reference_T is not None:
+        loss_T = loss_T + objective.kl * k3(logp_T, batch.reference_T)
     if objective.entropy:
         loss_T = loss_T - objective.entropy * entropy_T
     if objective.aggregation == "token_mean":
-        return token_mean(loss_T, of.kept_T, n_tokens=of.n_tokens)
+        return token_mean(loss_T, batch.kept_T, n_tokens=batch.n_tokens)
     if objective.aggregation == "sequence_mean":
-        return sequence_mean(loss_T, of.kept_T, of.sample_T, tokens_N=of.tokens_N, n_sequences=of.n_sequences)
-    return constant_length(loss_T, of.kept_T, n_sequences=of.n_sequences, most_tokens=of.most_tokens)
+        return sequence_mean(
+            loss_T, batch.kept_T, batch.sample_T, tokens_N=batch.tokens_N, n_sequences=batch.n_sequences
+        )
+    return constant_length(loss_T, batch.kept_T, n_sequences=batch.n_sequences, most_tokens=batch.most_tokens)
 
 
-def figures(logp_T: Tensor, entropy_T: Tensor, of: Minibatch, objective: Objective) -> dict[str, float]:
-    """Under TRL's names, over the tokens that count; those of the sampler's mismatch over those of them that the
-    sampler told. The learner's side of a mismatch is `old` where it is the learner's, and else `logp`.
-
-    TRL's clip_ratio/low_min and high_max are over processes; here they are over completions, which are the same
-    however many processes there are.
-    """
-    made = {"loss": loss(logp_T, entropy_T, of, objective).item(), "entropy": _mean(entropy_T, of.counts_T)}
-    if of.reference_T is not None:
-        made["kl"] = _mean(k3(logp_T, of.reference_T), of.counts_T)
-    ratio_T = ratio(logp_T, of.old_T)
-    low_T = ((ratio_T < 1 - objective.clip_low) & (of.advantage_T < 0)).float() * of.counts_T
-    high_T = ((ratio_T > 1 + objective.clip_high) & (of.advantage_T > 0)).float() * of.counts_T
-    alive_N = of.tokens_N > 0
-    for name, clipped_T, of_completions in (("low", low_T, torch.min), ("high", high_T, torch.max)):
-        made[f"clip_ratio/{name}_mean"] = _mean(clipped_T, of.counts_T)
-        share_N = torch.zeros_like(of.tokens_N).index_add(0, of.sample_T, clipped_T)[alive_N] / of.tokens_N[alive_N]
-        edge = "min" if name == "low" else "max"
-        made[f"clip_ratio/{name}_{edge}"] = of_completions(share_N).item()
-    made["clip_ratio/region_mean"] = _mean(low_T + high_T, of.counts_T)
-    told_T = of.counts_T * of.heard_T
-    if told_T.any():
-        learner_T = logp_T if objective.old == "sampler" else of.old_T
-        difference_T, by_T = (learner_T - of.sampler_T).abs(), ratio(learner_T, of.sampler_T)
-        among = told_T > 0
-        made |= {
-            "sampling/sampling_logp_difference/mean": _mean(difference_T, told_T),
-            "sampling/sampling_logp_difference/max": difference_T[among].max().item(),
-            "sampling/importance_sampling_ratio/min": by_T[among].min().item(),
-            "sampling/importance_sampling_ratio/mean": _mean(by_T, told_T),
-            "sampling/importance_sampling_ratio/max": by_T[among].max().item(),
-            "mismatch/kl": _mean(k3(of.sampler_T, learner_T), told_T),  # KL(sampler || learner)
-            "mismatch/token_mult_prob_error": _mean(difference_T.exp(), told_T),  # NeMo-RL's; at most 1.05 is well
-        }
+def minibatch_metrics(logp_T: Tensor, entropy_T: Tensor, batch: Minibatch, objective: Objective) -> dict[str, float]:
+    """Return the metrics of an update under TRL's names, over the tokens that count."""
+    metrics = {
+        "loss": loss(logp_T, entropy_T, batch, objective).item(),
+        "entropy": _mean(entropy_T, batch.counts_T),
+        **_clip_ratios(logp_T, batch, objective),
+        **_sampler_mismatch(logp_T, batch, objective),
+    }
+    if batch.reference_T is not None:
+        metrics["kl"] = _mean(k3(logp_T, batch.reference_T), batch.counts_T)
     if objective.truncation:
-        made["mismatch/weight_mean"] = _mean(of.weight_T, of.counts_T)
+        metrics["mismatch/weight_mean"] = _mean(batch.weight_T, batch.counts_T)
     if objective.mismatch_high:
-        made["mismatch/kept"] = of.kept_T.sum().item() / of.n_tokens
-    return made
+        metrics["mismatch/kept"] = batch.kept_T.sum().item() / batch.n_tokens
+    return metrics
+
+
+def _clip_ratios(logp_T: Tensor, batch: Minibatch, objective: Objective) -> dict[str, float]:
+    """Return the shares of clipped tokens. TRL takes low_min and high_max over processes; here they are taken over
+    completions, so that they do not depend on the number of processes."""
+    ratio_T = ratio(logp_T, batch.old_T)
+    low_T = ((ratio_T < 1 - objective.clip_low) & (batch.advantage_T < 0)).float() * batch.counts_T
+    high_T = ((ratio_T > 1 + objective.clip_high) & (batch.advantage_T > 0)).float() * batch.counts_T
+    alive_N = batch.tokens_N > 0
+
+    def share_N(clipped_T: Tensor) -> Tensor:
+        clipped_N = torch.zeros_like(batch.tokens_N).index_add(0, batch.sample_T, clipped_T)
+        return clipped_N[alive_N] / batch.tokens_N[alive_N]
+
+    return {
+        "clip_ratio/low_mean": _mean(low_T, batch.counts_T),
+        "clip_ratio/low_min": share_N(low_T).min().item(),
+        "clip_ratio/high_mean": _mean(high_T, batch.counts_T),
+        "clip_ratio/high_max": share_N(high_T).max().item(),
+        "clip_ratio/region_mean": _mean(low_T + high_T, batch.counts_T),
+    }
+
+
+def _sampler_mismatch(logp_T: Tensor, batch: Minibatch, objective: Objective) -> dict[str, float]:
+    """Compare sampler and learner over the tokens for which the sampler gave a log-probability. The learner's value
+    is `old`, or `logp` if `old` comes from the sampler."""
+    told_T = batch.counts_T * batch.heard_T
+    if not told_T.any():
+        return {}
+    learner_T = logp_T if objective.old == "sampler" else batch.old_T
+    difference_T, ratio_T = (learner_T - batch.sampler_T).abs(), ratio(learner_T, batch.sampler_T)
+    told = told_T > 0
+    return {
+        "sampling/sampling_logp_difference/mean": _mean(difference_T, told_T),
+        "sampling/sampling_logp_difference/max": difference_T[told].max().item(),
+        "sampling/importance_sampling_ratio/min": ratio_T[told].min().item(),
+        "sampling/importance_sampling_ratio/mean": _mean(ratio_T, told_T),
+        "sampling/importance_sampling_ratio/max": ratio_T[told].max().item(),
+        "mismatch/kl": _mean(k3(batch.sampler_T, learner_T), told_T),  # KL(sampler || learner)
+        "mismatch/token_mult_prob_error": _mean(difference_T.exp(), told_T),  # NeMo-RL's name; at most 1.05 is fine
+    }
 
 
 def _mean(values_T: Tensor, mask_T: Tensor) -> float:

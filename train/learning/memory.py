@@ -1,7 +1,7 @@
-"""What a learner takes of each GPU, estimated from a model's configuration alone: no weights are read.
+"""An estimate of the GPU memory that a learner needs, from the model's configuration alone: no weights are read.
 
-Weights, gradients, moments and reference are exact. Activations are counted: what autograd keeps of one layer is added
-up on tensors without data. What allocators lose, a sampler on the same GPU, and CUDA itself come on top.
+Weights, gradients, moments and reference are exact. Activations are found by running layers on tensors without data
+and counting what autograd keeps. The overhead of allocators, a sampler on the same GPU, and CUDA itself come on top.
 """
 
 from dataclasses import dataclass, fields
@@ -18,35 +18,35 @@ from train.learning.logprob import CHUNK_TOKENS
 from train.learning.model import layers, with_lora
 
 _COUNTED_TOKENS = 64
-_AUTOCAST = 1.5  # on one GPU the residual stream and what norms keep of it stay float32; of the order of this
-_OF_A_LOGIT = 14  # bytes: half-precision product, and three of float32 in backward
+_AUTOCAST = 1.5  # approximate: on one GPU, the residual stream and what norms keep of it are float32
+_OF_A_LOGIT = 14  # bytes: one product in half precision, and three in float32 in backward
 
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """Bytes on each GPU, and how many parameters there are."""
+    """The number of parameters, and the bytes on each GPU for each purpose."""
 
     parameters: int
     trained: int
-    weights: int  # float32, and the copies in which it computes
+    weights: int  # in float32, and the copies with which the model computes
     gradients: int
-    moments: int  # AdamW's
-    reference: int  # weights that k3 is against
-    activations: int  # of one row
-    logits: int  # of a chunk, and the gradient of the head
+    moments: int  # of AdamW
+    reference: int  # the weights of the reference in k3
+    activations: int  # for one row
+    logits: int  # for one chunk, with the gradient of the head
 
     @property
     def total(self) -> int:
-        return sum(getattr(self, each.name) for each in fields(self)[2:])
+        return sum(getattr(self, field.name) for field in fields(self)[2:])
 
 
 def estimate(model: Model, *, row_tokens: int, reference: bool, ranks: int = 1) -> Memory:
-    """row_tokens: of the longest row. Raises LearnerError where there is no such configuration."""
+    """Estimate the memory if the longest row has `row_tokens`. Raises LearnerError if the model cannot be found."""
     config = _configuration(model.path)
     dtype = torch.bfloat16 if model.dtype == "bfloat16" else torch.float32
     causal = _empty(config, model)
-    parameters = sum(each.numel() for each in causal.parameters())
-    trained = sum(each.numel() for each in causal.parameters() if each.requires_grad)
+    parameters = sum(weight.numel() for weight in causal.parameters())
+    trained = sum(weight.numel() for weight in causal.parameters() if weight.requires_grad)
     n_layers = len(layers(causal))
     of_a_layer = sum(each.numel() for each in layers(causal)[0].parameters())
     head = causal.get_output_embeddings().weight
@@ -76,7 +76,7 @@ def _configuration(path: str) -> Any:
 
     try:
         return AutoConfig.from_pretrained(str(Path(path).expanduser()))
-    except Exception as error:  # of many kinds, as when weights are loaded
+    except Exception as error:  # many types of exceptions, as when weights are loaded
         raise LearnerError(f"{path} cannot be loaded: {str(error).strip() or type(error).__name__}") from error
 
 
@@ -91,14 +91,14 @@ def _empty(config: Any, model: Model | None, dtype: torch.dtype = torch.float32)
 
 
 def _kept_by_a_layer(config: Any, dtype: torch.dtype) -> float:
-    """Bytes that autograd keeps of one layer for backward, by token. The difference of two layers and one."""
+    """Return how many bytes per token autograd keeps of one layer: those of two layers minus those of one."""
     kept = []
     for n_layers in (1, 2):
         shallow = type(config).from_dict(config.to_dict() | {"num_hidden_layers": n_layers, "layer_types": None})
         causal = _empty(shallow, None, dtype)
         causal.set_attn_implementation(PACKED)
-        weights = {each.untyped_storage()._cdata for each in causal.parameters()}
-        kept_bytes: dict[int, int] = {}  # by storage: what is kept twice is there once
+        weights = {weight.untyped_storage()._cdata for weight in causal.parameters()}
+        kept_bytes: dict[int, int] = {}  # by storage, so that tensors that share one are counted once
 
         def keep(tensor: Tensor, weights: set[int] = weights, kept_bytes: dict[int, int] = kept_bytes) -> Tensor:
             storage = tensor.untyped_storage()
@@ -111,7 +111,7 @@ def _kept_by_a_layer(config: Any, dtype: torch.dtype) -> float:
                 input_ids=torch.zeros(1, _COUNTED_TOKENS, dtype=torch.int64, device="meta"),
                 position_ids=torch.zeros(1, _COUNTED_TOKENS, dtype=torch.int64, device="meta"),
                 use_cache=False,
-                lengths=(1,) * _COUNTED_TOKENS,  # so that no attention is kept that a fused kernel does not keep
+                lengths=(1,) * _COUNTED_TOKENS,  # a fused kernel keeps no attention matrix, so none is counted
             )
         del made
         kept.append(sum(kept_bytes.values()))

@@ -1,7 +1,7 @@
-"""A causal language model of transformers as the learner wants it: packed rows in, log-probabilities out.
+"""A causal language model of transformers as the learner needs it: packed rows in, log-probabilities out.
 
-Its weights are float32 and so are their gradients; `dtype` is what it computes in. Between the sequences of a row no
-attention passes (train/learning/attention.py), and logits are never all held (train/learning/logprob.py).
+Its weights and their gradients are float32, and it computes in `dtype`. There is no attention between the
+sequences of a row (attention.py), and logits are never all in memory (logprob.py).
 """
 
 from collections.abc import Iterator
@@ -16,16 +16,16 @@ from train.errors import LearnerError
 from train.learning.attention import PACKED
 from train.learning.logprob import logprob_and_entropy
 from train.learning.ranks import whole
-from train.learning.sequences import Row, Sequence, in_rows
+from train.learning.sequences import Row, TrainingSequence, in_rows
 
-_PROBE_TOKENS = (7, 5)  # of two sequences
-_SAME = 1e-3  # in log-probability, float32; what leaks, and heads that do more, differ by far more
+_PROBE_TOKENS = (7, 5)  # lengths of the two sequences of the probe
+_SAME = 1e-3  # log-probabilities in float32 differ by less, unless attention leaks or the head does more
 
 
 class Policy(nn.Module):
-    """Takes a Row; gives ((R,), (R,)): log-probability of each target after temperature, and entropy in nats.
+    """Maps a Row to two tensors of shape (R,): each target's log-probability after temperature, and entropy in nats.
 
-    autocast: compute in `dtype` though weights are float32. Off where the weights come in `dtype`, as from FSDP.
+    autocast: compute in `dtype` although weights are float32; not needed if weights arrive in `dtype`, as from FSDP.
     """
 
     def __init__(self, causal: Any, dtype: torch.dtype, temperature: float, *, autocast: bool = True) -> None:
@@ -54,31 +54,33 @@ class Policy(nn.Module):
 
 
 def load(config: Model, *, seed: int = 0) -> Any:
-    """The model in float32 on the processor, LoRA's layers in it if there are to be any. Raises LearnerError where
-    there is no such model, or where it is of a family whose rows or logits are not simple ones."""
+    """Load the model in float32 on the CPU, with LoRA layers if the configuration asks for them.
+
+    Raises LearnerError if there is no such model, or if its family does not work with packed rows and plain logits.
+    """
     from transformers import AutoModelForCausalLM
     from transformers.utils import logging
 
     logging.disable_progress_bar()  # type: ignore[no-untyped-call]
     if config.path.startswith((".", "/", "~")) and not (Path(config.path).expanduser() / "config.json").is_file():
-        raise LearnerError(f"{config.path}: no folder of a model, with its config.json. Give one, or a Hub id.")
+        raise LearnerError(
+            f"{config.path} is not the folder of a model: it has no config.json. Give such a folder, or a Hub id."
+        )
     try:
         loaded: Any = AutoModelForCausalLM.from_pretrained(
             str(Path(config.path).expanduser()), dtype=torch.float32, output_loading_info=True
         )
-    except Exception as error:  # of many kinds: no such repository, no network, files that are damaged
+    except Exception as error:  # many types of exceptions: no such repository, no network, damaged files
         raise LearnerError(f"{config.path} cannot be loaded: {str(error).strip() or type(error).__name__}") from error
-    causal, found = loaded
-    if absent := sorted(found["missing_keys"]):
-        raise LearnerError(f"{config.path}: weights are missing: {', '.join(absent[:5])}. Give a whole model.")
-    if {each.dtype for each in causal.parameters()} != {torch.float32}:
-        raise LearnerError(
-            f"{config.path}: quantized weights cannot be trained. Give the model that they were made of."
-        )
+    causal, loading = loaded
+    if missing := sorted(loading["missing_keys"]):
+        raise LearnerError(f"{config.path}: weights are missing: {', '.join(missing[:5])}. Give a complete model.")
+    if {parameter.dtype for parameter in causal.parameters()} != {torch.float32}:
+        raise LearnerError(f"{config.path}: quantized weights cannot be trained. Give the model that was quantized.")
     for module in causal.modules():
         if isinstance(module, nn.Dropout):
-            module.p = 0.0  # the sampler has none, and an update is to depend on its minibatch alone
-    causal.train()  # or activation checkpointing does nothing
+            module.p = 0.0  # the sampler has no dropout, and an update depends on its minibatch alone
+    causal.train()  # otherwise activation checkpointing does nothing
     _fit(causal, config.path)
     if config.lora_rank:
         with_lora(causal, config, seed)
@@ -88,14 +90,17 @@ def load(config: Model, *, seed: int = 0) -> Any:
 
 
 def layers(causal: Any) -> list[nn.Module]:
-    """Those that are sharded, and whole while they compute, one by one."""
+    """Return the layers. Each is sharded by itself, and is whole only while it computes."""
     kinds = causal._no_split_modules or ()
     return [module for module in causal.modules() if type(module).__name__ in kinds]
 
 
 def merged(causal: Any, dtype: torch.dtype) -> Iterator[tuple[str, Tensor]]:
-    """Under the names of the model's modules, whole, LoRA's part added. Where nothing was added or converted they are
-    the learner's own: copy what you keep. Where ranks share the model, all must call this and read to the end."""
+    """Yield each whole tensor with its name in the model, LoRA merged in.
+
+    Tensors that were not converted are the learner's own, so copy those that you keep. If ranks share the model, all
+    of them must call this and read to the end.
+    """
     lora = {f"{name}.base_layer.weight": module for name, module in causal.named_modules() if hasattr(module, "lora_A")}
     for name, parameter in causal.named_parameters():
         if ".lora_" in name:
@@ -108,7 +113,10 @@ def merged(causal: Any, dtype: torch.dtype) -> Iterator[tuple[str, Tensor]]:
 
 
 def weights(causal: Any, dtype: torch.dtype) -> Iterator[tuple[str, Tensor]]:
-    """The same under the names of files, and divided as there: transformers joins the experts of a layer into one."""
+    """Yield these tensors with the names and shapes that they have in the model's files.
+
+    There, each expert has its own tensor, whereas transformers joins the experts of a layer into one.
+    """
     from transformers.core_model_loading import revert_weight_conversion
 
     for name, weight in merged(causal, dtype):
@@ -129,17 +137,21 @@ def with_lora(causal: Any, config: Model, seed: int) -> None:
 
 
 def _fit(causal: Any, path: str) -> None:
-    """Switch to packed attention, and see that two sequences in a row have the log-probabilities that the model itself
-    gives each alone: not so if anything passes between them, or if its logits are more than a product."""
+    """Switch to packed attention, and check that two sequences in one row get the same log-probabilities as alone.
+
+    They differ if anything passes between the sequences, or if the logits are not a plain matrix product.
+    """
     settings = causal.config.get_text_config()
     soft = [name for name in ("final_logit_softcapping", "attn_logit_softcapping") if getattr(settings, name, None)]
     if soft:
-        raise LearnerError(f"{path}: {soft[0]} is not supported. Take a model of another family.")
+        raise LearnerError(f"{path}: {soft[0]} is not supported. Choose a model of another family.")
     draw = torch.Generator().manual_seed(0)
     probe = [torch.randint(settings.vocab_size, (n,), generator=draw) for n in _PROBE_TOKENS]
     none = (0.0,) * max(_PROBE_TOKENS)
     sequences = [
-        Sequence((int(ids[0]),), tuple(ids[1:].tolist()), none[: len(ids) - 1], none[: len(ids) - 1], False, 0.0)
+        TrainingSequence(
+            (int(ids[0]),), tuple(ids[1:].tolist()), none[: len(ids) - 1], none[: len(ids) - 1], False, 0.0
+        )
         for ids in probe
     ]
     with torch.no_grad():
@@ -152,11 +164,11 @@ def _fit(causal: Any, path: str) -> None:
             (row,) = in_rows(sequences, row_tokens=sum(_PROBE_TOKENS))
             packed, _ = Policy(causal, torch.float32, 1.0)(row)
         except (TypeError, ValueError, AttributeError) as error:
-            raise LearnerError(f"{path}: its family does not take packed rows ({error}). Take another.") from error
+            raise LearnerError(f"{path}: its family does not take packed rows ({error}). Choose another.") from error
         difference = (packed - torch.cat(alone)[:, 0]).abs().max().item()
     if not difference < _SAME:
         raise LearnerError(
             f"{path}: log-probabilities of sequences in one row are not those that the model gives each alone "
             f"(by {difference:.2g}). State that passes along a row, or logits that are scaled or capped, are not "
-            "supported. Take a model of another family."
+            "supported. Choose a model of another family."
         )

@@ -1,7 +1,7 @@
-"""Completions of all lengths into few rows without padding.
+"""Pack completions of all lengths into few rows without padding.
 
-A row is one forward pass: sequences one after another, at most so many tokens. Positions start again at 0 with each
-sequence, and that is what keeps attention within it.
+A row is one forward pass over sequences one after another. Positions start again at 0 with each sequence, which is what
+keeps attention within it.
 """
 
 from collections.abc import Sequence
@@ -12,9 +12,12 @@ _SQUARE_TOKENS = 12_000
 
 
 def rows(lengths: Sequence[int], *, most_tokens: int) -> list[list[int]]:
-    """Places of the sequences, row by row; each row holds at most so many tokens. First-fit decreasing: at most 11/9 of
-    the fewest rows possible, plus one. Raises ValueError for a sequence longer than a row."""
-    made: list[list[int]] = []
+    """Return the indices of the sequences, row by row; each row holds at most `most_tokens` tokens.
+
+    First-fit decreasing needs at most 11/9 of the fewest rows possible, plus one. Raises ValueError for a sequence
+    that is longer than a row.
+    """
+    packed: list[list[int]] = []
     room: list[int] = []
     for place in sorted(range(len(lengths)), key=lambda place: -lengths[place]):
         length = lengths[place]
@@ -22,17 +25,20 @@ def rows(lengths: Sequence[int], *, most_tokens: int) -> list[list[int]]:
             raise ValueError(f"a sequence of {length} tokens does not fit into a row of {most_tokens}")
         fit = next((row for row, left in enumerate(room) if left >= length), None)
         if fit is None:
-            made.append([])
+            packed.append([])
             room.append(most_tokens)
-            fit = len(made) - 1
-        made[fit].append(place)
+            fit = len(packed) - 1
+        packed[fit].append(place)
         room[fit] -= length
-    return [sorted(row) for row in made]
+    return [sorted(row) for row in packed]
 
 
 def shares(packed: Sequence[Sequence[int]], lengths: Sequence[int], *, ranks: int) -> list[list[list[int]]]:
-    """The rows of each rank, equally many for all, since they compute in step: those without get empty ones. Work is
-    levelled, the longest rows first, each to the rank with least; attention makes work grow with squared lengths."""
+    """Return the rows of each rank. All ranks get equally many, since they compute in step; empty rows fill the gaps.
+
+    To balance the work, the longest rows are assigned first, each to the rank with the least work so far. Attention
+    makes work grow with squared lengths.
+    """
     work = [
         sum(length + length * length / _SQUARE_TOKENS for length in map(lengths.__getitem__, row)) for row in packed
     ]

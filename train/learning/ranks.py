@@ -1,6 +1,6 @@
-"""The processes that share one learner: those torchrun started, each with a part of the model (FSDP2), or just one.
+"""The processes that share one learner: a single one, or those of torchrun, each with a part of the model (FSDP2).
 
-Rank 0 drives and tells the others each call; they make it with the same arguments, and meet in its collectives.
+Rank 0 tells the others each of its calls, and they make the same call, so that all take part in its collectives.
 """
 
 import atexit
@@ -22,8 +22,11 @@ _LEAVE_SECONDS = 0.3
 
 
 class Ranks:
-    """timeout_seconds: how long a rank waits for another, and so the longest pause that rank 0 may make between two
-    calls, which is the time that sampling takes."""
+    """The ranks, as this process sees them.
+
+    timeout_seconds: how long a rank waits for another one. It also bounds the pause between two calls of rank 0, in
+    which it samples.
+    """
 
     def __init__(self, timeout_seconds: float) -> None:
         self.size = int(os.environ.get("WORLD_SIZE", "1"))
@@ -33,13 +36,13 @@ class Ranks:
             torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
         if self.size > 1 and not dist.is_initialized():
             backends = "cpu:gloo,cuda:nccl" if self.device == "cuda" else "gloo"
-            # For as long as the process lives: a second group in one process waits for ever now and then.
+            # The group lasts as long as the process: a second group in one process sometimes waits for ever.
             dist.init_process_group(backends, timeout=timedelta(seconds=timeout_seconds))
             atexit.register(_leave)
 
     @contextmanager
     def in_turn(self) -> Iterator[None]:
-        """One rank of each machine after another."""
+        """Run a `with` block on the ranks of a machine one after another."""
         if self.size == 1:
             yield
             return
@@ -49,11 +52,13 @@ class Ranks:
         for turn in range(max(turns) + 1):
             if turn == turns[self.rank]:
                 yield
-            dist.all_reduce(torch.zeros(1))  # a barrier; on the processor, where NCCL has none
+            dist.all_reduce(torch.zeros(1))  # as a barrier, on the CPU
 
     def shard(self, policy: nn.Module, layers: list[nn.Module], dtype: torch.dtype) -> None:
-        """Each rank keeps its part of every weight, in float32; a layer is whole, in dtype, while it computes.
-        Gradients are added up in float32: what a rank computes is its part of the minibatch's loss, no mean."""
+        """Give each rank its part of every weight, in float32; a layer is whole, and in dtype, while it computes.
+
+        Gradients are added up in float32, not averaged: each rank computes its part of the minibatch's loss.
+        """
         from torch.distributed.device_mesh import init_device_mesh
         from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
 
@@ -64,31 +69,32 @@ class Ranks:
             cast_forward_inputs=False,  # angles of rotary embeddings stay float32
         )
         for module in (*layers, policy):
-            # Resharding after forward, at the root too: else a forward pass without a backward leaves weights whole,
-            # and the next one would compute with them though they have been changed since.
+            # Reshard after forward, at the root too. Otherwise a forward pass without a backward leaves weights whole,
+            # and the next one computes with them although they have changed since.
             fully_shard(module, mesh=mesh, mp_policy=precision, reshard_after_forward=True)
         for module in policy.modules():
             if isinstance(module, FSDPModule):
                 module.set_gradient_divide_factor(1.0)
-                module.set_force_sum_reduction_for_comms(True)  # gloo knows no other
+                module.set_force_sum_reduction_for_comms(True)  # gloo supports no other
 
     def tell(self, call: Any) -> None:
-        """From rank 0 to those that `hear`."""
+        """Send a call from rank 0 to all other ranks, which receive it with `hear`."""
         if self.size > 1:
             dist.broadcast_object_list([call], src=0, device=torch.device("cpu"))
 
     def hear(self) -> Any:
+        """Wait for the next call that rank 0 sends with `tell`, and return it."""
         box: list[Any] = [None]
         dist.broadcast_object_list(box, src=0, device=torch.device("cpu"))
         return box[0]
 
     def add_up(self, tensor: Tensor) -> None:
-        """In place, over all ranks."""
+        """Add up the tensors of all ranks, in place."""
         if self.size > 1:
             dist.all_reduce(tensor)
 
     def spread(self, into: Any, from_rank_0: Tensor | None) -> None:
-        """What rank 0 has whole goes to where the ranks have their parts of it."""
+        """Distribute a tensor that rank 0 has whole: each rank gets its part."""
         if not hasattr(into, "device_mesh"):
             if from_rank_0 is not None:
                 into.copy_(from_rank_0)
@@ -102,31 +108,34 @@ class Ranks:
 
     @contextmanager
     def named_errors(self) -> Iterator[None]:
-        """Raises LearnerError in place of what memory and lost ranks raise."""
+        """Raise LearnerError instead of the errors that full memory and lost ranks cause."""
         try:
             yield
         except torch.OutOfMemoryError as error:
             raise LearnerError(
-                "the memory of the GPU does not hold a row. Set optimizer.row_tokens lower, or "
+                "a row does not fit into the memory of the GPU. Lower optimizer.row_tokens, set "
                 f"model.activation_checkpointing, or use more GPUs. ({error})"
             ) from error
         except RuntimeError as error:
             if self.size == 1:
                 raise
             raise LearnerError(
-                f"rank {self.rank} of {self.size} has lost the others, or they have failed first; see what they say. "
-                f"With --resume the run continues. ({error})"
+                f"rank {self.rank} of {self.size} has lost the others, or they failed first; see their messages. "
+                f"--resume continues the run. ({error})"
             ) from error
 
 
 def _leave() -> None:
-    """A thread of gloo lets go of the tensors of the last call with the interpreter's lock. One that asks for it only
-    once the interpreter ends aborts the process, whose work was done."""
+    """Wait a moment, then leave the group.
+
+    A thread of gloo needs the interpreter's lock to free the tensors of the last call. If it asked for the lock while
+    the interpreter ends, the process would abort although its work is done.
+    """
     time.sleep(_LEAVE_SECONDS)
     dist.destroy_process_group()
 
 
 def whole(tensor: Tensor) -> Tensor:
-    """Of all ranks' parts one tensor; all ranks must call it."""
+    """Return the whole tensor, put together from the parts of all ranks; all ranks must call this."""
     mine: Tensor = tensor.detach()
     return mine.full_tensor() if hasattr(mine, "full_tensor") else mine

@@ -6,8 +6,11 @@ from train.config import Optimizer
 
 
 def learning_rate(update: int, optimizer: Optimizer, *, total_updates: int) -> float:
-    """Of update number 0, 1, ...: up in a straight line over the first `warmup_steps` updates, then constant or half a
-    cosine that would reach 0 after the last."""
+    """Return the learning rate of an update; updates are numbered from 0.
+
+    It rises linearly over the first `warmup_steps` updates. Then it is constant, or follows half a cosine that would
+    reach 0 after the last update.
+    """
     if update < optimizer.warmup_steps:
         return optimizer.learning_rate * (update + 1) / optimizer.warmup_steps
     if optimizer.schedule == "constant":

@@ -1,11 +1,10 @@
-"""What the learner sees of completions, and how they lie in rows.
+"""What the learner sees of completions, and how they are packed into rows.
 
-The completion tokens of a minibatch, one completion after another, are its T "places"; everything known of a token
-lies at its place, whichever row computes it.
+The completion tokens of a minibatch, one completion after another, are its T "places". Values that belong to a token
+are stored at its place, whichever row computes them.
 """
 
-from collections.abc import Iterator
-from collections.abc import Sequence as SequenceOf
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -15,9 +14,13 @@ from train.learning.packing import rows, shares
 
 
 @dataclass(frozen=True, slots=True)
-class Sequence:
-    """One completion after its prompt. sampler_logprobs and advantages: one for each of token_ids; the former after
-    temperature, nan or infinite where the sampler had none to tell. reward: nan where there was no signal."""
+class TrainingSequence:
+    """A prompt and one completion of it.
+
+    sampler_logprobs  one for each of token_ids, after temperature; nan or infinite where the sampler gave none
+    advantages        one for each of token_ids
+    reward            nan if there was no signal
+    """
 
     prompt_ids: tuple[int, ...]
     token_ids: tuple[int, ...]
@@ -28,7 +31,7 @@ class Sequence:
 
     def __post_init__(self) -> None:
         if not self.prompt_ids:
-            raise ValueError("a completion follows a prompt of one token at least")
+            raise ValueError("a completion needs a prompt of at least one token")
         if not len(self.token_ids) == len(self.sampler_logprobs) == len(self.advantages):
             raise ValueError(
                 f"{len(self.token_ids)} tokens, {len(self.sampler_logprobs)} log-probabilities and "
@@ -38,23 +41,33 @@ class Sequence:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One forward pass over sequences one after another, L tokens long. The last token of each is left out: nothing is
-    predicted from it. Of R completion tokens, places_R says which of the minibatch they are, positions_R from where in
-    the row each is predicted, and targets_R what it is. An empty row has one token and predicts nothing."""
+    """The input of one forward pass: sequences one after another, L tokens in all, with R completion tokens to predict.
+
+    The last token of each sequence is left out, since nothing is predicted from it. An empty row has one token and
+    predicts nothing.
+
+    lengths      tokens of each sequence
+    positions_R  the position in the row from which each completion token is predicted
+    targets_R    the completion tokens themselves
+    places_R     their places in the minibatch
+    """
 
     token_ids_L: Tensor
     position_ids_L: Tensor
-    lengths: tuple[int, ...]  # of the sequences
+    lengths: tuple[int, ...]
     positions_R: Tensor
     targets_R: Tensor
     places_R: Tensor
 
 
 def in_rows(
-    sequences: SequenceOf[Sequence], *, row_tokens: int, ranks: int = 1, rank: int = 0, device: str = "cpu"
+    sequences: Sequence[TrainingSequence], *, row_tokens: int, ranks: int = 1, rank: int = 0, device: str = "cpu"
 ) -> Iterator[Row]:
-    """This rank's share; equally many for all ranks. A sequence longer than row_tokens makes rows as long as itself:
-    a batch that took an hour to sample is not thrown away for it."""
+    """Yield this rank's share of the rows; all ranks get equally many.
+
+    If a sequence is longer than row_tokens, rows become as long as that sequence, so that a batch that took an hour to
+    sample is not thrown away.
+    """
     lengths = [len(each.prompt_ids) + len(each.token_ids) - 1 for each in sequences]
     first_place = [0]
     for each in sequences:
@@ -64,7 +77,7 @@ def in_rows(
         yield _row([sequences[number] for number in row], [first_place[number] for number in row], device)
 
 
-def _row(sequences: SequenceOf[Sequence], first_places: SequenceOf[int], device: str) -> Row:
+def _row(sequences: Sequence[TrainingSequence], first_places: Sequence[int], device: str) -> Row:
     ids: list[int] = []
     position_ids: list[int] = []
     positions: list[int] = []

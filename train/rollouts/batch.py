@@ -1,7 +1,7 @@
 """A batch of completions with their rewards: sampled, scored as each is finished, filtered, and refilled.
 
-Groups come out in the order of their prompts, each as soon as it and those before it are known: whoever learns from
-them does not learn more from short answers than from long ones, and a run can be repeated to the last bit.
+Groups come in the order of their prompts, each as soon as it and all groups before it are scored. This order prevents
+the learner from learning more from short answers than from long ones, and lets a run be repeated to the last bit.
 """
 
 import hashlib
@@ -18,22 +18,22 @@ from train.errors import RolloutError
 from train.rollouts.questions import Question, Questions
 from train.sampling.protocol import Completion, Prompt, Sampler, Sampling
 
-_REWARD_SECONDS = 3600.0  # beyond which not even AsyncRewards, which ends what is late, has answered
+_REWARD_SECONDS = 3600.0  # AsyncRewards gives up earlier; this only prevents an endless wait
 
 # A part of the run ("sample" or "reward") and the seconds at which it began and ended.
 Note = Callable[[str, float, float], None]
-# (answer, task) -> the reward when it is known
+# Takes an answer and its task; the reward comes later.
 Submit = Callable[[Answer, Task], "Future[Reward]"]
 
 
 @dataclass(frozen=True, slots=True)
 class Rollout:
-    """One completion of a problem's prompt, what it is worth, and with which weights each token was drawn."""
+    """One completion of a problem's prompt, with its reward and the version of the weights that drew each token."""
 
     problem_id: str
     prompt_ids: tuple[int, ...]
     token_ids: tuple[int, ...]
-    logprobs: tuple[float, ...]  # the sampler's, after temperature
+    logprobs: tuple[float, ...]  # those of the sampler, after temperature
     versions: tuple[int, ...]
     truncated: bool
     text: str
@@ -46,13 +46,15 @@ Group = tuple[Rollout, ...]
 
 
 def rewards_of(group: Group, *, cut_off_known: bool = True) -> list[float]:
-    """What is known of each completion, nan where nothing is. cut_off_known: whether a completion that was cut off at
-    its length limit is worth what the reward says of it."""
+    """Return the reward of each completion; nan where it is unknown.
+
+    cut_off_known: whether the reward of a completion that was cut off counts; otherwise it is unknown.
+    """
     return [rollout.reward if cut_off_known or not rollout.truncated else math.nan for rollout in group]
 
 
 def signal(group: Group, *, cut_off_known: bool = True) -> str:
-    """A fixed word for what a group teaches: "some" if its rewards differ, otherwise why it teaches nothing."""
+    """Return a fixed word for what a group teaches: "some" if its rewards differ, or why it teaches nothing."""
     known = {reward for reward in rewards_of(group, cut_off_known=cut_off_known) if not math.isnan(reward)}
     if not known:
         return "unknown" if all(math.isnan(rollout.reward) for rollout in group) else "cut_off"
@@ -64,9 +66,11 @@ def signal(group: Group, *, cut_off_known: bool = True) -> str:
 class Batch:
     """One batch while it is being collected; iterate over it once.
 
-    position: in the data, moved on past every prompt that was asked. counts: groups by what they teach (see `signal`),
-    "refused" prompts, and "rounds" of sampling. sampled_seconds: that the sampler worked. The filter drops what teaches
-    nothing and asks further prompts instead, as DAPO's dynamic sampling does.
+    The online filter drops groups that teach nothing and samples further prompts instead, like DAPO's dynamic sampling.
+
+    position         the position in the data after every prompt that was sampled
+    counts           groups by what they teach (see `signal`), "refused" prompts, and "rounds" of sampling
+    sampled_seconds  how long the sampler worked
     """
 
     def __init__(
@@ -103,21 +107,21 @@ class Batch:
             first = self.position
             self.position += missing
             for group in self._round(range(first, first + missing)):
-                teaches = signal(group, cut_off_known=self._cut_off_known)
-                self.counts[teaches] += 1
-                if teaches == "some" or not self._settings.online_filter:
+                lesson = signal(group, cut_off_known=self._cut_off_known)
+                self.counts[lesson] += 1
+                if lesson == "some" or not self._settings.online_filter:
                     missing -= 1
                     yield group
 
     def _round(self, positions: range) -> Iterator[Group]:
-        asked = [self._questions.at(position) for position in positions]
+        questions = [self._questions.at(position) for position in positions]
         size = self._settings.completions
-        answers: list[list[tuple[Completion, Future[Reward]] | None]] = [[None] * size for _ in asked]
+        answers: list[list[tuple[Completion, Future[Reward]] | None]] = [[None] * size for _ in questions]
         refused: set[int] = set()
         ready = 0
 
         def prompts() -> Iterator[Prompt]:
-            for position, question in zip(positions, asked, strict=True):
+            for position, question in zip(positions, questions, strict=True):
                 for number in range(size):
                     yield question.chat, _seed(self._seed, position, number)
 
@@ -127,20 +131,20 @@ class Batch:
             if isinstance(completion, ValueError):
                 refused.add(place)
             else:
-                answers[place][number] = completion, self._scored(asked[place], completion)
-            while ready < len(asked) and (ready in refused or _all_known(answers[ready])):
-                yield from self._group(asked[ready], answers[ready], refused=ready in refused)
+                answers[place][number] = completion, self._submit_completion(questions[place], completion)
+            while ready < len(questions) and (ready in refused or _all_scored(answers[ready])):
+                yield from self._group(questions[ready], answers[ready], refused=ready in refused)
                 ready += 1
         sampled = self._now()
         self.sampled_seconds += sampled - began
         self._note("sample", began, sampled)
-        for place in range(ready, len(asked)):
-            yield from self._group(asked[place], answers[place], refused=place in refused)
-        self._note("reward", sampled, self._now())  # the rest of it, after the last answer
+        for place in range(ready, len(questions)):
+            yield from self._group(questions[place], answers[place], refused=place in refused)
+        self._note("reward", sampled, self._now())  # counts only the time after the last answer
 
-    def _scored(self, question: Question, completion: Completion) -> "Future[Reward]":
+    def _submit_completion(self, question: Question, completion: Completion) -> "Future[Reward]":
         if not len(completion.logprobs) == len(completion.versions) == completion.n_tokens:
-            raise RolloutError("the sampler does not tell log-probabilities and versions: it cannot be trained with")
+            raise RolloutError("the sampler returns no log-probabilities or versions, so a run cannot train with it")
         truncated = completion.finish_reason == "length"
         task = replace(question.task, max_tokens=self._sampling.max_tokens)
         return self._submit(Answer(completion.text, completion.n_tokens, truncated), task)
@@ -174,11 +178,11 @@ class Batch:
         yield tuple(rollouts)
 
 
-def _all_known(answers: Sequence[tuple[Completion, "Future[Reward]"] | None]) -> bool:
+def _all_scored(answers: Sequence[tuple[Completion, "Future[Reward]"] | None]) -> bool:
     return all(answer is not None and answer[1].done() for answer in answers)
 
 
 def _seed(seed: int, position: int, number: int) -> int:
-    """Of one sample: never twice in a run, and the same when the run is repeated."""
+    """Return the seed of one sample: never the same twice in a run, always the same when the run is repeated."""
     digest = hashlib.sha256(f"{seed} {position} {number}".encode()).digest()
     return int.from_bytes(digest[:4]) >> 1

@@ -11,8 +11,12 @@ from train.config import Stage
 
 
 class Course:
-    """Where in its stages a run is. index and recent are what a checkpoint holds. ahead: a batch is sampled a step
-    before its own, so that the first one of a stage is still the stage's before."""
+    """The position of a run in its stages.
+
+    index   index of the current stage; it is saved in checkpoints, as is `recent`
+    recent  the share of cut-off answers in each of the last steps
+    ahead   whether batches are sampled one step early; if so, the first batch of a stage still has the old length
+    """
 
     def __init__(
         self, stages: Sequence[Stage], index: int = 0, recent: Sequence[float] = (), *, ahead: bool = False
@@ -27,13 +31,15 @@ class Course:
         return self._stages[self.index].max_tokens
 
     def after(self, step: int, clipped_ratio: float) -> bool:
-        """Note what share of this step's answers was cut off. Whether the next stage begins."""
+        """Note the share of answers that were cut off in this step, and return whether the next stage begins."""
         stage = self._stages[self.index]
         self.recent.append(clipped_ratio)
-        own = list(self.recent)[int(self._ahead and self.index > 0) :][-stage.over_steps :]
+        of_stage = list(self.recent)[int(self._ahead and self.index > 0) :][-stage.over_steps :]
         by_step = bool(stage.until_step) and step >= stage.until_step
         by_ratio = (
-            stage.until_clipped > 0 and len(own) == stage.over_steps and sum(own) / len(own) >= stage.until_clipped
+            stage.until_clipped > 0
+            and len(of_stage) == stage.over_steps
+            and sum(of_stage) / len(of_stage) >= stage.until_clipped
         )
         if self.index + 1 == len(self._stages) or not (by_step or by_ratio):
             return False

@@ -1,12 +1,12 @@
-"""When batches are sampled while others are trained on: three ways, the same learning under all of them.
+"""The three pipelines, which differ in when a batch is sampled and when it is trained on.
 
 sync        sample a batch, train on it, hand over the weights
 minibatch   train on the first groups of a batch while the others are sampled
-one-off     train on a batch while the next is sampled, with the weights of one step before (DeepCoder's one-off
-            pipelining): rewards and training hide behind sampling, and every token is one step old
+one-off     train on a batch while the next is sampled with the weights of the previous step (DeepCoder's one-off
+            pipelining): rewards and training overlap with sampling, and every token is one step old
 
-Sampling runs in a thread of its own under all three, so that the trainer can stop waiting. What takes longer than
-rollout.max_seconds ends the run with words.
+Sampling runs in a thread of its own in all three, so that the trainer can stop waiting: a batch that takes longer than
+rollout.max_seconds ends the run with an error.
 """
 
 import threading
@@ -18,8 +18,8 @@ from train.errors import RolloutError
 from train.rollouts.batch import Batch, Group
 
 
-class Collected:
-    """A batch that a thread collects from now on, or one that a checkpoint held: `groups`."""
+class CollectedBatch:
+    """A batch that a thread begins to collect or, if `groups` are given, a complete one from a checkpoint."""
 
     def __init__(self, batch: Batch, max_seconds: float, groups: Sequence[Group] | None = None) -> None:
         self.batch = batch
@@ -27,23 +27,25 @@ class Collected:
         self._max_seconds = max_seconds
         self._groups = list(groups or ())
         self._taken = 0
-        self._ended = groups is not None
+        self._is_complete = groups is not None
         self._error: BaseException | None = None
         self._changed = threading.Condition()
-        if not self._ended:
+        if not self._is_complete:
             threading.Thread(target=self._collect, name="rollouts", daemon=True).start()
 
     def take(self, most: int) -> list[Group]:
-        """The next groups; fewer than `most` only at the end. Raises what collecting raised, and RolloutError if it
-        takes too long."""
-        self._wait(lambda: self._ended or len(self._groups) - self._taken >= most)
+        """Return the next `most` groups, or fewer at the end.
+
+        Raises any error that collecting raised, and RolloutError if collecting takes too long.
+        """
+        self._wait(lambda: self._is_complete or len(self._groups) - self._taken >= most)
         groups = self._groups[self._taken : self._taken + most]
         self._taken += len(groups)
         return groups
 
     def whole(self) -> list[Group]:
-        """All groups. Raises as `take` does."""
-        self._wait(lambda: self._ended)
+        """Return all groups. Raises the same errors as `take`."""
+        self._wait(lambda: self._is_complete)
         return self._groups
 
     def _wait(self, enough: Callable[[], bool]) -> None:
@@ -53,8 +55,8 @@ class Collected:
             raise self._error
         if not in_time:
             raise RolloutError(
-                f"no whole batch within {self._max_seconds:g} s: {len(self._groups)} groups with a signal so far. "
-                "The engine hangs, or rollout.max_seconds is too short for these answers."
+                f"timed out: no whole batch within {self._max_seconds:g} s, only {len(self._groups)} groups with a "
+                "signal. The engine hangs, or rollout.max_seconds is too short for these answers."
             )
 
     def _collect(self) -> None:
@@ -66,37 +68,41 @@ class Collected:
         except BaseException as error:
             self._error = error
         with self._changed:
-            self._ended = True
+            self._is_complete = True
             self._changed.notify_all()
 
 
 class Pipeline:
     """Hands out the batches of a run, step by step.
 
-    begin(position) makes the batch of the prompts from this position of the data on. waited_seconds: of this step, for
-    groups; sampled_seconds: those in which the sampler worked for the batch that was collected in this step.
+    begin            returns the batch whose prompts begin at a position in the data
+    position         the position after the prompts of the batches that were trained on
+    waited_seconds   how long the trainer waited for groups in this step
+    sampled_seconds  how long the sampler worked for the batch that was collected in this step
     """
 
     def __init__(
         self, settings: Rollout, minibatches: int, begin: Callable[[int], Batch], *, position: int, last_step: int
     ) -> None:
-        self.position = position  # of the prompt after those of the batches that were trained on
+        self.position = position
         self.waited_seconds = self.sampled_seconds = 0.0
         self._settings = settings
         self._minibatches = minibatches
         self._begin = begin
         self._last_step = last_step
-        self._ahead: Collected | None = None
+        self._ahead: CollectedBatch | None = None
 
     def resume(self, position: int, groups: Sequence[Group]) -> None:
-        """The next step's batch was sampled before a checkpoint, up to this position."""
-        self._ahead = Collected(self._begin(position), self._settings.max_seconds, groups)
+        """Use these groups from a checkpoint as the next step's batch, which was sampled up to this position."""
+        self._ahead = CollectedBatch(self._begin(position), self._settings.max_seconds, groups)
 
     def stretches(self, step: int) -> Iterator[list[list[Group]]]:
-        """The groups of this step's batch, as minibatches, one for each update, in stretches that may be learnt from
-        now; `finish` comes after the last."""
+        """Yield the groups of this step's batch as lists of minibatches that are ready to be trained on.
+
+        There is one minibatch for each update. Call `finish` after the last.
+        """
         self.waited_seconds = self.sampled_seconds = 0.0
-        current, self._ahead = self._ahead or self._collected(), None
+        current, self._ahead = self._ahead or self._collect_next(), None
         self.batch = current.batch
         if self._settings.pipeline == "minibatch":
             size = -(-self._settings.prompts // self._minibatches)
@@ -106,7 +112,7 @@ class Pipeline:
             groups = self._waiting(current.whole)
             if self._settings.pipeline == "one-off" and step < self._last_step:
                 self.position = current.batch.position
-                self._ahead = self._collected()
+                self._ahead = self._collect_next()
             size = max(1, -(-len(groups) // self._minibatches))
             if groups:
                 yield [groups[first : first + size] for first in range(0, len(groups), size)]
@@ -115,17 +121,20 @@ class Pipeline:
             self.sampled_seconds = current.batch.sampled_seconds
 
     def finish(self) -> None:
-        """Wait until nobody samples. Then weights may change."""
+        """Wait until sampling is over. After that, weights may change."""
         if self._ahead is not None:
             self._waiting(self._ahead.whole)
             self.sampled_seconds = self._ahead.batch.sampled_seconds
 
     def ahead(self) -> tuple[int, list[Group]] | None:
-        """What was sampled for the next step already, with the position after it; after `finish`."""
+        """Return the position after the next step's batch and its groups, or None if no batch was sampled ahead.
+
+        Call `finish` first.
+        """
         return None if self._ahead is None else (self._ahead.batch.position, self._ahead.whole())
 
-    def _collected(self) -> Collected:
-        return Collected(self._begin(self.position), self._settings.max_seconds)
+    def _collect_next(self) -> CollectedBatch:
+        return CollectedBatch(self._begin(self.position), self._settings.max_seconds)
 
     def _waiting(self, wait: Callable[[], list[Group]]) -> list[Group]:
         began = time.monotonic()

@@ -1,6 +1,6 @@
-"""The problems of a curated dataset as a run asks them: each once an epoch, in an order that the seed decides.
+"""The problems of a curated dataset as prompts: each once in an epoch, in an order that the seed decides.
 
-A position counts prompts over all epochs. It is all that a checkpoint has to remember of the data.
+A position counts prompts over all epochs. A checkpoint needs to remember nothing else about the data.
 """
 
 import hashlib
@@ -12,7 +12,7 @@ from typing import Any
 
 from curate.dataset.reader import Stored, readable
 from curate.difficulty.prompt import chat
-from rewards.length_budget import words
+from rewards.length_budget import length_instruction
 from rewards.reward import Task
 from sandbox import Suite
 from train.config import Data
@@ -24,7 +24,7 @@ _COLUMNS = ("id", "statement", "starter_code", "tests", "strongest_tests", "time
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A problem as it is asked, and what an answer to it is judged by."""
+    """A problem as a prompt, and the task by which an answer to it is judged."""
 
     id: str
     chat: Chat
@@ -32,23 +32,27 @@ class Question:
 
 
 class Questions:
-    """The problems of a dataset that fit, and a digest of them; n_too_long did not. They wait in the file `cache`:
-    tests may be large.
+    """The problems of a dataset whose prompts are short enough, and a digest of them.
 
-    tokenizer: of transformers, with a chat template. Raises CurateError for a folder that is no dataset, ConfigError
-    if nothing of it can be asked.
+    tokenizer  a tokenizer of transformers with a chat template
+    cache      the file that holds the problems, whose tests can be too large for memory
+
+    `n_too_long` counts the prompts that were left out. Raises CurateError if the folder is not a dataset, and
+    ConfigError if the model has no chat template or no problem is left.
     """
 
     def __init__(self, data: Data, tokenizer: Any, *, seed: int, cache: Path) -> None:
         self._seed = seed
         self._targets = data.target_tokens
         self._cache = cache
-        self._places: list[int] = []  # of the lines of the file
-        self._order: tuple[int, list[int]] = (-1, [])  # an epoch and its order
+        self._offsets: list[int] = []  # where each line of the file begins
+        self._order: tuple[int, list[int]] = (-1, [])  # an epoch, and the order of its problems
         self.n_too_long = 0
         digest = hashlib.sha256()
         if tokenizer.chat_template is None:
-            raise ConfigError("the model has no chat template: it is a base model. Give one that was taught to answer.")
+            raise ConfigError(
+                "the model has no chat template: it is a base model. Choose one that was trained to answer."
+            )
         dataset = Path(data.dataset).expanduser()
         with cache.open("wb") as file, readable(dataset):
             for row in Stored(dataset).columns(*_COLUMNS):
@@ -57,33 +61,33 @@ class Questions:
                 if len(ids) > data.max_prompt_tokens:
                     self.n_too_long += 1
                     continue
-                self._places.append(file.tell())
+                self._offsets.append(file.tell())
                 line = json.dumps([row["id"], messages, *(row[name] for name in _COLUMNS[3:])]).encode() + b"\n"
                 digest.update(line)
                 file.write(line)
         self.digest = digest.hexdigest()
-        if not self._places:
+        if not self._offsets:
             raise ConfigError(
                 f"{data.dataset}: no problem to train on ({self.n_too_long} prompts are longer than "
-                f"data.max_prompt_tokens = {data.max_prompt_tokens}). Give another dataset, or raise that."
+                f"data.max_prompt_tokens = {data.max_prompt_tokens}). Choose another dataset, or raise that limit."
             )
 
     def __len__(self) -> int:
-        """Problems in an epoch."""
-        return len(self._places)
+        """Return the number of problems in an epoch."""
+        return len(self._offsets)
 
     def at(self, position: int) -> Question:
-        """The question at this position."""
+        """Return the question at this position."""
         epoch, number = divmod(position, len(self))
         if self._order[0] != epoch:
             order = list(range(len(self)))
             random.Random(f"{self._seed} {epoch}").shuffle(order)
             self._order = epoch, order
         with self._cache.open("rb") as file:
-            file.seek(self._places[self._order[1][number]])
+            file.seek(self._offsets[self._order[1][number]])
             id, messages, tests, strongest, limit = json.loads(file.readline())
         target = None
         if self._targets:
             target = random.Random(f"{self._seed} {position} target").choice(self._targets)
-            messages[-1]["content"] += "\n" + words(target)
+            messages[-1]["content"] += "\n" + length_instruction(target)
         return Question(id, messages, Task(Suite.from_json(tests), tuple(strongest or ()), limit, target_tokens=target))

@@ -1,4 +1,4 @@
-"""The rewards of a run, from its configuration: a weighted sum, scored in a sandbox while others are sampled."""
+"""The rewards that a run's configuration asks for: a weighted sum, computed while further completions are sampled."""
 
 import random
 from collections.abc import Iterator
@@ -16,33 +16,23 @@ from sandbox import Limits, Sandbox, maxima
 from train import config
 from train.errors import ConfigError
 
+_LEAST_AT_ONCE = 64  # completions that are scored at the same time
 _AT_ONCE_PER_WORKER = 3
-_ENDLESS_MB = 2**24  # the machine has less, which bounds it
+_UNBOUNDED_MB = 2**24  # more than any machine has, so that its own memory is the bound
 
 
 @contextmanager
 def scoring(settings: config.Reward, most: config.Most, *, seed: int) -> Iterator[AsyncRewards]:
-    """Raises ConfigError if nothing is rewarded, SandboxError where there is no sandbox."""
+    """Return the configured rewards. Raises ConfigError if there are none, SandboxError if no sandbox can be opened."""
     with ExitStack() as stack:
         parts: list[tuple[float, Score]] = []
-        at_once = 64
+        at_once = _LEAST_AT_ONCE
         if settings.random:
-            parts.append((1.0, _Random(seed)))
+            parts.append((1.0, _RandomReward(seed)))
         elif settings.code:
-            box = stack.enter_context(opened_sandbox(settings, most))
-            at_once = max(at_once, _AT_ONCE_PER_WORKER * box.workers)
-            parts.append(
-                (
-                    settings.code,
-                    CodeReward(
-                        box,
-                        select=settings.select,
-                        tests=settings.tests,
-                        least_wall_seconds=settings.least_wall_seconds,
-                        most_wall_seconds=settings.most_wall_seconds,
-                    ),
-                )
-            )
+            sandbox = stack.enter_context(open_sandbox(settings, most))
+            at_once = max(at_once, _AT_ONCE_PER_WORKER * sandbox.workers)
+            parts.append((settings.code, _code_reward(sandbox, settings)))
         if settings.format:
             parts.append((settings.format, FormatReward()))
         if settings.length_budget:
@@ -54,8 +44,18 @@ def scoring(settings: config.Reward, most: config.Most, *, seed: int) -> Iterato
         yield stack.enter_context(AsyncRewards(Weighted(parts), at_once=at_once))
 
 
-def opened_sandbox(settings: config.Reward, most: config.Most) -> Sandbox:
-    """Where programs run. Raises SandboxError, and ConfigError for bounds that make no sense."""
+def _code_reward(sandbox: Sandbox, settings: config.Reward) -> CodeReward:
+    return CodeReward(
+        sandbox,
+        select=settings.select,
+        tests=settings.tests,
+        least_wall_seconds=settings.least_wall_seconds,
+        most_wall_seconds=settings.most_wall_seconds,
+    )
+
+
+def open_sandbox(settings: config.Reward, most: config.Most) -> Sandbox:
+    """Open the sandbox of a run. Raises SandboxError, and ConfigError for bounds that make no sense."""
     where, workers = settings.sandbox, settings.workers or None
     bounds = _bounds(most)
     if where == "local":
@@ -64,19 +64,19 @@ def opened_sandbox(settings: config.Reward, most: config.Most) -> Sandbox:
         return Sandbox(workers, most=bounds, backend="ray", address=where.removeprefix("ray://"))
     if where.startswith(("http://", "https://")):
         return Sandbox(workers, most=bounds, backend="http", url=where)
-    raise ConfigError(f'reward.sandbox: {where!r} is neither "local" nor ray://ADDRESS nor the URL of a `curate serve`')
+    raise ConfigError(f'reward.sandbox must be "local", ray://ADDRESS or the URL of a `curate serve`, not {where!r}')
 
 
 def _bounds(most: config.Most) -> Limits:
-    given = {name: bound for name, bound in config.as_table(most).items() if bound}
+    bounds = {name: bound for name, bound in config.as_table(most).items() if bound}
     try:
-        return replace(maxima.of_machine(_ENDLESS_MB), **given)
+        return replace(maxima.of_machine(_UNBOUNDED_MB), **bounds)
     except ValueError as error:
         raise ConfigError(f"most: {error}") from error
 
 
-class _Random:
-    """The control: what knows nothing of the answer cannot teach."""
+class _RandomReward:
+    """A control experiment: a reward that does not depend on the answer cannot teach anything."""
 
     def __init__(self, seed: int) -> None:
         self._random = random.Random(seed)

@@ -1,7 +1,8 @@
-"""The folder of a run: one run in it, and one process at work on it.
-
+"""The folder of a training run: it holds a single run, on which one process works at a time.
 RUN/config.json      the whole configuration, defaults included
-RUN/metrics.jsonl    figures of each step; samples.jsonl: some completions; timeline.jsonl: who worked when
+RUN/metrics.jsonl    metrics of each step
+RUN/samples.jsonl    some completions of each step
+RUN/timeline.jsonl   when each part of the run worked
 RUN/checkpoints/     what --resume continues from
 RUN/model/           the trained model, with its card
 """
@@ -18,8 +19,8 @@ from train.config import Config, as_table, from_table
 from train.errors import ConfigError
 
 CONFIG = "config.json"
-# What may differ when a run is resumed, because the steps that were made do not depend on it.
-_FREE = (
+# Sections and keys that may differ when a run is resumed, because the finished steps do not depend on them.
+_MAY_CHANGE = (
     "run",
     "evaluation",
     "engine",
@@ -29,33 +30,34 @@ _FREE = (
     "rollout.max_seconds",
     "optimizer.row_tokens",
 )
-_BOUND = ("run.seed",)  # which decides the order of the prompts
+_MUST_STAY = ("run.seed",)  # it decides the order of the prompts
 
 
 @contextmanager
-def prepared(folder: Path, config: Config, *, resume: bool = False, overwrite: bool = False) -> Iterator[None]:
-    """Make the folder, or take up the run in it, and hold it. With resume, a run that has not begun begins.
+def open_run(folder: Path, config: Config, *, resume: bool = False, overwrite: bool = False) -> Iterator[None]:
+    """Make the folder, or continue the run in it, and lock it for this process.
 
-    Raises ConfigError for a folder that holds something else, or a run that is not to be resumed or is another one.
+    resume     continue the run in the folder; if there is none, begin it
+    overwrite  delete the run in the folder
+
+    Raises ConfigError if the folder holds something else, a run that is not to be resumed, or one with other settings.
     """
-    there = (folder / CONFIG).exists()
-    if not there and folder.exists() and any(folder.iterdir()):
-        raise ConfigError(f"{folder} holds something that is no run. Give another --out.")
-    if there and not (resume or overwrite):
-        raise ConfigError(f"{folder} holds a run. Add --resume to go on with it, or --overwrite to start anew.")
+    exists = (folder / CONFIG).exists()
+    if not exists and folder.exists() and any(folder.iterdir()):
+        raise ConfigError(f"{folder} exists and is not a training run. Choose another --out.")
+    if exists and not (resume or overwrite):
+        raise ConfigError(f"{folder} holds a run. Add --resume to continue it, or --overwrite to start anew.")
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / ".lock").open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            raise ConfigError(f"another process is at work on {folder}. Wait for it, or give another --out.") from None
-        if there and resume:
-            if changed := _changed(config, read(folder)):
-                raise ConfigError(
-                    f"{folder} was begun with another {changed[0]}: "
-                    f"{changed[1]!r}, not {changed[2]!r}. Change it back to go on, or give another --out."
-                )
-        elif there:
+            raise ConfigError(
+                f"another process is at work on {folder}. Wait for it, or choose another --out."
+            ) from None
+        if exists and resume:
+            _check_unchanged(folder, config)
+        elif exists:
             for path in folder.iterdir():
                 if path.name != ".lock":
                     shutil.rmtree(path) if path.is_dir() else path.unlink()
@@ -64,26 +66,29 @@ def prepared(folder: Path, config: Config, *, resume: bool = False, overwrite: b
 
 
 def read(folder: Path) -> Config:
-    """The configuration of the run in this folder. Raises ConfigError if there is none."""
+    """Return the configuration of the run in this folder. Raises ConfigError if there is none."""
     try:
         return from_table(json.loads((folder / CONFIG).read_text(encoding="utf-8")))
     except (OSError, ValueError) as error:
-        raise ConfigError(f"{folder}: no folder of a run, which has a {CONFIG} that can be read: {error}") from error
+        raise ConfigError(f"{folder} is not the folder of a run: its {CONFIG} cannot be read: {error}") from error
 
 
-def _changed(config: Config, before: Config) -> tuple[str, Any, Any] | None:
-    """The first key that may not differ and does, with both values."""
-    old, new = _flat(as_table(before)), _flat(as_table(config))
+def _check_unchanged(folder: Path, config: Config) -> None:
+    """Raise ConfigError for the first key that has changed although it must not."""
+    old, new = _flatten(as_table(read(folder))), _flatten(as_table(config))
     for key in sorted(old.keys() | new.keys()):
-        free = key not in _BOUND and any(key == each or key.startswith(each + ".") for each in _FREE)
-        if old.get(key) != new.get(key) and not free:
-            return key, old.get(key), new.get(key)
-    return None
+        may_change = any(key == free or key.startswith(f"{free}.") for free in _MAY_CHANGE) and key not in _MUST_STAY
+        if old.get(key) != new.get(key) and not may_change:
+            raise ConfigError(
+                f"{folder} was begun with another {key}: {old.get(key)!r}, not {new.get(key)!r}. "
+                "Change it back to continue, or choose another --out."
+            )
 
 
-def _flat(table: Any, prefix: str = "") -> dict[str, Any]:
+def _flatten(table: Any, prefix: str = "") -> dict[str, Any]:
+    """Return the values of nested sections under their full names."""
     if isinstance(table, dict):
-        return {key: value for name, one in table.items() for key, value in _flat(one, f"{prefix}{name}.").items()}
+        return {key: value for name, item in table.items() for key, value in _flatten(item, f"{prefix}{name}.").items()}
     return {prefix[:-1]: table}
 
 

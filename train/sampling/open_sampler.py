@@ -4,7 +4,10 @@ from train.sampling.protocol import Sampler
 
 
 def open_sampler(model: str, base_url: str | None = None) -> Sampler:
-    """The model in this process, or the one of that name at an OpenAI-compatible server. Raises SamplerError."""
+    """Load the model in this process or, given a URL, use the one of that name at an OpenAI-compatible server.
+
+    Raises SamplerError.
+    """
     if base_url is not None:
         from train.sampling.http import HttpSampler
 

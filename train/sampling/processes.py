@@ -1,7 +1,7 @@
-"""vLLM engines in processes of their own, on other GPUs than the trainer's. New weights travel as a file in memory.
+"""vLLM engines in processes of their own, on other GPUs than the trainer's. They get new weights as a file in memory.
 
-An engine that dies is started again with the newest weights, and samples what it still owed: seeds make the answers
-the same. One that dies too often ends the run with words.
+An engine that dies is started again with the newest weights, and draws the samples that are still missing. Because of
+their seeds, the answers stay the same. If engines die too often, the run ends with a SamplerError.
 """
 
 import logging
@@ -20,25 +20,26 @@ from typing import Any
 from torch import Tensor
 
 from train import config
-from train.sampling.protocol import Completion, Prompt, SamplerError, Sampling
+from train.errors import SamplerError
+from train.sampling.protocol import Completion, Prompt, Sampling
 
 log = logging.getLogger(__name__)
 
-_RESTARTS = 3  # of all engines, in a run
-_LOOK_SECONDS = 1.0  # between looks whether those that say nothing are still there
+_RESTARTS = 3  # restarts that a run allows, over all engines
+_POLL_SECONDS = 1.0  # time between checks that silent engines are still alive
 _MEMORY = Path("/dev/shm")
-# How the names of the variables begin that torchrun sets.
+# The beginnings of the names of the variables that torchrun sets.
 _TORCHRUN = ("TORCHELASTIC_", "MASTER_ADDR", "MASTER_PORT", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE",
              "GROUP_RANK", "GROUP_WORLD_SIZE", "ROLE_")  # fmt: skip
 
 
 class SamplerProcesses:
-    """One engine for each `tensor_parallel` GPUs. options are vLLM's. Raises SamplerError if one does not start."""
+    """Runs one engine for every `tensor_parallel` GPUs. Raises SamplerError if one of them does not start."""
 
     def __init__(self, model: str, settings: config.Engine, options: dict[str, Any]) -> None:
         size = settings.tensor_parallel
         if len(settings.gpus) % size:
-            raise SamplerError(f"engine.gpus: {len(settings.gpus)} are not a multiple of tensor_parallel = {size}")
+            raise SamplerError(f"engine.gpus: {len(settings.gpus)} GPUs are not a multiple of tensor_parallel = {size}")
         self._settings = settings
         self._arguments = [
             (model, settings.gpus[first : first + size], options) for first in range(0, len(settings.gpus), size)
@@ -57,45 +58,49 @@ class SamplerProcesses:
             raise
 
     def sample(self, prompts: Iterable[Prompt], sampling: Sampling) -> Iterator[tuple[int, Completion | ValueError]]:
-        """(index, completion) as they finish; see protocol.py. The prompts are read to their end at once."""
-        owed: list[dict[int, Prompt]] = [{} for _ in self._engines]
+        """Yield (index, completion) as completions finish; see protocol.py. All prompts are read at once."""
+        missing: list[dict[int, Prompt]] = [{} for _ in self._engines]
         for index, prompt in enumerate(prompts):
-            owed[index % len(owed)][index] = prompt
+            missing[index % len(missing)][index] = prompt
         for number, engine in enumerate(self._engines):
-            if owed[number]:
-                engine.send("sample", list(owed[number].items()), sampling)
+            if missing[number]:
+                engine.send("sample", list(missing[number].items()), sampling)
         try:
-            while any(owed) and not self._closed:
-                asked = {engine.connection: number for number, engine in enumerate(self._engines) if owed[number]}
-                answering = wait(list(asked), timeout=_LOOK_SECONDS)
+            while any(missing) and not self._closed:
+                asked = {engine.connection: number for number, engine in enumerate(self._engines) if missing[number]}
+                answering = wait(list(asked), timeout=_POLL_SECONDS)
                 for number in asked.values():
                     engine = self._engines[number]
                     try:
                         if engine.connection in answering:
                             index, answer = engine.receive("answer")
-                            del owed[number][index]
+                            del missing[number][index]
                             yield index, answer
                         elif not engine.alive():
                             raise SamplerError("its process has ended")
                     except SamplerError as error:
                         self._restart(number, error)
-                        self._engines[number].send("sample", list(owed[number].items()), sampling)
+                        self._engines[number].send("sample", list(missing[number].items()), sampling)
             if self._closed:
                 raise SamplerError("the sampler was closed while it had work")
         finally:
-            if any(owed) and not self._closed:  # whoever asked has left: what is on the way would confuse the next
+            if (
+                any(missing) and not self._closed
+            ):  # the caller has stopped: answers still on their way would confuse the next call
                 self.close()
 
     def load(self, weights: Iterable[tuple[str, Tensor]], version: int) -> None:
-        """Take whole tensors under their names in the model's files; see train/sampling/protocol.py."""
+        """Load whole tensors under their names in the model's files; see train/sampling/protocol.py."""
         from safetensors import SafetensorError
         from safetensors.torch import save_file
 
-        # Tied tensors share their memory, which that form does not allow.
+        # Tied tensors share their memory, which the file format does not allow.
         tensors = {name: tensor.detach().cpu().clone() for name, tensor in weights}
         if self._folder is None:
             size = sum(tensor.nbytes for tensor in tensors.values())
-            roomy = _MEMORY.is_dir() and shutil.disk_usage(_MEMORY).free > 2.2 * size  # the old ones and the new ones
+            roomy = (
+                _MEMORY.is_dir() and shutil.disk_usage(_MEMORY).free > 2.2 * size
+            )  # the old weights and the new ones
             self._folder = Path(tempfile.mkdtemp(prefix="curate-weights-", dir=_MEMORY if roomy else None))
         old, path = self._weights, self._folder / f"{version}.safetensors"
         try:
@@ -114,7 +119,7 @@ class SamplerProcesses:
             old[0].unlink(missing_ok=True)
 
     def sleep(self) -> None:
-        """They have GPUs of their own."""
+        """Do nothing: the engines have GPUs of their own."""
 
     def close(self) -> None:
         """End the processes."""
@@ -125,7 +130,7 @@ class SamplerProcesses:
             shutil.rmtree(self._folder, ignore_errors=True)
 
     def _restart(self, number: int, error: SamplerError) -> None:
-        if self._closed:  # by another thread: that is why this one has lost its engine
+        if self._closed:  # another thread closed the engines, which is why this one has lost its own
             raise error
         self._restarts += 1
         if self._restarts > _RESTARTS:
@@ -142,7 +147,7 @@ class SamplerProcesses:
 
 
 class _Engine:
-    """A process with an engine in it, seen from outside."""
+    """A process with an engine in it, as the trainer sees it."""
 
     def __init__(self, model: str, gpus: Sequence[int], options: dict[str, Any]) -> None:
         context = multiprocessing.get_context("spawn")
@@ -159,26 +164,28 @@ class _Engine:
         try:
             self.connection.send(message)
         except OSError:
-            log.debug("an engine is gone; whoever waits for its answer will notice")
+            log.debug("an engine is gone; the caller that waits for its answer will notice")
 
     def expect(self, kind: str, seconds: float) -> Any:
-        """Its next message, which is of this kind. Raises SamplerError if none comes in time, or another."""
+        """Return the engine's next message. Raises SamplerError if it is not of this kind or does not come in time."""
         deadline = time.monotonic() + seconds
-        while not self.connection.poll(_LOOK_SECONDS):
+        while not self.connection.poll(_POLL_SECONDS):
             if not self.alive():
                 raise SamplerError(f"its process has ended with status {self._process.exitcode}")
             if time.monotonic() > deadline:
-                raise SamplerError(f"it did not say {kind!r} within {seconds:g} s")
+                raise SamplerError(f"timed out: it did not say {kind!r} within {seconds:g} s")
         return self.receive(kind)
 
     def receive(self, kind: str) -> Any:
         try:
-            said, *rest = self.connection.recv()
+            message_kind, *content = self.connection.recv()
         except (EOFError, OSError):
             raise SamplerError("its process has ended") from None
-        if said != kind:
-            raise SamplerError(str(rest[0]) if said == "failed" else f"it said {said!r} instead of {kind!r}")
-        return rest
+        if message_kind == "failed":
+            raise SamplerError(str(content[0]))
+        if message_kind != kind:
+            raise SamplerError(f"it said {message_kind!r} instead of {kind!r}")
+        return content
 
     def end(self) -> None:
         self.connection.close()
@@ -189,13 +196,13 @@ class _Engine:
 
 
 def _serve(connection: Connection, model: str, gpus: Sequence[int], options: dict[str, Any]) -> None:
-    """In the process: an engine that does what it is told until nobody is there to tell it."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all processes; the trainer is who ends this one
-    weights: list[Path] = []  # the folder of them
-    threading.Thread(target=_end_with_parent, args=(weights,), daemon=True).start()
+    """Run an engine in this process. It obeys the messages of the trainer until the connection is closed."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all processes, but the trainer ends this one
+    weights_folders: list[Path] = []  # empty before the first weights, then one folder
+    threading.Thread(target=_end_with_parent, args=(weights_folders,), daemon=True).start()
     for name in [name for name in os.environ if name.startswith(_TORCHRUN)]:
-        del os.environ[name]  # or this would be taken for one of the trainer's ranks
-    os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"  # this is its own process already
+        del os.environ[name]  # otherwise this process would be taken for one of the trainer's ranks
+    os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"  # the engine has this process to itself already
     try:
         os.environ["CUDA_VISIBLE_DEVICES"] = _visible(gpus)
         from train.sampling.vllm import VllmSampler
@@ -203,34 +210,39 @@ def _serve(connection: Connection, model: str, gpus: Sequence[int], options: dic
         sampler = VllmSampler(model, **options)
         connection.send(("ready",))
         while True:
-            said, *rest = connection.recv()
-            if said == "load":
-                weights[:] = [rest[0].parent]
-                sampler.load_file(*rest)
+            kind, *content = connection.recv()
+            if kind == "load":
+                weights_folders[:] = [content[0].parent]
+                sampler.load_file(*content)
                 connection.send(("loaded",))
             else:
-                numbered, sampling = rest
+                numbered, sampling = content
                 for place, answer in sampler.sample([prompt for _, prompt in numbered], sampling):
                     connection.send(("answer", numbered[place][0], answer))
     except SamplerError as error:
         connection.send(("failed", str(error)))
     except (EOFError, OSError):
-        time.sleep(0.2)  # the run is over; if it was killed, _end_with_parent has its turn now
+        time.sleep(0.2)  # the run is over; if it was killed, _end_with_parent cleans up now
 
 
 def _visible(gpus: Sequence[int]) -> str:
-    """CUDA's names of these GPUs, which count from 0 among those that the run may see. Raises SamplerError."""
+    """Return CUDA's names of these GPUs; their numbers count the GPUs that are visible to the run, from 0.
+
+    Raises SamplerError if the run sees fewer GPUs.
+    """
     seen = [name for name in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if name]
     if seen and max(gpus) >= len(seen):
-        raise SamplerError(f"engine.gpus: there is no GPU {max(gpus)}; CUDA_VISIBLE_DEVICES has {len(seen)}, from 0 on")
+        raise SamplerError(
+            f"engine.gpus: there is no GPU {max(gpus)}; CUDA_VISIBLE_DEVICES has {len(seen)}, counted from 0"
+        )
     return ",".join(seen[gpu] if seen else str(gpu) for gpu in gpus)
 
 
-def _end_with_parent(weights: list[Path]) -> None:
-    """Weights in memory would stay there until the machine is started again."""
+def _end_with_parent(weights_folders: list[Path]) -> None:
+    """Remove the file of weights once the trainer is gone; it would stay in memory until the machine is restarted."""
     parent = multiprocessing.parent_process()
     if parent is not None:
         parent.join()
-        for folder in weights:
+        for folder in weights_folders:
             shutil.rmtree(folder, ignore_errors=True)
         os._exit(1)

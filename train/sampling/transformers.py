@@ -1,6 +1,6 @@
-"""A model in this process, sampled by transformers alone: slow, plain, and the same to the last bit each time.
+"""A model in this process, sampled by transformers alone: slow, simple, and the same to the last bit each time.
 
-For tests, and for machines without vLLM. The answers to a part of the prompts are drawn together, padded on the left.
+It is for tests, and for machines without vLLM. Answers to a batch of prompts are drawn together, padded on the left.
 """
 
 from collections.abc import Iterable, Iterator
@@ -11,13 +11,14 @@ import torch
 from torch import Tensor
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from train.sampling.protocol import Completion, Prompt, SamplerError, Sampling
+from train.errors import SamplerError
+from train.sampling.protocol import Completion, Prompt, Sampling
 
-_AT_ONCE = 64
+_PROMPTS_AT_ONCE = 64
 
 
 class TransformersSampler:
-    """Loads the model from a folder or from the Hub, in float32. Raises SamplerError if it is not to be had."""
+    """A model from a folder or from the Hub, in float32. Raises SamplerError if it cannot be loaded."""
 
     def __init__(self, model: str, *, most_tokens: int | None = None) -> None:
         try:
@@ -33,13 +34,13 @@ class TransformersSampler:
         self._closed = False
 
     def sample(self, prompts: Iterable[Prompt], sampling: Sampling) -> Iterator[tuple[int, Completion | ValueError]]:
-        """(index, completion) as they finish; see train/sampling/protocol.py."""
+        """Yield (index, completion) as completions finish; see train/sampling/protocol.py."""
         waiting = enumerate(prompts)
-        while part := list(islice(waiting, _AT_ONCE)):
+        while batch := list(islice(waiting, _PROMPTS_AT_ONCE)):
             if self._closed:
                 raise SamplerError("the sampler was closed while it had work")
             fitting = []
-            for index, (chat, seed) in part:
+            for index, (chat, seed) in batch:
                 ids = self._tokenizer.apply_chat_template(
                     chat, add_generation_prompt=True, tokenize=True, return_dict=False
                 )
@@ -48,24 +49,24 @@ class TransformersSampler:
                 else:
                     yield index, ValueError(f"the prompt has {len(ids)} tokens, the model takes {self._context}")
             if fitting:
-                yield from self._drawn(fitting, sampling)
+                yield from self._draw(fitting, sampling)
 
     def load(self, weights: Iterable[tuple[str, Tensor]], version: int) -> None:
-        """Take whole tensors under their names in the model's files; see train/sampling/protocol.py."""
-        # Not strict: files leave out what is tied to another tensor.
+        """Load whole tensors under their names in the model's files; see train/sampling/protocol.py."""
+        # Not strict: files leave out tensors that are tied to others.
         if unknown := self._model.load_state_dict(dict(weights), strict=False).unexpected_keys:
-            raise SamplerError(f"{', '.join(unknown[:3])} are no weights of this model")
+            raise SamplerError(f"{', '.join(unknown[:3])} are not weights of this model")
         self._version = version
 
     def sleep(self) -> None:
-        """It has nothing to lend."""
+        """Do nothing: there is no memory to lend."""
 
     def close(self) -> None:
-        """No further part is begun."""
+        """Stop sampling before the next batch."""
         self._closed = True
 
     @torch.no_grad()
-    def _drawn(self, asked: list[tuple[int, list[int], int]], sampling: Sampling) -> Iterator[tuple[int, Completion]]:
+    def _draw(self, asked: list[tuple[int, list[int], int]], sampling: Sampling) -> Iterator[tuple[int, Completion]]:
         longest = max(len(ids) for _, ids, _ in asked)
         ids_BT = torch.tensor([[self._tokenizer.pad_token_id or 0] * (longest - len(ids)) + ids for _, ids, _ in asked])
         mask_BT = torch.tensor([[0] * (longest - len(ids)) + [1] * len(ids) for _, ids, _ in asked])
@@ -106,7 +107,7 @@ class TransformersSampler:
 
 
 def _log_probabilities(logits_BV: Tensor, sampling: Sampling) -> Tensor:
-    """(B, V): after temperature and top_p. At temperature 0, those of the model, of which the largest is taken."""
+    """Return (B, V) log-probabilities after temperature and top_p. At temperature 0 they are those of the model."""
     logp_BV = (logits_BV / (sampling.temperature or 1.0)).log_softmax(1)
     if sampling.top_p < 1:
         sorted_BV, order_BV = logp_BV.sort(1, descending=True)

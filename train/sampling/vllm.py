@@ -1,4 +1,4 @@
-"""A model in this process, run by vLLM. The only file that knows vLLM's Python interface."""
+"""A model in this process, run by vLLM. No other file uses vLLM's Python interface."""
 
 import gc
 import itertools
@@ -9,46 +9,51 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from train.sampling.protocol import Completion, Prompt, SamplerError, Sampling
+from train.errors import SamplerError
+from train.sampling.protocol import Completion, Prompt, Sampling
 from train.sampling.vllm_worker import with_head
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-_LOCAL = (".", "/", "~")  # how a path begins; anything else may be the name of a model on the Hub
+_PATH_PREFIXES = (".", "/", "~")  # anything else may be the name of a model on the Hub
 
-# Processors are for development: there, compiling takes longer than the small models do, bits should not differ, and
-# vLLM 0.32 fails where it cuts up the prompt of a sample with a seed of its own ("CPU Generator does not use offset").
+# CPUs are for development. There, compiling takes longer than running a small model, results should be the same to the
+# last bit, and vLLM 0.32 fails when it splits the prompt of a seeded sample ("CPU Generator does not use offset").
 _ON_CPU = {"enforce_eager": True, "dtype": "float32", "enable_chunked_prefill": False}
 _CPU_ENVIRONMENT = {
-    "VLLM_CPU_KVCACHE_SPACE": "2",  # GiB; by itself vLLM takes a share of the whole memory
-    "VLLM_CPU_OMP_THREADS_BIND": "nobind",  # others work on these processors, too
+    "VLLM_CPU_KVCACHE_SPACE": "2",  # GiB; by default vLLM takes a share of the whole memory
+    "VLLM_CPU_OMP_THREADS_BIND": "nobind",  # other processes use these CPUs, too
 }
-_CLOSE_SECONDS = 60.0  # for a step that is in progress, or new weights on their way
-_DISCARD = 2  # how deep vLLM sleeps: weights go, too, and `load` brings new ones
+_CLOSE_SECONDS = 60.0  # time limit for a step in progress, or for new weights on their way
+_DISCARD = 2  # how deep vLLM sleeps: it drops the weights, too, and `load` brings new ones
 
 
 class VllmSampler:
-    """Loads the model from a folder or from the Hub. Raises SamplerError if that, or vLLM, is not to be had.
+    """A model from a folder or from the Hub. `options` are those of `vllm.LLM`.
 
-    options are vLLM's own: those of `vllm.LLM`.
+    Raises SamplerError if the model cannot be loaded, or vLLM is not installed.
     """
 
     def __init__(self, model: str, **options: Any) -> None:
-        if model.startswith(_LOCAL) and not (Path(model).expanduser() / "config.json").is_file():
-            raise SamplerError(f"{model}: no folder of a model, with its config.json. Give one, or a Hub id.")
-        os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")  # the terminal is not ours to fill
+        if model.startswith(_PATH_PREFIXES) and not (Path(model).expanduser() / "config.json").is_file():
+            raise SamplerError(
+                f"{model} is not the folder of a model: it has no config.json. Give such a folder, or a Hub id."
+            )
+        os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")  # the terminal belongs to the command
         os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # about vLLM's and torch's own use of each other
+            warnings.simplefilter("ignore")  # warnings about how vLLM and torch use each other
             self._llm = _loaded(model, options)
         self._sleeps = bool(options.get("enable_sleep_mode"))
         self._engine = self._llm.llm_engine
         self._tokenizer = self._llm.get_tokenizer()
         if self._tokenizer.chat_template is None:
             self._shut_down()
-            raise SamplerError(f"{model} has no chat template: it is a base model. Give one that was taught to answer.")
-        # More would only wait in the engine, with their prompts.
+            raise SamplerError(
+                f"{model} has no chat template: it is a base model. Give one that was trained to answer."
+            )
+        # More requests would only wait in the engine.
         self._at_once: int = self._engine.vllm_config.scheduler_config.max_num_seqs
         self._numbers = itertools.count()
         self._closed = False
@@ -56,7 +61,7 @@ class VllmSampler:
         self._turn = threading.Lock()  # close() may come from another thread
 
     def sample(self, prompts: Iterable[Prompt], sampling: Sampling) -> Iterator[tuple[int, Completion | ValueError]]:
-        """(index, completion) as they finish; see train/sampling/protocol.py."""
+        """Yield (index, completion) as completions finish; see train/sampling/protocol.py."""
         from vllm.exceptions import VLLMValidationError
 
         waiting = enumerate(prompts)
@@ -83,34 +88,34 @@ class VllmSampler:
                     self._engine.abort_request(list(running))
 
     def load(self, weights: Iterable[tuple[str, "Tensor"]], version: int) -> None:
-        """Take whole tensors under their names in the model's files; see train/sampling/protocol.py."""
+        """Load whole tensors under their names in the model's files; see train/sampling/protocol.py."""
         # As a list of tensors: by path, vLLM 0.32 leaves a tied embedding as it was.
-        self._take("reload_weights", version, kwargs={"weights_iterator": with_head(dict(weights))})
+        self._load("reload_weights", version, kwargs={"weights_iterator": with_head(dict(weights))})
 
     def load_file(self, path: Path, version: int) -> None:
-        """The same from a file in the form of safetensors, which every worker of the engine reads by itself."""
-        self._take("load_file", version, args=(str(path),))
+        """Load whole tensors from a safetensors file, which every worker of the engine reads by itself."""
+        self._load("load_file", version, args=(str(path),))
 
     def sleep(self) -> None:
-        """Give the memory of weights and cache to the trainer, on a GPU."""
+        """Lend the memory of weights and cache to the learner, if they are on one GPU."""
         if self._sleeps:
             self._llm.sleep(level=_DISCARD)
 
-    def _take(self, call: str, version: int, **arguments: Any) -> None:
+    def _load(self, method: str, version: int, **arguments: Any) -> None:
         with self._turn:
             try:
                 if self._sleeps:
                     self._llm.wake_up(tags=["weights"])
-                self._llm.collective_rpc(call, **arguments)
+                self._llm.collective_rpc(method, **arguments)
                 if self._sleeps:
                     self._llm.wake_up(tags=["kv_cache"])
-                self._llm.reset_prefix_cache()  # what it holds was computed with other weights
-            except Exception as error:  # of any kind, from any of vLLM's processes
-                raise SamplerError(f"vLLM did not take new weights: {_last_line(error)}") from error
+                self._llm.reset_prefix_cache()  # its content was computed with the old weights
+            except Exception as error:  # any exception, from any of vLLM's processes
+                raise SamplerError(f"vLLM did not load new weights: {_last_line(error)}") from error
             self._version = version
 
     def close(self) -> None:
-        """End the engine, once the step in progress is done. One that hangs in it is left to the end of the process."""
+        """End the engine after the step in progress. If that step hangs, the engine lives until the process ends."""
         its_turn = self._turn.acquire(timeout=_CLOSE_SECONDS)
         try:
             if its_turn and not self._closed:
@@ -139,8 +144,8 @@ class VllmSampler:
             top_p=sampling.top_p,
             max_tokens=sampling.max_tokens,
             seed=seed,
-            logprobs=0 if sampling.logprobs else None,  # 0 others beside the token that was drawn
-            detokenize=False,  # at the end, once
+            logprobs=0 if sampling.logprobs else None,  # the log-probability of the drawn token, and of 0 others
+            detokenize=False,  # this is done once, at the end
             output_kind=RequestOutputKind.FINAL_ONLY,
         )
         with self._turn:
@@ -157,14 +162,14 @@ class VllmSampler:
             n_tokens=len(ids),
             prompt_ids=tuple(output.prompt_token_ids),
             token_ids=ids,
-            logprobs=tuple(each[id].logprob for id, each in zip(ids, answer.logprobs or (), strict=False)),
+            logprobs=tuple(of_place[id].logprob for id, of_place in zip(ids, answer.logprobs or (), strict=False)),
             versions=(self._version,) * len(ids),
         )
 
     def _shut_down(self) -> None:
         self._engine.engine_core.shutdown()
         del self._llm, self._engine
-        gc.collect()  # the next model wants the memory
+        gc.collect()  # the next model needs the memory
 
 
 def _loaded(model: str, options: dict[str, Any]) -> Any:
@@ -183,7 +188,7 @@ def _loaded(model: str, options: dict[str, Any]) -> Any:
         torch._dynamo.config.disable = True  # compiling one small function of vLLM's sampler takes half a minute
     try:
         return LLM(
-            model=str(Path(model).expanduser()) if model.startswith(_LOCAL) else model,
+            model=str(Path(model).expanduser()) if model.startswith(_PATH_PREFIXES) else model,
             # The trainer compares log-probabilities with its own: after temperature, not before.
             **{
                 "max_model_len": -1,  # as long as the model allows and the memory holds
@@ -194,7 +199,7 @@ def _loaded(model: str, options: dict[str, Any]) -> Any:
                 **options,
             },
         )
-    except Exception as error:  # of many kinds: configuration, download, memory, the engine's own process
+    except Exception as error:  # many types of exceptions: configuration, download, memory, the engine's own process
         raise SamplerError(f"vLLM cannot load {model}: {_last_line(error)}") from error
 
 

@@ -1,11 +1,11 @@
-"""What vLLM's own worker processes do for us beside their work."""
+"""Code that runs within vLLM's own worker processes."""
 
 from collections.abc import Mapping
 from typing import Any
 
 
 class LoadsFile:
-    """Mixed into vLLM's worker class, in each of its processes; see `VllmSampler.load_file`."""
+    """A mix-in for vLLM's worker class in each of its processes; see `VllmSampler.load_file`."""
 
     reload_weights: Any  # the worker's own
 
@@ -16,8 +16,10 @@ class LoadsFile:
 
 
 def with_head(weights: Mapping[str, Any]) -> list[tuple[str, Any]]:
-    """The tensors with an output layer, which a model leaves out where it is the embedding itself: on processors vLLM
-    has packed a copy of it, and makes that anew only if the layer is named."""
+    """Return the tensors with an output layer; files leave it out if it is the embedding itself.
+
+    On a CPU, vLLM keeps a packed copy of that layer and only renews it if the layer is among the tensors.
+    """
     embedding = weights.get("model.embed_tokens.weight")
     head = {} if embedding is None else {"lm_head.weight": embedding}
     return list((head | dict(weights)).items())

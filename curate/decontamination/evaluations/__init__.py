@@ -1,5 +1,10 @@
-"""One file, one kind of evaluation set: `read(table)` yields an Item for each of its problems.
+"""The kinds of evaluation sets, one file each. Its function `read(table)` yields an Item for each problem of the set.
 
-The file's name is what `--against NAME=LOCATION` calls it; any other name is read by generic.py. A kind with
-`SOURCES` holds dated problems of rows that those sources publish, too, and can be given a window of dates.
+The file's name is the NAME in `--against NAME=LOCATION`; a set with any other name is read by generic.py. If a file has
+`SOURCES`, these sources publish the same dated problems as training rows, and the set can be given a window of dates.
+
+codeforces  CodeElo and other sets of Codeforces problems
+generic     any table of problems
+humaneval   HumanEval, HumanEval+ and other sets in their format
+lcb         LiveCodeBench
 """

@@ -1,8 +1,9 @@
-"""CodeElo and other sets of Codeforces problems, as published or as the DeepCoder data set holds them (`problem`)."""
+"""CodeElo and other sets of Codeforces problems, as published or in the form of DeepCoder's dataset (`problem`)."""
 
 from collections.abc import Iterator
 
-from curate.decontamination.evaluation_sets import Item, rows, text_of, wordings
+from curate.decontamination.evaluation import Item
+from curate.decontamination.item_texts import rows, text_of, wordings
 from curate.decontamination.problem_keys import keys
 from curate.reading.tables import Table, known_options
 from curate.reading.values import optional_text
@@ -13,7 +14,7 @@ _PARTS = ("input", "output", "input_format", "output_format", "interaction", "no
 
 
 def read(table: Table) -> Iterator[Item]:
-    """An item for each problem. Raises CurateError on a row without text."""
+    """Yield an item for each problem. Raises CurateError on a row without text."""
     known_options(table, ())
     for name, row in rows(table, (*_IDS, *_TEXTS, *_PARTS, "url", "title")):
         text = text_of(table, name, row, _TEXTS)

@@ -1,8 +1,9 @@
-"""Any table of problems. The text is in the first of the usual columns, or where the option `text` says."""
+"""Any table of problems. The text is in the first of the usual columns, or in the column that `text` names."""
 
 from collections.abc import Iterator
 
-from curate.decontamination.evaluation_sets import Item, rows, text_of, wordings
+from curate.decontamination.evaluation import Item
+from curate.decontamination.item_texts import rows, text_of, wordings
 from curate.decontamination.problem_keys import keys
 from curate.reading.tables import Table, known_options
 from curate.reading.values import optional_text
@@ -15,7 +16,7 @@ _OTHERS = ("url", "platform", "source", "title", "name", "date", "contest_date")
 
 
 def read(table: Table) -> Iterator[Item]:
-    """An item for each row, called by its id or else by its place. Raises CurateError on a row without text."""
+    """Yield an item for each row, named by its id or its place. Raises CurateError for a row without text."""
     text = known_options(table, ("text",)).get("text")
     texts = [str(text)] if text else TEXTS
     for name, row in rows(table, [*texts, *_IDS, *_OTHERS]):

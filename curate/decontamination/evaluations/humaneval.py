@@ -1,19 +1,20 @@
-"""HumanEval, HumanEval+ and others of their shape: a prompt is a function with a docstring, waiting for its body.
+"""HumanEval, HumanEval+ and other sets in their format: a prompt is a function with a docstring and without a body.
 
-Copies often keep the docstring and lose the rest, so its prose counts by itself where it is long enough.
+Copies often keep only the docstring, so the prose in it is also an item's text on its own if it is long enough.
 """
 
 import re
 from collections.abc import Iterator
 
-from curate.decontamination.evaluation_sets import Item, rows, text_of, wordings
+from curate.decontamination.evaluation import Item
+from curate.decontamination.item_texts import rows, text_of, wordings
 from curate.reading.tables import Table, known_options
 
 _DOCSTRING = re.compile(r"(\"\"\"|''')(.*?)(?:\1|\Z)", re.DOTALL)
 
 
 def read(table: Table) -> Iterator[Item]:
-    """An item for each prompt. Raises CurateError on a row without one."""
+    """Yield an item for each prompt. Raises CurateError on a row without a prompt."""
     known_options(table, ())
     for name, row in rows(table, ("task_id", "prompt")):
         prompt = text_of(table, name, row, ("prompt",))

@@ -1,5 +1,8 @@
-"""LeetCodeDataset, HumanEval and the like: a Python function `check(candidate)` that holds nothing but assertions
-such as `assert candidate(nums = [1, 2]) == 3`. It is read, not executed; what says more than that is Unparsable."""
+"""Tests of LeetCodeDataset, HumanEval and similar sets: a Python function `check(candidate)` made of assertions.
+
+An assertion is, for example, `assert candidate(nums = [1, 2]) == 3`. The function is read, not executed; Unparsable is
+raised if it contains anything else.
+"""
 
 import ast
 import warnings
@@ -11,7 +14,12 @@ from sandbox import Case
 
 
 def read(code: object, entry_point: str | None = None, starter_code: str = "") -> Parsed:
-    """The function's name is `entry_point`, or what the text calls check with at its end: `check(Solution().f)`."""
+    """Read the assertions.
+
+    entry_point  name of the function; None: the argument of the call at the end of the text, `check(Solution().f)`
+
+    Raises Unparsable.
+    """
     if not isinstance(code, str):
         raise Unparsable(f"the check is {type(code).__name__}, not text")
     try:
@@ -33,7 +41,7 @@ def read(code: object, entry_point: str | None = None, starter_code: str = "") -
 
 
 def _called_with(tree: ast.Module) -> str | None:
-    """f, if the text ends with check(f) or check(Solution().f)."""
+    """Return the name f if the text ends with check(f) or check(Solution().f)."""
     match tree.body[-1]:
         case ast.Expr(ast.Call(ast.Name("check"), [argument])):
             return function_name(ast.unparse(argument), "the argument of check")
@@ -41,7 +49,7 @@ def _called_with(tree: ast.Module) -> str | None:
 
 
 def _nothing(node: ast.stmt) -> bool:
-    """A docstring, `pass` or `assert True`."""
+    """Say whether this is a statement without effect: a docstring, `pass` or `assert True`."""
     match node:
         case ast.Pass() | ast.Expr(ast.Constant()) | ast.Assert(ast.Constant(True)):
             return True

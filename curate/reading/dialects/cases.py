@@ -1,8 +1,8 @@
-"""A list of objects with `input` and `output`, one to a test, in one of three manners:
+"""A list of objects with `input` and `output`, one for each test, in one of three forms:
 
 LiveCodeBench    testtype "stdin" or "functional", the latter with one JSON value per line and argument
 PrimeIntellect   type "stdin_stdout" or "function_call", the latter with a list of arguments and a name, `fn_name`
-codeforces       nothing more: stdin, unless the problem names a function
+codeforces       no further fields: the tests use stdin, unless the problem names a function
 """
 
 from collections.abc import Mapping
@@ -18,10 +18,12 @@ _KINDS = {"stdin": _STDIN, "stdin_stdout": _STDIN, "function_call": _ARGUMENTS, 
 
 
 def read(encoded: object, entry_point: str | None = None, starter_code: str = "") -> Parsed:
-    """All tests must be of one kind and for one function: others were mixed in by mistake. Raises Unparsable.
+    """Read tests, which must all be of one kind and for one function; if they are not, some were added by mistake.
 
-    entry_point is the function that the problem names apart from its tests; starter code helps to find tests that
-    belong to another one.
+    entry_point   the function that the problem names outside of its tests
+    starter_code  the starter code, which helps to recognise tests that belong to another problem
+
+    Raises Unparsable.
     """
     if not isinstance(encoded, list):
         raise Unparsable("tests are not a list")
@@ -69,7 +71,7 @@ def _arguments(test: Mapping[str, Any], function: str, starter_code: str) -> Cas
 
 
 def _lines(test: Mapping[str, Any], function: str, starter_code: str) -> Case:
-    """The lines' own text is kept: long integers and decimals stay as they are."""
+    """Return the lines as text, so that long integers and decimals stay as they are."""
     written, expected = test["input"], test["output"]
     if not isinstance(written, str) or not isinstance(expected, str):
         raise Unparsable("a test has no input and output text")

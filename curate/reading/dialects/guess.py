@@ -1,4 +1,4 @@
-"""Tests of which nobody said how they are written: their shape tells."""
+"""Read tests in any of the dialects, which are distinguished by their shape."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from curate.reading.values import python_value
 
 
 def read(encoded: object, entry_point: str | None = None, starter_code: str = "") -> Parsed:
-    """Any of the dialects, as values or as text. Raises Unparsable."""
+    """Read tests that are given as values or as text. Raises Unparsable."""
     if isinstance(encoded, str) and encoded.lstrip()[:1] not in ("[", "{", ""):
         return asserts.read(encoded, entry_point, starter_code)
     content: Any = python_value(encoded, "tests") if isinstance(encoded, str) else encoded

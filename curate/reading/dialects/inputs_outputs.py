@@ -1,4 +1,4 @@
-"""TACO, APPS and trainers after them: an object with `inputs`, `outputs` and, for calls, `fn_name`."""
+"""Tests of TACO, APPS and trainers that follow them: an object with `inputs`, `outputs` and, for calls, `fn_name`."""
 
 from curate.problem import Wrapping
 from curate.reading.dialects.parsed import Parsed, function_name
@@ -7,20 +7,20 @@ from sandbox import Case
 
 
 def read(encoded: object, name: str = "input_output") -> Parsed:
-    """`encoded` is the object, or its JSON text; `name` is what errors call it. Raises Unparsable."""
+    """Read the object or its JSON text, which error messages call `name`. Raises Unparsable."""
     content = encoded if isinstance(encoded, dict) else json_value(encoded, name)
     if not isinstance(content, dict) or not {"inputs", "outputs"} <= content.keys():
         raise Unparsable(f"{name} has no inputs and outputs")
     inputs, outputs = content["inputs"], content["outputs"]
     entry_point = function_name(content.get("fn_name"), "fn_name")
     if not isinstance(inputs, list) or not isinstance(outputs, list) or len(inputs) != len(outputs):
-        raise Unparsable("inputs and outputs are not lists of one length")  # padding them would invent tests
+        raise Unparsable("inputs and outputs are not lists of one length")  # padding one would invent tests
     pairs = zip(inputs, outputs, strict=True)
     if entry_point is None:
         return Parsed(tuple(Case(lines(i, "an input"), lines(o, "an output")) for i, o in pairs))
     if not all(isinstance(arguments, list) for arguments in inputs):
         raise Unparsable("the input of a call is not a list of arguments")
     cases = tuple(Case(json_text(i, "an input"), json_text(o, "an output")) for i, o in pairs)
-    # codewars' rows wrap each expected value in a list, leetcode's do not; nothing says which.
+    # Rows from codewars wrap each expected value in a list, and rows from leetcode do not; they look alike otherwise.
     wrapped = bool(outputs) and all(isinstance(output, list) and len(output) == 1 for output in outputs)
     return Parsed(cases, entry_point, "exact", Wrapping.UNDECIDED if wrapped else Wrapping.NONE)

@@ -1,4 +1,4 @@
-"""What every way of writing tests down comes to."""
+"""The tests of a problem, as every dialect returns them."""
 
 from dataclasses import dataclass
 
@@ -9,7 +9,7 @@ from sandbox import Case, Limits, Suite
 
 @dataclass(frozen=True, slots=True)
 class Parsed:
-    """The tests of one problem as its source has them, repeated ones included."""
+    """The tests of one problem as its source has them, including repeated tests."""
 
     cases: tuple[Case, ...]
     entry_point: str | None = None
@@ -17,15 +17,15 @@ class Parsed:
     wrapping: Wrapping = Wrapping.NONE
 
     def suite(self, limits: Limits, checker: str = "") -> Suite:
-        """The distinct ones, ready to judge with."""
+        """Return the distinct tests as a suite to judge with; `checker`, if given, replaces the dialect's checker."""
         cases = distinct(self.cases)
         return Suite(cases, entry_point=self.entry_point, checker=checker or self.checker, limits=limits)
 
 
-def function_name(found: object, name: str) -> str | None:
-    """The name of the function to call, None where there is none; `Solution().f` is called f. Raises Unparsable."""
-    if found is None or found == "":
+def function_name(value: object, name: str) -> str | None:
+    """Return the name of the function to call, such as f for `Solution().f`; None without one. Raises Unparsable."""
+    if value is None or value == "":
         return None
-    if isinstance(found, str) and (function := found.rpartition(".")[2]).isidentifier():
+    if isinstance(value, str) and (function := value.rpartition(".")[2]).isidentifier():
         return function
-    raise Unparsable(f"{name} is no name of a function: {short(found)}")
+    raise Unparsable(f"{name} is no name of a function: {short(value)}")

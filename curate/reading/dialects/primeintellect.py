@@ -1,4 +1,4 @@
-"""The prompt that PrimeIntellect writes around its problems, and what is inside."""
+"""Find the problem inside the prompt that PrimeIntellect puts around its problems."""
 
 import re
 
@@ -11,7 +11,7 @@ _SIGNATURE = re.compile(r"\s*The function to implement:\s*\n(.*)\Z", re.DOTALL)
 
 
 def without_template(prompt: str) -> tuple[str, str]:
-    """The statement and the starter code inside the prompt that all problems share."""
+    """Return the statement and the starter code inside the prompt that all problems share."""
     statement = _TAIL.sub("", _HEAD.sub("", prompt))
     signature = _SIGNATURE.search(statement)
     if signature is None:

@@ -1,6 +1,7 @@
-"""How a right program is made wrong, one file for each kind of mistake.
+"""The mistakes that make a right program wrong, with a file for each kind of mistake.
 
-A file has one function, `instead(node)`: the nodes that could stand in its place if the author had made that mistake
-there. It changes nothing; a node it yields may share its children with the original. `hard_coded.py` is of another
-kind: it ignores the program and answers from the tests. `mutation.py` lists the kinds and chooses places.
+Each file has a function `instead(node)`, which yields the nodes that might be in the place of this node if the author
+had made the mistake. The function changes nothing, and the nodes may share their children with the original node.
+`hard_coded.py` is different: it ignores the program and takes its answers from the tests. `_places.py` finds the places
+for mistakes, and `mutation.py` lists the kinds and chooses among the places.
 """

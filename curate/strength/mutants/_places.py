@@ -1,6 +1,6 @@
-"""The places in a program at which a mistake could show.
+"""Find the places in a program where a mistake could have an effect.
 
-Left alone: imports, annotations, texts that document, what is defined and never used, settings of the interpreter.
+Imports, annotations, docstrings, unused definitions and settings of the interpreter are left unchanged.
 """
 
 import ast
@@ -16,7 +16,7 @@ _Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a node hangs in the tree."""
+    """The place of a node in the syntax tree."""
 
     node: ast.AST
     parent: ast.AST
@@ -25,7 +25,7 @@ class Place:
 
     @contextmanager
     def holding(self, other: ast.AST) -> Iterator[None]:
-        """Inside the block, another node hangs there."""
+        """Put another node in this place for the duration of the block."""
         self._hang(other)
         try:
             yield
@@ -40,7 +40,7 @@ class Place:
 
 
 def places(program: ast.Module, entry_point: str | None) -> Iterator[Place]:
-    """In the order of the text. entry_point is the function that tests call, if they call one."""
+    """Yield the places in the order of the source text. entry_point: the function that tests call, if any."""
     return _below(program, _unused(program, entry_point))
 
 
@@ -74,18 +74,18 @@ def _asks_for_main(node: ast.AST) -> bool:
 
 
 def _unused(program: ast.Module, entry_point: str | None) -> set[ast.AST]:
-    """Definitions that nothing which runs refers to by name: solutions carry whole libraries along."""
+    """Return the definitions to which no executed code refers by name, since solutions may contain whole libraries."""
     left = {node for node in ast.walk(program) if isinstance(node, _Definition)}
     reached = _names(program) | {entry_point, "Solution"}
-    while found := {node for node in left if node.name in reached or node.name.startswith("__")}:
-        left -= found
-        for node in found:
+    while used := {node for node in left if node.name in reached or node.name.startswith("__")}:
+        left -= used
+        for node in used:
             reached |= _names(node)
     return set(left)
 
 
 def _names(node: ast.AST) -> set[str | None]:
-    """What is named in a node, outside the definitions in it."""
+    """Return the names in a node, except those inside definitions."""
     names: set[str | None] = set()
     for child in ast.iter_child_nodes(node):
         if isinstance(child, _Definition):

@@ -1,4 +1,4 @@
-"""The wrong comparison: a border that counts on the wrong side, or the other way round."""
+"""A wrong comparison: a boundary value is on the wrong side, or the comparison is reversed."""
 
 import ast
 from collections.abc import Iterator

@@ -1,9 +1,9 @@
-"""Another number or text than the right one; a bound that is too small for the largest inputs."""
+"""A wrong constant: a different number or text, or a bound that is too small for the largest inputs."""
 
 import ast
 from collections.abc import Iterator
 
-_LARGE = 1000  # one more or less of a number beyond it rarely matters; its being too small does
+_LARGE = 1000  # above this, a difference of one rarely matters, but a number that is much too small does
 
 
 def instead(node: ast.AST) -> Iterator[ast.AST]:

@@ -1,4 +1,4 @@
-"""A case forgotten or taken for granted: a branch never or always taken, one of several conditions missing."""
+"""A forgotten case: a branch is never or always taken, or one of several conditions is missing."""
 
 import ast
 from collections.abc import Iterator

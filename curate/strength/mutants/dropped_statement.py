@@ -1,6 +1,6 @@
-"""A line that was forgotten: nothing is appended, added or sorted, a loop neither left nor cut short.
+"""A forgotten line: for example, nothing is appended, added or sorted, or a `break` or `continue` is missing.
 
-What is printed stays: a program without its output fails the first test, whatever that is.
+Calls of print stay, because a program without output fails at the first test, whatever the test is.
 """
 
 import ast

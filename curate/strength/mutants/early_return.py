@@ -1,4 +1,4 @@
-"""Done too soon: a loop that ends after its first round, a function that returns before all its work is done."""
+"""An early end: a loop ends after its first round, or a function returns before all its work is done."""
 
 import ast
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ def instead(node: ast.AST) -> Iterator[ast.AST]:
             for place, statement in enumerate(work):
                 rest = [*work[place + 1 :], end]
                 match statement:
-                    case ast.For(body=body) if not _leaves(body):  # the return, indented by one level too many
+                    case ast.For(body=body) if not _leaves(body):  # the return statement is indented one level too far
                         loop = ast.For(statement.target, statement.iter, [*body, end], statement.orelse, lineno=0)
                         yield _with_body(node, [*work[:place], loop, *rest])
                     case ast.If(test=test, body=body, orelse=orelse) if not _leaves(body):

@@ -1,6 +1,7 @@
-"""No solution at all: the answers to the tests that are known, and the most frequent answer to everything else.
+"""Hard-coded answers: the known answers to tests, and the most frequent answer to everything else.
 
-This is what few tests reward. `shown` is how many leading cases the statement gives away.
+Such a program is rewarded if there are only a few tests. `shown` is the number of leading cases that the statement
+reveals.
 """
 
 import json
@@ -9,12 +10,12 @@ from collections.abc import Iterator
 
 from sandbox import Suite
 
-_SHOWN = 2  # where the source does not say, as many as statements usually show
+_SHOWN = 2  # if the source does not say how many cases the statement shows, the usual number is assumed
 _LONGEST = 4_000  # characters of a case worth memorising; fewer than the digits that Python refuses to read
 
 
 def programs(suite: Suite, shown: int) -> Iterator[str]:
-    """The most frequent answer to everything, and that with a table of the cases shown."""
+    """Yield a program that always gives the most frequent answer, and one that also has a table of the shown cases."""
     cases = [case for case in suite.cases if len(case.input) + len(case.expected) <= _LONGEST]
     if len(cases) < 2:
         return

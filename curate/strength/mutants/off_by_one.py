@@ -1,4 +1,4 @@
-"""One too many or one too few: bounds of ranges and slices, indices, the first or last round of a loop."""
+"""One too many or one too few, in bounds of ranges and slices, in indices, or in the rounds of a loop."""
 
 import ast
 from collections.abc import Iterator
@@ -28,7 +28,7 @@ def instead(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def shifted(value: ast.expr, by: int) -> ast.expr:
-    """value + by, written as a person would."""
+    """Return the expression for value + by, as a person would write it."""
     if isinstance(value, ast.Constant) and type(value.value) is int:
         return ast.Constant(value.value + by)
     return ast.BinOp(value, ast.Add() if by > 0 else ast.Sub(), ast.Constant(abs(by)))

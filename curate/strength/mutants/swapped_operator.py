@@ -1,4 +1,4 @@
-"""One operation in place of another: plus for minus, or for and, max for min."""
+"""One operation in place of another, such as plus for minus, `or` for `and`, or max for min."""
 
 import ast
 from collections.abc import Iterator
@@ -47,7 +47,7 @@ def instead(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def _of_text(*operands: ast.expr) -> bool:
-    """Text and lists have no minus: the program would end at once, and that tells nothing about the tests."""
+    """Say whether an operand is text or a list. These have no minus, so the mutant would fail on every test."""
     return any(
         isinstance(operand, ast.JoinedStr | ast.List | ast.ListComp)
         or (isinstance(operand, ast.Constant) and isinstance(operand.value, str | bytes))

@@ -51,7 +51,7 @@ def test_a_dry_run_executes_and_writes_nothing(sources, tmp_path):
 
 def test_the_status_is_not_zero_when_nothing_survived(tmp_path):
     raw = write_parquet(tmp_path / "train.parquet", [taco_row(words(0), solutions=[])])
-    for _ in range(2):  # also when the folder is finished already
+    for _ in range(2):  # the second time, the folder is already finished
         result = invoke("--source", f"taco={raw}", "--out", tmp_path / "out")
         assert result.exit_code == 1
         assert "no problem survived" in result.stderr
@@ -77,13 +77,13 @@ def test_mistakes_are_explained_without_a_traceback(words, message, tmp_path):
     assert message in result.stderr
 
 
-def test_a_folder_that_cannot_be_made_is_explained(sources):
+def test_a_folder_that_cannot_be_created_is_explained(sources):
     result = invoke(*sources, "--out", "/proc/nowhere/out")
     assert isinstance(result.exception, SystemExit)
     assert "/proc/nowhere" in result.stderr
 
 
-def test_a_missing_extra_is_named_with_what_to_type(tmp_path):
+def test_a_missing_extra_is_named_with_the_command_that_installs_it(tmp_path):
     code = (
         "import sys\n"
         "sys.modules['datasketch'] = None\n"

@@ -16,7 +16,7 @@ from curate.pipeline import Options, build
 
 @pytest.fixture(scope="module")
 def dataset(tmp_path_factory):
-    """A build of eight rows of which one repeats another."""
+    """Return a build of eight rows, one of which repeats another."""
     folder = tmp_path_factory.mktemp("built")
     rows = [livecodebench_row(str(n), words(n), question_title=f"Title {n}") for n in range(7)]
     rows.append(livecodebench_row("8", words(0), question_title="Title 8", contest_date="2023-05-01"))
@@ -39,7 +39,7 @@ def table(folder):
     return [row for path in sorted(folder.glob("*.parquet")) for row in pq.read_table(path).to_pylist()]
 
 
-def test_a_build_comes_out_without_its_contaminated_rows_in_the_same_layout(dataset, evaluation_set, tmp_path):
+def test_a_build_loses_its_contaminated_rows_and_keeps_its_layout(dataset, evaluation_set, tmp_path):
     out = tmp_path / "out"
     result = invoke(dataset, "--against", f"humaneval={evaluation_set}", "--out", out)
     assert result.exit_code == 0, result.output
@@ -61,7 +61,7 @@ def test_a_build_comes_out_without_its_contaminated_rows_in_the_same_layout(data
     ]
 
 
-def test_counts_manifest_and_card_say_so(dataset, evaluation_set, tmp_path):
+def test_counts_manifest_and_card_report_the_removal(dataset, evaluation_set, tmp_path):
     out = tmp_path / "out"
     result = invoke(dataset, "--against", f"humaneval={evaluation_set}", "--out", out)
     manifest, before = (json.loads((folder / "manifest.json").read_text()) for folder in (out, dataset))
@@ -101,7 +101,7 @@ def test_a_window_of_dates_needs_no_evaluation_set(dataset, tmp_path):
     assert invoke(dataset, "--against", "lcb:2024-08-02..2024-08-03", "--out", tmp_path / "other").exit_code == 0
 
 
-def test_one_set_after_another_gives_what_both_at_once_give(dataset, evaluation_set, tmp_path):
+def test_two_sets_in_turn_give_the_same_result_as_both_at_once(dataset, evaluation_set, tmp_path):
     other = write_jsonl(tmp_path / "other.jsonl", [{"id": "o", "text": words(3)}])
     first, second = f"humaneval={evaluation_set}", f"other={other}"
     invoke(dataset, "--against", first, "--against", second, "--out", tmp_path / "both")
@@ -111,8 +111,8 @@ def test_one_set_after_another_gives_what_both_at_once_give(dataset, evaluation_
     assert two["content_hash"] == both["content_hash"]
     assert two["counts"] == both["counts"]
     assert two["decontamination"].keys() == both["decontamination"].keys()
-    found = [{(hit["id"], hit["set"]) for hit in table(tmp_path / name / "contamination")} for name in ("both", "two")]
-    assert found[0] == found[1]
+    hits = [{(hit["id"], hit["set"]) for hit in table(tmp_path / name / "contamination")} for name in ("both", "two")]
+    assert hits[0] == hits[1]
 
 
 def test_the_same_command_again_changes_nothing(dataset, evaluation_set, tmp_path):
@@ -124,7 +124,7 @@ def test_the_same_command_again_changes_nothing(dataset, evaluation_set, tmp_pat
     assert written.stat().st_mtime_ns == before
 
 
-def test_parquet_of_any_make_is_copied_as_it_is(evaluation_set, tmp_path):
+def test_foreign_parquet_files_are_copied_unchanged(evaluation_set, tmp_path):
     rows = [{"prompt": words(n), "score": n / 2, "nested": {"a": [n]}} for n in range(6)]
     rows[4]["prompt"] = None
     schema = pa.schema(pa.Table.from_pylist(rows).schema, metadata={"mine": "kept"})
@@ -149,7 +149,7 @@ def test_parquet_of_any_make_is_copied_as_it_is(evaluation_set, tmp_path):
     assert len(read) == 8
 
 
-def test_lines_of_json_are_copied_byte_by_byte(evaluation_set, tmp_path):
+def test_lines_of_json_are_copied_byte_for_byte(evaluation_set, tmp_path):
     lines = [json.dumps({"problem": words(n), "id": n}, indent=None, separators=(" , ", ":")) for n in range(4)]
     raw = tmp_path / "rows.jsonl"
     raw.write_text("\n\n".join(lines))
@@ -173,7 +173,7 @@ def test_a_list_of_json_and_arrow_files_are_copied_too(evaluation_set, tmp_path)
         assert stream.read_all().to_pylist() == left
 
 
-def test_rows_of_another_make_are_recognised_by_their_address(tmp_path):
+def test_foreign_rows_are_recognised_by_their_address(tmp_path):
     item = {"problem": words("a"), "url": "https://codeforces.com/contest/2000/problem/A", "problem_id": "2000A"}
     evaluation_set = write_jsonl(tmp_path / "eval.jsonl", [item])
     rows = [taco_row(words(n), url=f"https://codeforces.com/problemset/problem/{n}/A") for n in (1999, 2000)]
@@ -183,12 +183,12 @@ def test_rows_of_another_make_are_recognised_by_their_address(tmp_path):
     assert (hit["row"], hit["rule"], hit["span"]) == (1, "same_key", "codeforces:2000/a")
 
 
-def test_a_column_of_an_unusual_name_can_be_named(evaluation_set, tmp_path):
+def test_a_column_with_an_unusual_name_can_be_given(evaluation_set, tmp_path):
     raw = write_jsonl(tmp_path / "rows.jsonl", [{"aufgabe": words(n)} for n in range(4)])
     arguments = (raw, "--against", f"a={evaluation_set}", "--out", tmp_path / "out")
     refused = invoke(*arguments)
     assert refused.exit_code == 1
-    assert "name the column that holds the problem: --text COLUMN" in refused.stderr
+    assert "Name the column with the problem: --text COLUMN" in refused.stderr
     assert invoke(*arguments, "--text", "aufgabe").exit_code == 0
     assert len((tmp_path / "out" / "data" / "rows.jsonl").read_text().splitlines()) == 3
 
@@ -224,15 +224,15 @@ def test_a_damaged_line_stops_the_comparison(evaluation_set, tmp_path):
     assert not (tmp_path / "out" / "data").exists()
 
 
-def test_a_set_of_the_same_name_later_is_told_apart(dataset, evaluation_set, tmp_path):
+def test_a_later_set_of_the_same_name_is_kept_apart(dataset, evaluation_set, tmp_path):
     against = f"humaneval={evaluation_set}"
     invoke(dataset, "--against", against, "--out", tmp_path / "one")
     invoke(tmp_path / "one", "--against", against, "--out", tmp_path / "two")
-    found = json.loads((tmp_path / "two" / "manifest.json").read_text())["decontamination"]
-    assert {name: count["removed"] for name, count in found.items()} == {"humaneval": 2, "humaneval (2)": 0}
+    sets = json.loads((tmp_path / "two" / "manifest.json").read_text())["decontamination"]
+    assert {name: count["removed"] for name, count in sets.items()} == {"humaneval": 2, "humaneval (2)": 0}
 
 
-def test_rows_taken_from_a_dataset_of_another_make_stay_on_record(evaluation_set, tmp_path):
+def test_rows_removed_from_a_foreign_dataset_stay_on_record(evaluation_set, tmp_path):
     raw = write_jsonl(tmp_path / "rows.jsonl", [{"text": words(n), "id": n} for n in range(6)])
     other = write_jsonl(tmp_path / "other.jsonl", [{"text": words(0)}])
     invoke(raw, "--against", f"a={evaluation_set}", "--out", tmp_path / "one")
@@ -252,7 +252,7 @@ def test_links_that_lead_to_themselves_are_explained(dataset, evaluation_set, tm
     assert f"{loop}: no such file or folder" in missing.stderr
 
 
-def test_what_was_rejected_is_not_taken_for_rows_when_the_manifest_is_lost(dataset, evaluation_set, tmp_path):
+def test_rejected_rows_are_not_taken_for_kept_ones_if_the_manifest_is_lost(dataset, evaluation_set, tmp_path):
     copied = shutil.copytree(dataset, tmp_path / "copied")
     for text in ("{", "[]", '{"plan": 1, "counts": 2, "content_hash": 3}', None):
         (copied / "manifest.json").unlink()
@@ -274,7 +274,7 @@ def test_a_damaged_dataset_is_named(dataset, evaluation_set, tmp_path, config):
     assert f"{file}: " in result.stderr
 
 
-def test_what_no_file_can_hold_is_written_as_escapes(tmp_path):
+def test_text_that_no_file_can_hold_is_written_as_escapes(tmp_path):
     row = {"id": "half \ud800", "text": f"\ud801 {words(0)}"}
     raw = write_jsonl(tmp_path / os.fsdecode(b"rows-\xff.jsonl"), [row, {"id": "b", "text": words(1)}])
     evaluation_set = write_jsonl(tmp_path / "eval.jsonl", [row])
@@ -284,9 +284,11 @@ def test_what_no_file_can_hold_is_written_as_escapes(tmp_path):
     assert (hit["id"], hit["item"]) == ("half \\ud800", "half \\ud800")
 
 
-def test_solve_rates_of_the_rows_that_stay_stay(dataset, evaluation_set, tmp_path):
+def test_solve_rates_of_the_remaining_rows_are_kept(dataset, evaluation_set, tmp_path):
     copied = shutil.copytree(dataset, tmp_path / "copied")
-    values = {name: {"string": "x", "int32": 1}.get(kind, 0.5) for name, (kind, _) in solve_rates.COLUMNS.items()}
+    values = {
+        name: {"string": "x", "int32": 1, "int32?": 1}.get(kind, 0.5) for name, (kind, _) in solve_rates.COLUMNS.items()
+    }
     rows = [values | {"id": f"livecodebench/{n}", "model": model} for n in range(7) for model in "ab"]
     solve_rates.save(copied, rows)
     invoke(copied, "--against", f"a={evaluation_set}", "--out", tmp_path / "out")

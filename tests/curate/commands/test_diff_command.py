@@ -23,7 +23,7 @@ def compared(old, new):
 
 
 def edited(folder, change):
-    """Change the rows of a copy, and its content hash with them."""
+    """Change the rows of a copy, and so its content hash."""
     (path,) = (folder / "data").glob("*.parquet")
     table = pq.read_table(path)
     rows = table.to_pylist()
@@ -36,7 +36,7 @@ def edited(folder, change):
 
 @pytest.fixture(scope="module")
 def stricter(tmp_path_factory):
-    """The same sources with one more problem, another one's tests gone, and a higher threshold."""
+    """Return a build of these sources with one more problem, one problem without its tests, and a higher threshold."""
     folder = tmp_path_factory.mktemp("stricter")
     locations = showcase.write(folder)
     path = folder / "taco" / "train.parquet"
@@ -54,23 +54,23 @@ def test_a_build_does_not_differ_from_itself(showcase_build):
     assert result.stdout.startswith("Same content: ")
 
 
-def test_what_is_measured_does_not_count(showcase_build, tmp_path):
+def test_measured_values_do_not_count_as_differences(showcase_build, tmp_path):
     def slower(rows):
         for row in rows:
             row["cpu_seconds"] = 1.0
 
     copy = edited(shutil.copytree(showcase_build, tmp_path / "copy"), slower)
-    found = compared(showcase_build, copy)
-    assert found.fates == {}
-    assert found.columns == {}
+    difference = compared(showcase_build, copy)
+    assert difference.fates == {}
+    assert difference.columns == {}
 
 
-def test_rows_are_told_apart_by_what_became_of_them(showcase_build, stricter):
+def test_rows_are_grouped_by_what_became_of_them(showcase_build, stricter):
     result = invoke(showcase_build, stricter)
     assert result.exit_code == 1
-    found = compared(showcase_build, stricter)
-    assert not found.same
-    fates = {fate: (group.n, group.examples) for fate, group in found.fates.items()}
+    difference = compared(showcase_build, stricter)
+    assert not difference.same
+    fates = {fate: (group.n, group.examples) for fate, group in difference.fates.items()}
     assert fates[KEPT, "parse unparsable"] == (1, ("taco/7",))
     assert fates[ABSENT, KEPT] == (1, ("taco/17",))
     assert fates[KEPT, CHANGED][1] == ("taco/8",)
@@ -78,17 +78,17 @@ def test_rows_are_told_apart_by_what_became_of_them(showcase_build, stricter):
     assert "synthetic1/t9" in [row["id"] for row in pq.read_table(stricter / "data").to_pylist()]
     assert stays[0] > 3
     assert len(stays[1]) == 3
-    assert {"solutions", "reference"} <= found.columns.keys()
-    assert found.columns["reference"].examples == ("taco/8",)
+    assert {"solutions", "reference"} <= difference.columns.keys()
+    assert difference.columns["reference"].examples == ("taco/8",)
 
 
 def test_options_inputs_and_counts_that_differ_are_named(showcase_build, stricter):
-    found = compared(showcase_build, stricter)
-    assert ("dedup", "0.7", "0.88") in found.plan
-    assert ("mutants", "4", "0") in found.plan
-    assert [name for name, _, _ in found.inputs] == ["taco train.parquet"]
-    assert ("taco read", "17", "18") in found.counts
-    assert ("taco parse unparsable", "", "1") in found.counts
+    difference = compared(showcase_build, stricter)
+    assert ("dedup", "0.7", "0.88") in difference.plan
+    assert ("mutants", "4", "0") in difference.plan
+    assert [name for name, _, _ in difference.inputs] == ["taco train.parquet"]
+    assert ("taco read", "17", "18") in difference.counts
+    assert ("taco parse unparsable", "", "1") in difference.counts
     output = invoke(showcase_build, stricter).stdout
     assert [line.split() for line in output.splitlines() if line.split()[:1] == ["dedup"]][0] == [
         "dedup",
@@ -104,24 +104,24 @@ def test_every_column_that_changed_is_counted(showcase_build, tmp_path):
         rows[1]["tags"] = ["another"]
         del rows[2]
 
-    found = compared(showcase_build, edited(shutil.copytree(showcase_build, tmp_path / "copy"), change))
-    assert {name: group.n for name, group in found.columns.items()} == {"title": 2, "tags": 1}
-    assert {fate: group.n for fate, group in found.fates.items()} == {(KEPT, CHANGED): 2, (KEPT, ABSENT): 1}
+    difference = compared(showcase_build, edited(shutil.copytree(showcase_build, tmp_path / "copy"), change))
+    assert {name: group.n for name, group in difference.columns.items()} == {"title": 2, "tags": 1}
+    assert {fate: group.n for fate, group in difference.fates.items()} == {(KEPT, CHANGED): 2, (KEPT, ABSENT): 1}
 
 
-def test_columns_that_only_one_has_are_named_and_not_compared(showcase_build, tmp_path):
+def test_columns_of_only_one_dataset_are_named_and_not_compared(showcase_build, tmp_path):
     copy = edited(shutil.copytree(showcase_build, tmp_path / "copy"), lambda rows: None)
     (path,) = (copy / "data").glob("*.parquet")
     pq.write_table(pq.read_table(path).drop_columns(["licence"]), path)
-    found = compared(showcase_build, copy)
-    assert (found.only_old, found.only_new, found.fates) == (("licence",), (), {})
-    assert "Only the first has the columns licence" in invoke(showcase_build, copy).stdout
+    difference = compared(showcase_build, copy)
+    assert (difference.only_old, difference.only_new, difference.fates) == (("licence",), (), {})
+    assert "Only the first dataset has the columns licence" in invoke(showcase_build, copy).stdout
 
 
-def test_what_cannot_be_compared_has_a_status_of_its_own(showcase_build, tmp_path):
+def test_datasets_that_cannot_be_compared_have_an_exit_status_of_their_own(showcase_build, tmp_path):
     result = invoke(showcase_build, tmp_path)
     assert result.exit_code == 2
-    assert "is not a dataset of ours" in result.stderr
+    assert "is not a curate dataset" in result.stderr
 
 
 def test_the_order_of_rows_in_a_file_does_not_matter(showcase_build, tmp_path):

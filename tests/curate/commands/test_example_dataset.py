@@ -1,4 +1,4 @@
-"""The sample that ships with the repository becomes what its authors say it becomes."""
+"""The sample that ships with the repository gives the dataset that its authors describe."""
 
 import json
 from pathlib import Path

@@ -24,7 +24,7 @@ def test_without_an_id_the_first_rows_are_listed(reported):
     assert lines[4] == f"... and {len(ids) - 3} more"
 
 
-def test_all_about_a_kept_row_is_shown(reported):
+def test_everything_about_a_kept_row_is_shown(reported):
     result = invoke(reported, "taco/5")
     assert result.exit_code == 0, result.output
     (row,) = (row for row in pq.read_table(reported / "data").to_pylist() if row["id"] == "taco/5")
@@ -37,8 +37,8 @@ def test_all_about_a_kept_row_is_shown(reported):
     assert f"of {row['n_mutants'] - row['n_mutants_equivalent']} wrong programs caught" in result.stdout
     assert "someone/some-model-of-7B" in result.stdout
     assert "licence     apache-2.0" in result.stdout
-    assert "synthetic1/t5  jaccard=" in result.stdout  # removed for it
-    assert "E/5" in result.stdout  # the evaluation item to be looked at
+    assert "synthetic1/t5  jaccard=" in result.stdout  # removed in favour of this row
+    assert "E/5" in result.stdout  # the evaluation item to review
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,7 @@ def test_all_about_a_kept_row_is_shown(reported):
         ("taco/4", ["stage   decontaminate", "E/4"]),
     ],
 )
-def test_of_a_row_that_fell_out_it_is_said_why(reported, id, words):
+def test_the_reason_is_shown_for_a_row_that_was_dropped(reported, id, words):
     result = invoke(reported, id)
     assert result.exit_code == 0
     assert f"{id} fell out" in result.stdout
@@ -89,9 +89,9 @@ def test_the_list_of_an_older_dataset_without_later_columns_is_shown(showcase_bu
         pytest.param(["taco/5", "--test", "7"], "a number from 1 to 6", id="no such test"),
         pytest.param(["taco/5", "--test", "0"], "a number from 1 to 6", id="tests count from one"),
         pytest.param(
-            ["taco/14", "--test", "1"], "tests of such rows are not in the dataset", id="test of a fallen row"
+            ["taco/14", "--test", "1"], "tests of rejected rows are not in the dataset", id="test of a fallen row"
         ),
-        pytest.param(["--test", "1"], "whose test?", id="test of nothing"),
+        pytest.param(["--test", "1"], "--test needs the id of a problem", id="test of nothing"),
     ],
 )
 def test_mistakes_are_explained_without_a_traceback(reported, words, message):
@@ -102,8 +102,8 @@ def test_mistakes_are_explained_without_a_traceback(reported, words, message):
 
 
 @pytest.mark.parametrize("command", ["inspect", "stats"])
-def test_what_is_no_dataset_is_explained(showcase_build, tmp_path, command):
-    def said(folder):
+def test_a_folder_that_is_not_a_dataset_is_explained(showcase_build, tmp_path, command):
+    def error_output(folder):
         result = CliRunner().invoke(main, [command, str(folder)])
         assert isinstance(result.exception, SystemExit)
         assert result.exit_code == 1
@@ -112,24 +112,24 @@ def test_what_is_no_dataset_is_explained(showcase_build, tmp_path, command):
     (tmp_path / "file").write_text("")
     (tmp_path / "empty").mkdir()
     for name in ("nowhere", "file", "empty"):
-        assert f"{name} is not a dataset of ours" in said(tmp_path / name)
+        assert f"{name} is not a curate dataset" in error_output(tmp_path / name)
     (tmp_path / "unfinished" / ".work").mkdir(parents=True)
-    assert "the same command continues" in said(tmp_path / "unfinished")
+    assert "the same command continues" in error_output(tmp_path / "unfinished")
     copy = shutil.copytree(showcase_build, tmp_path / "copy")
     (path,) = (copy / "data").glob("*.parquet")
     whole = path.read_bytes()
     for damaged in (whole[:-100], b"", whole[:200] + b"\0" * (len(whole) - 300) + whole[-100:]):
         path.write_bytes(damaged)
-        assert re.search(r"train-00000-of-00001.parquet: .*damaged", said(copy))
+        assert re.search(r"train-00000-of-00001.parquet: .*damaged", error_output(copy))
     for text in ("{", "[]", '{"plan": {}}', '{"plan": 1, "counts": 2, "content_hash": 3}'):
         (copy / "manifest.json").write_text(text)
-        assert "Build it again." in said(copy) or "is not a dataset of ours" in said(copy)
+        assert "Build it again." in error_output(copy) or "is not a curate dataset" in error_output(copy)
     shutil.copy(showcase_build / "manifest.json", copy)
     shutil.rmtree(copy / "data")
-    assert "is not a dataset of ours" in said(copy)
+    assert "is not a curate dataset" in error_output(copy)
 
 
-def test_rows_of_another_make_are_not_problems(tmp_path):
+def test_foreign_rows_are_not_problems(tmp_path):
     raw = write_jsonl(tmp_path / "rows.jsonl", [{"text": words(n)} for n in range(4)])
     against = write_jsonl(tmp_path / "eval.jsonl", [{"prompt": words(1)}])
     clean(str(raw), [f"mine={against}"], tmp_path / "out")

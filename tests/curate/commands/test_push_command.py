@@ -31,14 +31,14 @@ def invoke(*words):
 
 
 def push(dataset, *words, **variables):
-    """In a process of its own, where nothing listens at the address of the Hub."""
+    """Run the command in a process of its own, with a Hub address at which nothing listens."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("HF_", "HUGGING"))}
     environment |= {"HF_ENDPOINT": "http://127.0.0.1:9", "HF_HOME": str(dataset / ".work")} | variables
     command = [sys.executable, "-c", "from cli import main; main()", "push", str(dataset), "someone/problems", *words]
     return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
 
 
-def test_a_dry_run_lists_what_would_go_up_and_asks_no_network(dataset):
+def test_a_dry_run_lists_what_would_be_uploaded_and_uses_no_network(dataset):
     result = push(dataset, "--dry-run", "--public", "--revision", "v2")
     assert result.returncode == 0, result.stderr
     *files, total, where = [line.split(maxsplit=1) for line in result.stdout.splitlines()]
@@ -54,18 +54,19 @@ def test_a_dry_run_lists_what_would_go_up_and_asks_no_network(dataset):
     assert sizes == [(dataset / name).stat().st_size for _, name in files]
     assert total == [f"{sum(sizes):,}", "bytes in 6 files"]
     assert " ".join(where) == (
-        "nothing was sent; to dataset someone/problems, revision v2, which would be created if it is not there, public"
+        "nothing was sent; the target is dataset someone/problems, revision v2, "
+        "which would be created as public if missing"
     )
 
 
-def test_without_a_token_it_says_how_to_get_one(dataset):
+def test_a_missing_token_is_explained_with_how_to_get_one(dataset):
     result = push(dataset)
     assert result.returncode == 1
     assert "Type: hf auth login" in result.stderr
     assert "committed" not in result.stdout
 
 
-def test_a_hub_that_cannot_be_reached_is_said_to_be_so(dataset):
+def test_a_hub_that_cannot_be_reached_is_reported(dataset):
     result = push(dataset, HF_TOKEN="hf_made_up")
     assert result.returncode == 1
     assert "someone/problems: nothing was committed" in result.stderr
@@ -77,7 +78,7 @@ def test_a_hub_that_cannot_be_reached_is_said_to_be_so(dataset):
 
 
 @pytest.mark.parametrize("repo", ["problems", "a/b/c", "some one/problems", "owner/name@main", ""])
-def test_a_name_that_is_none_is_refused(dataset, repo):
+def test_an_invalid_name_is_refused(dataset, repo):
     result = invoke(dataset, repo, "--dry-run")
     assert result.exit_code == 1
     assert "Give OWNER/NAME" in result.stderr
@@ -91,8 +92,8 @@ def test_a_folder_that_is_not_finished_is_not_pushed(dataset):
 
 
 @pytest.mark.parametrize("manifest", [{"export": {}, "counts": {}}, []])
-def test_what_is_no_dataset_is_not_pushed(tmp_path, manifest):
+def test_a_folder_that_is_not_a_dataset_is_not_pushed(tmp_path, manifest):
     (tmp_path / "manifest.json").write_text(json.dumps(manifest))
     result = invoke(tmp_path, "someone/problems", "--dry-run")
     assert result.exit_code == 1
-    assert "is not a dataset of ours" in result.stderr
+    assert "is not a curate dataset" in result.stderr

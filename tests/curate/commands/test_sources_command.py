@@ -21,7 +21,7 @@ def test_every_source_is_listed_with_what_is_known_about_it():
 
 
 @pytest.mark.parametrize("name", source_names())
-def test_every_source_has_a_card_that_says_the_same(name):
+def test_every_source_has_a_card_with_the_same_facts(name):
     source = import_module(f"curate.sources.{name}")
     card = (CARDS / f"{name}.md").read_text()
     assert card.startswith(f"# {source.TITLE}")

@@ -45,7 +45,7 @@ def test_json_is_the_content_of_the_report(reported):
     assert json.loads(result.stdout) == json.loads((reported / "report.json").read_text())
 
 
-def test_a_terminal_without_unicode_is_no_error(reported):
+def test_a_terminal_without_unicode_is_not_an_error(reported):
     code = f"from cli import main; main(['inspect', {str(reported)!r}, 'taco/0'])"
     environment = os.environ | {"PYTHONIOENCODING": "ascii:strict"}
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=environment, capture_output=True, text=True)

@@ -18,7 +18,7 @@ def test_a_record_is_readable_before_the_journal_is_closed(tmp_path):
         assert (tmp_path / "j").read_bytes().endswith(b"\n")
 
 
-def test_a_journal_torn_at_any_byte_keeps_its_whole_lines_and_goes_on(tmp_path):
+def test_a_journal_cut_at_any_byte_keeps_its_whole_lines_and_can_be_continued(tmp_path):
     with Journal(tmp_path / "whole") as journal:
         journal.add("a", [1, 2])
         journal.add("b", "ü")
@@ -36,7 +36,7 @@ def test_a_journal_torn_at_any_byte_keeps_its_whole_lines_and_goes_on(tmp_path):
 
 
 @pytest.mark.parametrize("line", ["3", '["a"]', '[["a"], 1]', "null", "\0\0"])
-def test_what_was_never_added_ends_a_journal(tmp_path, line):
+def test_a_line_that_was_never_added_ends_a_journal(tmp_path, line):
     (tmp_path / "j").write_text(f'["a", 1]\n{line}\n["b", 2]\n')
     with Journal(tmp_path / "j") as journal:
         assert journal["a"] == 1

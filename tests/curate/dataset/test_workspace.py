@@ -6,26 +6,32 @@ from source_rows import FILES
 
 from curate.dataset.workspace import finished, opened, publish
 from curate.errors import CurateError
+from curate.json_records import to_json
+from curate.manifest import Manifest, Plan
 
-PLAN = {"curate": "1", "inputs": {}, "configuration": {"min_tests": 5}}
-OTHER = {"curate": "1", "inputs": {}, "configuration": {"min_tests": 6}}
+PLAN = Plan("1", {}, {"min_tests": 5})
+OTHER = Plan("1", {}, {"min_tests": 6})
+
+
+def manifest(plan):
+    return Manifest(plan, "c0ffee", {})
 
 
 def complete(out, plan=PLAN):
     with opened(out, plan, overwrite=False) as work:
         for name in ("data", "rejected"):
             (work / "final" / name).mkdir(parents=True)
-            (work / "final" / name / "train.parquet").write_text(json.dumps(plan))
+            (work / "final" / name / "train.parquet").write_text(json.dumps(to_json(plan)))
         for name in ("README.md", "report.json", "report.html"):
             (work / "final" / name).write_text(name)
-        publish(work, out, {"plan": plan})
+        publish(work, out, manifest(plan))
 
 
 def test_a_finished_folder_is_recognised_by_its_plan(tmp_path):
     out = tmp_path / "out"
     assert finished(out, PLAN, overwrite=False) is None
     complete(out)
-    assert finished(out, PLAN, overwrite=False) == {"plan": PLAN}
+    assert finished(out, PLAN, overwrite=False) == manifest(PLAN)
     assert {path.name for path in out.iterdir()} == FILES
 
 
@@ -41,20 +47,20 @@ def test_overwriting_replaces_every_file(tmp_path):
     (tmp_path / "data" / "second.parquet").write_text("")
     complete(tmp_path, OTHER)
     assert [path.name for path in (tmp_path / "data").iterdir()] == ["train.parquet"]
-    assert finished(tmp_path, OTHER, overwrite=False) == {"plan": OTHER}
+    assert finished(tmp_path, OTHER, overwrite=False) == manifest(OTHER)
 
 
-def test_a_dataset_that_is_to_be_replaced_stays_whole_until_its_successor_is(tmp_path):
+def test_a_dataset_stays_whole_until_its_replacement_is_complete(tmp_path):
     complete(tmp_path)
     with opened(tmp_path, OTHER, overwrite=True) as work:
         (work / "findings.jsonl").write_text("work")
-    assert finished(tmp_path, PLAN, overwrite=False) == {"plan": PLAN}
-    assert json.loads((tmp_path / "data" / "train.parquet").read_text()) == PLAN
+    assert finished(tmp_path, PLAN, overwrite=False) == manifest(PLAN)
+    assert json.loads((tmp_path / "data" / "train.parquet").read_text()) == to_json(PLAN)
     with opened(tmp_path, OTHER, overwrite=True) as work:
         assert (work / "findings.jsonl").read_text() == "work"
 
 
-def test_what_other_commands_added_goes_with_the_dataset_it_was_about(tmp_path):
+def test_files_that_other_commands_added_are_removed_with_their_dataset(tmp_path):
     complete(tmp_path)
     for name in ("contamination", "difficulty"):
         (tmp_path / name).mkdir()
@@ -83,7 +89,7 @@ def test_foreign_files_are_never_touched(tmp_path):
             finished(tmp_path, PLAN, overwrite=True)
 
 
-def test_an_unfinished_build_is_continued_by_its_own_plan_only(tmp_path):
+def test_an_unfinished_build_is_continued_only_by_its_own_plan(tmp_path):
     with opened(tmp_path, PLAN, overwrite=False) as work:
         (work / "findings.jsonl").write_text("work")
     assert finished(tmp_path, PLAN, overwrite=False) is None
@@ -95,7 +101,7 @@ def test_an_unfinished_build_is_continued_by_its_own_plan_only(tmp_path):
         assert not (work / "findings.jsonl").exists()
 
 
-def test_of_a_plan_that_executed_nothing_there_is_nothing_to_lose(tmp_path):
+def test_an_unfinished_plan_that_executed_nothing_may_be_replaced(tmp_path):
     with opened(tmp_path, PLAN, overwrite=False) as work:
         (work / "findings.jsonl").write_text("")
         (work / "problems").write_text("read again each time")
@@ -104,7 +110,7 @@ def test_of_a_plan_that_executed_nothing_there_is_nothing_to_lose(tmp_path):
 
 
 @pytest.mark.parametrize("text", ["{", "[3]", "\0"])
-def test_a_work_folder_of_nobodys_plan_is_not_continued(tmp_path, text):
+def test_a_work_folder_without_a_readable_plan_is_not_continued(tmp_path, text):
     with opened(tmp_path, PLAN, overwrite=False) as work:
         (work / "findings.jsonl").write_text("work")
         (work / "plan.json").write_text(text)
@@ -121,14 +127,14 @@ def test_two_builds_do_not_write_to_one_folder(tmp_path):
         pass
 
 
-def test_a_folder_that_cannot_be_made_is_named(tmp_path):
+def test_a_folder_that_cannot_be_created_is_named(tmp_path):
     (tmp_path / "loop").symlink_to("loop")
     for out in (tmp_path / "loop", tmp_path / "loop" / "out", Path("/proc/nowhere")):
         with pytest.raises(CurateError, match="cannot be written to .* Choose another --out"):
             opened(out, PLAN, overwrite=False).__enter__()
 
 
-def test_a_file_is_no_folder(tmp_path):
+def test_a_file_in_place_of_the_folder_is_refused(tmp_path):
     (tmp_path / "out").write_text("")
     with pytest.raises(CurateError, match="is a file"):
         finished(tmp_path / "out", PLAN, overwrite=False)

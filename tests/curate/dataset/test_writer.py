@@ -23,13 +23,13 @@ def problem(n, **changes):
 REJECTIONS = [Rejection("taco/9", "taco", "parse", "unparsable", "no JSON")]
 
 
-def test_a_problem_survives_its_row():
+def test_a_problem_survives_being_written_as_a_row():
     for whole in (problem(1, tags=("a",), verified=True, reference=Program("b", "cpp"), cpu_seconds=0.5), problem(2)):
         assert from_row(to_row(whole)) == whole
         assert list(to_row(whole)) == list(COLUMNS)
 
 
-def test_what_is_written_opens_with_datasets(tmp_path):
+def test_written_files_open_with_datasets(tmp_path):
     folder = tmp_path / "out"
     writer.write(map(to_row, [problem(1), problem(2)]), REJECTIONS, folder)
     kept = datasets.load_dataset("parquet", data_dir=str(folder / "data"), cache_dir=str(tmp_path / "cache"))["train"]
@@ -40,13 +40,13 @@ def test_what_is_written_opens_with_datasets(tmp_path):
     ]
 
 
-def test_no_rows_are_files_with_columns(tmp_path):
+def test_an_empty_dataset_still_has_files_with_columns(tmp_path):
     writer.write([], [], tmp_path)
     table = pq.read_table(tmp_path / "data")
     assert (table.num_rows, table.column_names) == (0, list(COLUMNS))
 
 
-def test_row_groups_and_files_are_capped(tmp_path, monkeypatch):
+def test_row_groups_and_files_have_a_largest_size(tmp_path, monkeypatch):
     monkeypatch.setattr(writer, "ROW_GROUP_BYTES", 1000)
     monkeypatch.setattr(writer, "FILE_BYTES", 5000)
     writer.write((to_row(problem(n)) for n in range(100)), [], tmp_path)

@@ -6,7 +6,8 @@ import pytest
 from source_rows import DATA, words
 
 from curate.decontamination.decontaminate import SPAN_CHARACTERS, decontaminate
-from curate.decontamination.evaluation_sets import Evaluation, Item, Window, evaluation
+from curate.decontamination.evaluation import Evaluation, Item, Window
+from curate.decontamination.evaluation_sets import evaluation
 from curate.decontamination.rows import Row, row_of, rows_of
 from curate.decontamination.training_set import training_set
 from curate.problem import Problem
@@ -19,7 +20,7 @@ def item(id, *texts, **changes):
 
 
 def against(*items, name="eval", window=None):
-    return Evaluation(name, items, window, {"name": name, "window": window and str(window), "files": []})
+    return Evaluation(name, items, window)
 
 
 def findings(rows, *evaluations):
@@ -31,7 +32,7 @@ def findings(rows, *evaluations):
     return decontaminate(some, evaluations)
 
 
-def test_a_row_that_holds_half_of_an_item_is_removed_with_item_score_and_span():
+def test_a_row_that_contains_half_of_an_item_is_removed_with_item_score_and_span():
     text = words(0, 50)
     held = " ".join(text.split()[:30])
     found = findings([words(1), f"{words(2)}\n{held.upper()}\n{words(3)}"], against(item("i/7", text)))
@@ -45,7 +46,7 @@ def test_a_row_that_holds_half_of_an_item_is_removed_with_item_score_and_span():
     assert rejection.detail.startswith("eval i/7 contained score=0.53: ")
 
 
-def test_a_fifth_to_a_half_is_left_for_review_and_less_is_nothing():
+def test_a_fifth_to_a_half_is_marked_for_review_and_less_is_ignored():
     text = words(0, 50)
     rows = [" ".join(text.split()[:n]) + f" {words(n)}" for n in (28, 16, 14)]
     found = findings(rows, against(item("i", text)))
@@ -54,8 +55,8 @@ def test_a_fifth_to_a_half_is_left_for_review_and_less_is_nothing():
         (1, round(9 / 43, 4), "review"),
     ]
     assert found.rejections == {}
-    assert found.counts["eval"]["review"] == 2
-    assert found.counts["eval"]["removed"] == 0
+    assert found.counts["eval"].review == 2
+    assert found.counts["eval"].removed == 0
 
 
 def test_either_wording_of_an_item_is_enough():
@@ -64,7 +65,7 @@ def test_either_wording_of_an_item_is_enough():
     assert [(hit.item, hit.score) for hit in found.hits] == [("i", 1.0)]
 
 
-def test_the_same_key_is_the_same_problem_in_whatever_words():
+def test_the_same_key_means_the_same_problem_whatever_the_wording():
     row = Row("taco/0", "taco", words(0), keys=frozenset({"codeforces:1016/d"}))
     found = findings([row], against(item("1016D", words(1), keys=frozenset({"codeforces:1016/d"}))))
     assert [(hit.rule, hit.score, hit.span) for hit in found.hits] == [("same_key", 1.0, "codeforces:1016/d")]
@@ -88,14 +89,14 @@ def test_the_same_short_text_is_the_same_problem_and_a_short_one_is_found_inside
         pytest.param("taco", "2024-09-01", False, id="a source that publishes something else"),
     ],
 )
-def test_a_window_takes_the_contests_in_it_from_the_sources_that_publish_them(source, date, removed):
+def test_a_window_removes_its_contests_from_the_sources_that_publish_them(source, date, removed):
     window = Window("2024-08-01", "2025-02-01", ("livecodebench",))
     found = findings([Row("x/0", source, words(0), contests=frozenset({(source, date)}))], against(window=window))
     assert [(hit.rule, hit.item, hit.span) for hit in found.hits] == (
         [("in_window", "2024-08-01..2025-02-01", date)] if removed else []
     )
-    # A window takes what it was told to take, so however much that is, nothing is wrong.
-    assert found.counts["eval"]["warning"] is None
+    # A window removes what it was told to remove, so even a large share is not suspicious.
+    assert found.counts["eval"].warning is None
 
 
 def test_a_row_with_several_items_has_a_hit_for_each_and_one_rejection():
@@ -103,10 +104,10 @@ def test_a_row_with_several_items_has_a_hit_for_each_and_one_rejection():
     found = findings([f"{one} {other}"], against(item("a", one)), against(item("b", other), name="second"))
     assert [(hit.set, hit.item) for hit in found.hits] == [("eval", "a"), ("second", "b")]
     assert found.rejections[0].detail.endswith("; and 1 more")
-    assert {name: count["removed"] for name, count in found.counts.items()} == {"eval": 1, "second": 1}
+    assert {name: count.removed for name, count in found.counts.items()} == {"eval": 1, "second": 1}
 
 
-def test_rows_of_one_id_are_told_apart_by_their_place():
+def test_rows_with_the_same_id_are_distinguished_by_their_place():
     rows = [Row("same", "x", words(n)) for n in range(3)]
     found = findings(rows, against(item("i", words(1))))
     assert list(found.rejections) == [1]
@@ -115,15 +116,15 @@ def test_rows_of_one_id_are_told_apart_by_their_place():
 def test_a_rate_is_counted_and_an_implausible_one_is_a_warning():
     rows = [words(n) for n in range(40)]
     few = findings(rows, against(*(item(str(n), words(n)) for n in (3, 5)))).counts["eval"]
-    assert (few["items"], few["items_found"], few["rows"], few["removed"]) == (2, 2, 40, 2)
-    assert few["removal_rate"] == 0.05
-    assert few["rules"] == {"same_text": 2}
-    assert few["warning"] is None
+    assert (few.items, few.items_found, few.rows, few.removed) == (2, 2, 40, 2)
+    assert few.removal_rate == 0.05
+    assert few.rules == {"same_text": 2}
+    assert few.warning is None
     many = findings(rows, against(*(item(str(n), words(n)) for n in (3, 5, 8)))).counts["eval"]
-    assert "7.5% of the rows are in this set, more than the 5% that are plausible" in many["warning"]
+    assert "7.5% of the rows are in this set, more than the 5% that are plausible" in many.warning
 
 
-def test_a_long_span_is_cut():
+def test_a_long_span_is_shortened():
     text = words(0, 300)
     (hit,) = findings([f"{words(1)} {text}"], against(item("i", text))).hits
     assert len(hit.span) == SPAN_CHARACTERS
@@ -131,11 +132,11 @@ def test_a_long_span_is_cut():
 
 
 def test_no_rows_and_no_items_give_no_hits():
-    assert findings([], against(item("i", words(0)))).counts["eval"]["removal_rate"] == 0
+    assert findings([], against(item("i", words(0)))).counts["eval"].removal_rate == 0
     assert findings([words(0)]).hits == []
 
 
-def test_of_a_problem_the_statement_without_its_template_and_all_names_are_compared():
+def test_statements_are_compared_without_their_template_and_with_all_their_names():
     problem = Problem("livecodebench/1016_D", "livecodebench", "", Suite(()), solutions=None, licence="")
     row = row_of(replace(problem, platform="codeforces", statement=f"QUESTION:\n{words(0)}\nANSWER:\n"))
     assert row.text == words(0)
@@ -143,7 +144,7 @@ def test_of_a_problem_the_statement_without_its_template_and_all_names_are_compa
     assert row_of(replace(problem, url="https://leetcode.com/problems/two-sum/")).keys == {"leetcode:two-sum"}
 
 
-def test_a_problem_is_known_by_the_names_and_dates_of_its_duplicates_too():
+def test_a_problem_also_has_the_names_and_dates_of_its_duplicates():
     problem = Problem("taco/1", "taco", words(0), Suite(()), solutions=None, licence="")
     twin = replace(problem, id="livecodebench/2", source="livecodebench", date="2024-08-01", statement=words(1))
     row = row_of(problem, [replace(twin, platform="leetcode", title="Two Sum")])
@@ -159,14 +160,14 @@ REAL = {
 }
 
 
-# What we remove beyond the labels: the second part of a series of which the set has the first, whose prose it holds by
-# half, word for word. The labels say the same of parts two and three of another series, so this one is missing there.
+# What we remove beyond the labels: the second part of a series. The set has the first part, half of whose prose it
+# repeats word for word. The labels do so for parts two and three of another series, so this one is missing there.
 BEYOND_THE_LABELS = {("livecodebench/3261", f"{REAL['lcb']}:77")}
 
 
 @pytest.fixture(scope="module")
 def labelled():
-    """(row, item) of the overlaps in the labels of the real data."""
+    """Return the overlaps (row, item) in the labels of the real data."""
     if not DATA.is_dir():
         pytest.skip("the real data are not beside this checkout")
     found = set()
@@ -186,8 +187,9 @@ def labelled():
         pytest.param("codeforces", 0, set()),
     ],
 )
+@pytest.mark.thorough
 def test_the_known_overlaps_of_the_real_data_are_found(labelled, name, n_agreed, others):
-    """All 50 of rows that can be read as problems, and one more. What is left for review has no label."""
+    """All 50 overlaps of rows that can be read as problems are found, and one more. Rows for review have no label."""
     read = [import_module(f"curate.sources.{source}").read(locate(str(DATA / source))) for source in SOURCES]
     problems = {item.id: item for items in read for item in items if isinstance(item, Problem)}
     evaluated = evaluation(f"{name}={DATA / 'eval' / REAL[name]}")
@@ -200,7 +202,7 @@ def test_the_known_overlaps_of_the_real_data_are_found(labelled, name, n_agreed,
 
 
 def test_in_the_files_themselves_all_known_overlaps_are_found(labelled):
-    """All 53: here rows count that are no problems, since their tests cannot be read."""
+    """All 53 overlaps are found. Here, rows whose tests cannot be read count too, although they are not problems."""
     evaluated = evaluation(f"lcb={DATA / 'eval' / REAL['lcb']}")
     found = set()
     for source in SOURCES:

@@ -1,4 +1,4 @@
-"""A build that is told of evaluation sets leaves out what holds their items, as `curate decontaminate` would."""
+"""A build with evaluation sets leaves out rows that contain their items, as `curate decontaminate` would."""
 
 import json
 
@@ -17,7 +17,7 @@ CHEAP = Options(cross_checks=0, mutants=0)
 
 @pytest.fixture(scope="module")
 def sources(tmp_path_factory):
-    """TACO rows 0 to 3, and LiveCodeBench rows of which `a` is the problem of TACO's row 0 with its date."""
+    """Return TACO rows 0 to 3 and LiveCodeBench rows. Row `a` is the problem of TACO's row 0 with its date."""
     folder = tmp_path_factory.mktemp("raw")
     write_parquet(folder / "taco" / "train.parquet", [taco_row(words(n)) for n in range(4)])
     rows = [
@@ -32,7 +32,7 @@ def sources(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def evaluation_set(tmp_path_factory):
-    """TACO's row 2 and LiveCodeBench's c whole, and less than half of TACO's row 3."""
+    """Return a set with all of TACO's row 2 and of LiveCodeBench's row c, and less than half of TACO's row 3."""
     texts = [words(2), words(11), " ".join([*words(3).split()[:26], *words("other").split()[:34]])]
     items = [{"task_id": f"E/{n}", "prompt": text} for n, text in enumerate(texts)]
     return write_jsonl(tmp_path_factory.mktemp("eval") / "eval.jsonl", items)
@@ -52,7 +52,7 @@ def rejected(out):
     return {row["id"]: (row["stage"], row["reason"]) for row in table(out / "rejected")}
 
 
-def test_rows_that_hold_an_item_are_rejected_and_every_hit_is_stored(built):
+def test_rows_that_contain_an_item_are_rejected_and_every_hit_is_stored(built):
     out, manifest = built
     assert [row["id"] for row in table(out / "data")] == [
         "livecodebench/b",
@@ -72,22 +72,22 @@ def test_rows_that_hold_an_item_are_rejected_and_every_hit_is_stored(built):
         ("taco/2", "E/0", "same_text", "removed"),
         ("taco/3", "E/2", "contained", "review"),
     ]
-    assert manifest["counts"]["taco"]["rejected"] == {"decontaminate": {"contaminated": 1}}
-    count = manifest["decontamination"]["humaneval"]
-    assert (count["items"], count["rows"], count["removed"], count["review"]) == (3, 7, 2, 1)
+    assert manifest.counts["taco"].rejected == {"decontaminate": {"contaminated": 1}}
+    count = manifest.decontamination["humaneval"]
+    assert (count.items, count.rows, count.removed, count.review) == (3, 7, 2, 1)
     assert "| humaneval | 3 | 7 | 2 | 28.57% | same_text 2 | 1 |" in (out / "README.md").read_text()
 
 
-def test_it_is_the_dataset_that_decontaminate_makes_of_a_build_without(built, sources, evaluation_set, tmp_path):
+def test_the_dataset_equals_a_plain_build_that_is_decontaminated_later(built, sources, evaluation_set, tmp_path):
     out, manifest = built
     build(sources, tmp_path / "all", CHEAP)
     later = clean(str(tmp_path / "all"), [f"humaneval={evaluation_set}"], tmp_path / "clean")
     for name in ("plan", "content_hash", "counts", "decontamination"):
-        assert later[name] == manifest[name]
+        assert getattr(later, name) == getattr(manifest, name)
     assert table(tmp_path / "clean" / "contamination") == table(out / "contamination")
 
 
-def test_a_row_kept_instead_of_one_from_the_window_goes_with_it(sources, tmp_path):
+def test_a_row_kept_in_place_of_one_from_the_window_is_removed_too(sources, tmp_path):
     manifest = build(sources, tmp_path / "out", CHEAP, against=["lcb:2024-08-01..2025-02-01"])
     hits = [(hit["id"], hit["rule"], hit["span"]) for hit in table(tmp_path / "out" / "contamination")]
     assert hits == [("livecodebench/b", "in_window", "2024-09-01"), ("taco/0", "in_window", "2024-09-01")]
@@ -96,14 +96,14 @@ def test_a_row_kept_instead_of_one_from_the_window_goes_with_it(sources, tmp_pat
         "livecodebench/b": ("decontaminate", "contaminated"),
         "taco/0": ("decontaminate", "contaminated"),
     }
-    assert manifest["decontamination"]["lcb"]["removed"] == 2
+    assert manifest.decontamination["lcb"].removed == 2
 
 
-def test_other_sets_are_another_plan_and_leave_nothing_of_the_old_one(built, sources, evaluation_set, tmp_path):
+def test_other_sets_make_another_plan_that_leaves_nothing_of_the_old_one(built, sources, evaluation_set, tmp_path):
     out = tmp_path / "out"
     first = build(sources, out, CHEAP, against=[f"humaneval={evaluation_set}"])
     assert build(sources, out, CHEAP, against=[f"humaneval={evaluation_set}"]) == first
-    assert first["content_hash"] == built[1]["content_hash"]
+    assert first.content_hash == built[1].content_hash
     with pytest.raises(CurateError, match="evaluation sets"):
         build(sources, out, CHEAP)
     build(sources, out, CHEAP, overwrite=True)
@@ -128,3 +128,10 @@ def test_a_set_that_cannot_be_read_is_an_error_before_anything_is_executed(sourc
     assert not (tmp_path / "out").exists()
     with pytest.raises(CurateError, match="eval.jsonl"):
         survey(sources, CHEAP, against=against, report=lambda *progress: None)
+
+
+def test_problems_of_another_dataset_can_be_left_out(sources, tmp_path):
+    taco, livecodebench = sources
+    build([taco], tmp_path / "old", CHEAP)
+    build([livecodebench], tmp_path / "new", CHEAP, against=[f"old={tmp_path}/old/data?files=train*"])
+    assert rejected(tmp_path / "new") == {"livecodebench/a": ("decontaminate", "contaminated")}

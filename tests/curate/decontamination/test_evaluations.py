@@ -4,7 +4,8 @@ import json
 import pytest
 from source_rows import DATA, words, write_jsonl, write_parquet
 
-from curate.decontamination.evaluation_sets import evaluation, evaluations_of, kinds, wordings
+from curate.decontamination.evaluation_sets import evaluation, evaluations_of, kinds
+from curate.decontamination.item_texts import wordings
 from curate.errors import CurateError
 
 PROMPT = (
@@ -17,7 +18,7 @@ def test_every_file_of_evaluations_is_a_kind():
     assert kinds() == ["codeforces", "generic", "humaneval", "lcb"]
 
 
-def test_a_humaneval_prompt_counts_whole_and_by_the_prose_of_its_last_docstring(tmp_path):
+def test_a_humaneval_prompt_is_compared_whole_and_by_the_prose_of_its_last_docstring(tmp_path):
     path = tmp_path / "HumanEval.jsonl.gz"
     with gzip.open(path, "wt") as file:
         file.write(json.dumps({"task_id": "HumanEval/0", "prompt": PROMPT, "test": "assert True"}) + "\n")
@@ -38,14 +39,14 @@ def test_livecodebench_as_published_has_ids_keys_and_dates(tmp_path):
     assert (item.id, item.keys, item.date) == ("abc301_a", {"atcoder:abc301_a"}, "2024-08-03")
 
 
-def test_problems_without_an_id_are_called_after_their_place(tmp_path):
+def test_problems_without_an_id_are_named_after_their_place(tmp_path):
     path = tmp_path / "eval.json"
     path.write_text(json.dumps([{"problem": words(0), "tests": []}, {"problem": words(1), "tests": []}]))
     for name in ("lcb", "codeforces", "anything"):
         assert [item.id for item in evaluation(f"{name}={path}").items] == ["eval.json:0", "eval.json:1"]
 
 
-def test_codeelo_in_parts_is_one_text_and_its_description_the_prose(tmp_path):
+def test_the_parts_of_a_codeelo_problem_are_joined_and_its_description_is_the_prose(tmp_path):
     row = {
         "problem_id": "2000A",
         "url": "https://codeforces.com/contest/2000/problem/A",
@@ -64,7 +65,7 @@ def test_topics_and_limits_at_the_end_of_a_codeforces_problem_are_left_out(tmp_p
     assert item.texts == (words(0),)
 
 
-def test_any_other_set_is_read_by_the_usual_columns_or_the_one_that_is_named(tmp_path):
+def test_any_other_set_is_read_from_the_usual_columns_or_a_given_one(tmp_path):
     row = {"task_id": 7, "text": words(0), "notes": words(1), "url": "https://leetcode.com/problems/two-sum/"}
     path = write_jsonl(tmp_path / "mbpp.jsonl", [row])
     (item,) = evaluation(f"mbpp={path}").items
@@ -77,8 +78,8 @@ def test_a_window_leaves_out_items_of_other_dates_and_keeps_those_without(tmp_pa
     rows = [{"question_content": words(n), "question_id": n, "contest_date": date} for n, date in enumerate(dates)]
     found = evaluation(f"lcb:2024-08-01..2025-02-01={write_jsonl(tmp_path / 'test.jsonl', rows)}")
     assert [item.id for item in found.items] == ["1", "2", "4"]
-    assert found.plan["window"] == "2024-08-01..2025-02-01"
-    assert found.plan["files"][0]["name"] == "test.jsonl"
+    assert found.plan.window == "2024-08-01..2025-02-01"
+    assert found.plan.files[0].name == "test.jsonl"
 
 
 def test_a_window_alone_has_no_items():
@@ -121,7 +122,7 @@ def test_mistakes_are_explained(argument, message):
         evaluation(argument)
 
 
-def test_what_is_no_evaluation_set_is_explained(tmp_path):
+def test_a_folder_that_is_not_an_evaluation_set_is_explained(tmp_path):
     empty = write_jsonl(tmp_path / "a" / "empty.jsonl", [])
     with pytest.raises(CurateError, match="no evaluation item in it"):
         evaluation(f"mbpp={empty}")

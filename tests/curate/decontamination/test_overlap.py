@@ -11,11 +11,11 @@ QUIETLY = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 def overlaps(passages, texts, least=0.2):
-    """(text, passage, rule, share) of what is found and, where it must be, in one piece."""
+    """Return (text, passage, rule, share) of all overlaps but those that are not in one piece as their rule demands."""
     index = Passages([Passage(text, item, 0) for item, text in enumerate(passages)])
     index.see(texts)
-    found = [o for o in index.overlaps(least) if index.stretch(o, texts[o.text]) is not None]
-    return {(o.text, o.passage, o.rule, round(o.share, 3)) for o in found}
+    matches = [o for o in index.overlaps(least) if index.stretch(o, texts[o.text]) is not None]
+    return {(o.text, o.passage, o.rule, round(o.share, 3)) for o in matches}
 
 
 def runs(text):
@@ -23,10 +23,10 @@ def runs(text):
     return {tuple(parts[start : start + 8]) for start in range(len(parts) - 7)}
 
 
-def test_a_text_that_is_a_passage_is_found_whatever_its_case_and_signs():
+def test_a_text_that_equals_a_passage_is_found_whatever_its_case_and_punctuation():
     text = "Print the sum, of: two numbers!"
-    found = overlaps([text], ["print THE sum of two numbers", "nothing"])
-    assert found == {(0, 0, "same_text", 1.0), (0, 0, "whole_item", 1.0)}
+    matches = overlaps([text], ["print THE sum of two numbers", "nothing"])
+    assert matches == {(0, 0, "same_text", 1.0), (0, 0, "whole_item", 1.0)}
 
 
 def test_the_share_is_that_of_the_runs_of_the_passage():
@@ -53,11 +53,11 @@ def test_a_short_passage_is_found_only_in_one_piece(n_words):
     before, after = words(1), words(2)
     broken = passage.split()
     broken.insert(2, "other")
-    found = overlaps([passage], [f"{before} {passage} {after}", f"{before} {' '.join(broken)} {after}"])
-    assert found == {(0, 0, "whole_item", 1.0)}
+    matches = overlaps([passage], [f"{before} {passage} {after}", f"{before} {' '.join(broken)} {after}"])
+    assert matches == {(0, 0, "whole_item", 1.0)}
 
 
-def test_a_very_short_passage_must_be_all_there_is():
+def test_a_very_short_passage_must_be_the_whole_text():
     assert overlaps(["two sum here"], [f"{words(0)} two sum here", "Two sum, here."]) == {(1, 0, "same_text", 1.0)}
 
 
@@ -66,7 +66,7 @@ def test_runs_of_many_items_of_a_set_are_boilerplate():
     passages = [f"{phrase} {words(seed, 30)}" for seed in range(3)]
     assert overlaps(passages, [f"{words('x')} {phrase}"]) == set()
     assert overlaps(passages[:2], [f"{words('x')} {phrase}"]) != set()
-    # What is told apart by the rest is found by the rest.
+    # Passages are still found by their other runs.
     assert overlaps(passages, [words(0, 30)], least=0.5) == {(0, 0, "contained", round(23 / 30, 3))}
 
 
@@ -103,7 +103,7 @@ def test_the_longest_stretch_in_common_is_shown():
     assert text.split()[first : last + 1] == passage[12:40]
 
 
-def test_no_passages_are_in_no_texts():
+def test_without_passages_or_texts_there_are_no_overlaps():
     assert overlaps([], [words(0), ""]) == set()
     assert overlaps([words(0)], []) == set()
     assert overlaps([""], ["", words(0)]) == set()

@@ -49,5 +49,5 @@ def test_names_on_a_platform_give_the_key_of_its_address(platform, name, key):
         pytest.param("", "", "", id="nothing"),
     ],
 )
-def test_what_cannot_be_told_has_no_key(url, platform, name):
+def test_an_unrecognised_problem_has_no_key(url, platform, name):
     assert keys(url=url, platform=platform, names=(name,)) == frozenset()

@@ -26,9 +26,9 @@ SOURCES = ["taco", "apps"]
 
 
 def problems():
-    """Forty statements, each with three variants, of which some are worth more, some the same, some of a series."""
+    """Return forty statements with three variants each; some are worth more, some are equal, some are in a series."""
     rng = random.Random(0)
-    made = []
+    created = []
     for seed in range(40):
         text = words(seed, 70).split()
         for number, share in enumerate((0, 0, 0.02, 0.05)):
@@ -37,45 +37,45 @@ def problems():
             problem = Problem(f"{rng.choice(SOURCES)}/{seed}-{number}", "", changed, suite, (), "")
             title = f"Sum {'I' * rng.randint(1, 2)}" if seed % 5 == 0 else ""
             source = problem.id.partition("/")[0]
-            made.append(replace(problem, source=source, title=title, verified=rng.random() < 0.7))
-    return made
+            created.append(replace(problem, source=source, title=title, verified=rng.random() < 0.7))
+    return created
 
 
 @pytest.fixture
 def shards(tmp_path):
-    made = problems()
+    created = problems()
     for number in range(2):
-        rows = sorted(made[number::2], key=lambda problem: problem.id)
+        rows = sorted(created[number::2], key=lambda problem: problem.id)
         writer.write(map(to_row, rows), [], tmp_path / str(number))
     return [tmp_path / "0", tmp_path / "1"]
 
 
 def on_one_machine():
-    made = {problem.id: problem for problem in problems()}
-    with Sketches(made.values(), []) as sketches:
-        return list(duplicates(sketches, threshold=0.7, load=made.__getitem__))
+    by_id = {problem.id: problem for problem in problems()}
+    with Sketches(by_id.values(), []) as sketches:
+        return list(duplicates(sketches, threshold=0.7, load=by_id.__getitem__))
 
 
 def test_a_file_of_signatures_holds_what_a_cluster_needs(tmp_path):
-    made = problems()
-    write_signatures(made, tmp_path / "a.parquet")
+    created = problems()
+    write_signatures(created, tmp_path / "a.parquet")
     rows = pq.read_table(tmp_path / "a.parquet").to_pylist()
-    assert [row["id"] for row in rows] == [problem.id for problem in made]
+    assert [row["id"] for row in rows] == [problem.id for problem in created]
     first = rows[0]
     (theirs,) = MinHash.bulk([first["shingles"]], num_perm=128, hashfunc=int)
     assert first["signature"] == theirs.hashvalues.tolist()
     assert first["shingles"] == sorted(set(first["shingles"]))
-    assert (first["verified"], first["n_tests"]) == (made[0].verified, len(made[0].tests.cases))
+    assert (first["verified"], first["n_tests"]) == (created[0].verified, len(created[0].tests.cases))
     assert rows[0]["digest"] == rows[1]["digest"] != rows[4]["digest"]
     assert set(rows[0]["bands"]) == set(rows[1]["bands"])
     assert not set(rows[0]["bands"]) & set(rows[4]["bands"])
 
 
-def test_from_pairs_found_elsewhere_the_same_rows_are_removed(tmp_path):
-    made = {problem.id: problem for problem in problems()}
+def test_pairs_found_elsewhere_remove_the_same_rows(tmp_path):
+    by_id = {problem.id: problem for problem in problems()}
     files = [tmp_path / "a.parquet", tmp_path / "b.parquet"]
     for number, file in enumerate(files):
-        write_signatures(list(made.values())[number::2], file)
+        write_signatures(list(by_id.values())[number::2], file)
     sets = {
         row["id"]: np.array(row["shingles"], dtype=np.uint32)
         for file in files
@@ -83,11 +83,11 @@ def test_from_pairs_found_elsewhere_the_same_rows_are_removed(tmp_path):
     }
     all_pairs = ((one, other, jaccard(sets[one], sets[other])) for one, other in combinations(sets, 2))
     pairs = [pair for pair in all_pairs if pair[2] >= 0.7]
-    found = list(duplicates_of_pairs(files, pairs, [], load=made.__getitem__))
-    assert found == on_one_machine()
-    assert {rejection.reason for rejection in found} == {"duplicate_exact", "duplicate_near"}
-    named = {rejection.id for rejection in duplicates_of_pairs(files, pairs, ["taco", "apps"], load=made.__getitem__)}
-    assert named != {rejection.id for rejection in found}
+    rejections = list(duplicates_of_pairs(files, pairs, [], load=by_id.__getitem__))
+    assert rejections == on_one_machine()
+    assert {rejection.reason for rejection in rejections} == {"duplicate_exact", "duplicate_near"}
+    named = {rejection.id for rejection in duplicates_of_pairs(files, pairs, ["taco", "apps"], load=by_id.__getitem__)}
+    assert named != {rejection.id for rejection in rejections}
 
 
 def test_no_rows_make_an_empty_file(tmp_path):
@@ -98,12 +98,13 @@ def test_no_rows_make_an_empty_file(tmp_path):
 
 @pytest.fixture
 def patient(monkeypatch):
-    """On a loaded machine a node may be silent for longer than the half minute after which Ray gives it up."""
+    """Let Ray wait longer for a silent node. Its default is half a minute, which is too short for a busy machine."""
     monkeypatch.setenv("RAY_health_check_timeout_ms", "120000")
 
 
+@pytest.mark.thorough
 def test_the_example_on_ray_removes_what_one_machine_removes(patient, request, shards, tmp_path):
-    ray_cluster = request.getfixturevalue("ray_cluster")  # which takes the environment as it is now
+    ray_cluster = request.getfixturevalue("ray_cluster")  # it starts with the environment as it is now
     for _ in range(2):
         ray_cluster.add_node()
     out = tmp_path / "removed.jsonl"

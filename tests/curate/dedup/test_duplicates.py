@@ -25,7 +25,7 @@ def removed(*problems, threshold=0.7):
 
 
 def changed(statement, n, end="zz"):
-    """The statement with its last n words replaced."""
+    """Return the statement with its last n words replaced."""
     return " ".join(statement.split()[:-n] + [f"{end}{i}" for i in range(n)])
 
 
@@ -34,6 +34,7 @@ def test_the_same_text_in_other_spacing_and_case_is_an_exact_duplicate():
     (rejection,) = removed(problem("taco/0", text), problem("synthetic1/a", f"  {text.upper()}\n\n"))
     assert (rejection.id, rejection.stage, rejection.reason) == ("synthetic1/a", "dedup", "duplicate_exact")
     assert "kept=taco/0" in rejection.detail
+    assert (rejection.kept_id, rejection.similarity) == ("taco/0", 1.0)
 
 
 def test_nearly_the_same_words_are_a_near_duplicate_with_its_similarity():
@@ -41,6 +42,7 @@ def test_nearly_the_same_words_are_a_near_duplicate_with_its_similarity():
     (rejection,) = removed(problem("taco/0", text), problem("synthetic1/a", changed(text, 3)))
     assert rejection.reason == "duplicate_near"
     assert rejection.detail == "cluster=taco/0 kept=taco/0 jaccard=0.898"  # 53 of 56 + 3 shingles
+    assert (rejection.kept_id, rejection.similarity) == ("taco/0", 0.898)
 
 
 def test_words_less_alike_than_the_threshold_are_kept():
@@ -49,7 +51,7 @@ def test_words_less_alike_than_the_threshold_are_kept():
     assert removed(problem("taco/0", text), problem("taco/1", changed(text, 20))) == []
 
 
-def test_a_row_goes_only_if_it_resembles_the_row_that_stays():
+def test_a_row_is_removed_only_if_it_resembles_the_row_that_stays():
     text = words(1, 100)
     a, b, c = text, changed(text, 12, "b"), changed(changed(text, 12, "b"), 24, "c")
     chain = removed(problem("taco/a", a), problem("taco/b", b), problem("taco/c", c), threshold=0.75)
@@ -72,7 +74,7 @@ def test_the_better_row_stays_whatever_the_order(better, worse):
     assert [r.id for r in removed(*reversed(rows))] == [worse.id]
 
 
-def test_near_duplicates_that_something_tells_apart_are_kept():
+def test_near_duplicates_that_differ_in_substance_are_kept():
     text = words(1)
     rows = [problem("taco/0", text, title="Sum I"), problem("taco/1", changed(text, 1), title="Sum II")]
     assert removed(*rows) == []
@@ -94,7 +96,7 @@ def test_the_template_of_a_source_is_not_compared():
     assert rejection.reason == "duplicate_exact"
 
 
-def test_of_many_alike_each_names_the_one_that_stays():
+def test_each_of_many_similar_rows_names_the_one_that_stays():
     texts = [changed(words(0, 200), n) for n in range(1, 21)]
     many = [problem(f"taco/{n:03}", text) for n, text in enumerate(texts * 10)]
     found = removed(*many)
@@ -102,11 +104,11 @@ def test_of_many_alike_each_names_the_one_that_stays():
     assert {rejection.detail.split()[1] for rejection in found} == {"kept=taco/000"}
 
 
-def test_nothing_comes_of_nothing():
+def test_no_rows_give_no_duplicates():
     assert removed() == []
 
 
-def test_all_pairs_are_found_that_comparing_everything_with_everything_finds():
+def test_every_pair_is_found_that_an_exhaustive_comparison_finds():
     rng = random.Random(0)
     rows = []
     for seed in range(60):

@@ -7,7 +7,7 @@ from curate.dedup.shingles import shingles
 
 
 def test_signatures_are_bit_for_bit_those_of_datasketch():
-    # More texts than are taken at once, from one word up.
+    # More texts than one batch takes, of one word and more.
     sets = shingles([words(seed, n=1 + seed * 3) for seed in range(TEXTS_AT_ONCE + 30)])
     parts = [part.tolist() for part in np.split(sets.values, sets.offsets[1:-1])]
     theirs = [made.hashvalues for made in MinHash.bulk(parts, num_perm=PERMUTATIONS, hashfunc=int)]
@@ -22,5 +22,5 @@ def test_extreme_values_are_signed_as_datasketch_does():
     assert np.array_equal(signatures(values, np.array([0, 4]))[0], theirs.hashvalues)
 
 
-def test_no_sets_have_no_signatures():
+def test_no_sets_give_no_signatures():
     assert signatures(np.empty(0, dtype=np.uint32), np.zeros(1, dtype=np.int64)).shape == (0, PERMUTATIONS)

@@ -31,11 +31,11 @@ def test_parts_of_a_series_are_different_problems(one, other):
         pytest.param("4184", "Two Sum II", id="a number for a title"),
     ],
 )
-def test_other_titles_tell_nothing(one, other):
+def test_titles_that_name_no_part_prove_nothing(one, other):
     assert difference(problem(one), problem(other)) is None
 
 
-def test_functions_of_other_names_are_different_problems():
+def test_functions_with_different_names_are_different_problems():
     assert difference(problem(entry_point="mergesort"), problem(entry_point="quicksort"))
     assert difference(problem(entry_point="sort"), problem(entry_point="sort")) is None
     assert difference(problem(entry_point="sort"), problem()) is None
@@ -63,7 +63,7 @@ def test_functions_called_with_more_arguments_are_different_problems():
         pytest.param("the easy version of the problem", "all there is", False, id="only one says so"),
     ],
 )
-def test_problems_that_say_they_are_other_versions_are_different(one, other, differ):
+def test_problems_that_call_themselves_another_version_are_different(one, other, differ):
     statements = [f"This is {text}. The versions differ in n only." for text in (one, other)]
     assert bool(difference(*(problem(statement=statement) for statement in statements))) is differ
 
@@ -84,9 +84,9 @@ def test_another_answer_to_the_same_input_is_a_different_problem():
         pytest.param([], id="no tests"),
     ],
 )
-def test_tests_that_do_not_contradict_tell_nothing(tests):
+def test_tests_without_a_contradiction_prove_nothing(tests):
     assert difference(problem(tests=[("1 2\n", "0.5\n")]), problem(tests=tests)) is None
 
 
-def test_the_case_of_an_answer_tells_nothing():
+def test_the_case_of_an_answer_proves_nothing():
     assert difference(problem(tests=[("1", "YES")]), problem(tests=[("1", "Yes\n")])) is None

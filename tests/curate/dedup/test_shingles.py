@@ -22,19 +22,19 @@ def by_text(texts):
 
 @QUIETLY
 @given(TEXTS)
-def test_sets_are_sorted_hold_each_run_once_and_are_alike_as_the_runs_are(texts):
-    found = by_text(texts)
+def test_sets_are_sorted_without_repeats_and_as_similar_as_the_runs(texts):
+    sets = by_text(texts)
     runs = list(map(by_definition, texts))
-    for values, expected in zip(found, runs, strict=True):
+    for values, expected in zip(sets, runs, strict=True):
         assert values.tolist() == sorted(set(values.tolist()))
         assert len(values) == len(expected)
-    for one, runs_of_one in zip(found, runs, strict=True):
-        for other, runs_of_other in zip(found, runs, strict=True):
+    for one, runs_of_one in zip(sets, runs, strict=True):
+        for other, runs_of_other in zip(sets, runs, strict=True):
             similarity = len(runs_of_one & runs_of_other) / len(runs_of_one | runs_of_other)
             assert jaccard(one, other) == pytest.approx(similarity)
 
 
-def test_short_texts_are_one_shingle_each_of_their_own():
+def test_each_short_text_is_a_single_shingle_of_its_own():
     one, other, none, again = by_text(["add two numbers", "subtract two numbers", "?!", "Add two numbers."])
     assert jaccard(one, other) == 0
     assert jaccard(one, again) == 1

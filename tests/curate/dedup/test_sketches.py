@@ -30,7 +30,7 @@ def test_a_digest_is_that_of_the_text_without_case_and_spacing(text):
         assert sketches.digests[1] == hashlib.sha256(f"solve\n{plain}".encode()).digest()
 
 
-def test_many_problems_are_sketched_as_each_alone():
+def test_many_problems_are_sketched_as_each_would_be_alone():
     texts = [words(seed, 1 + seed % 40) for seed in range(2 * TEXTS_AT_ONCE + 3)]
     with Sketches((problem(n, text) for n, text in enumerate(texts)), []) as sketches:
         assert len(sketches) == len(texts)
@@ -40,7 +40,7 @@ def test_many_problems_are_sketched_as_each_alone():
             assert np.array_equal(sketches.signatures[row], signatures(alone.values, alone.offsets)[0])
 
 
-def test_files_lie_where_they_are_told_to_and_leave_nothing_behind(tmp_path):
+def test_files_in_the_given_folder_leave_nothing_behind(tmp_path):
     with Sketches([problem(0, words(0))], [], folder=tmp_path) as sketches:
         assert len(sketches.shingles(0)) == 56
         assert list(tmp_path.iterdir()) == []

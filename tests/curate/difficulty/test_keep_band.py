@@ -11,6 +11,7 @@ from curate.difficulty import table
 from curate.difficulty.band import Band
 from curate.difficulty.keep_band import refilter
 from curate.errors import CurateError
+from curate.manifest import from_json
 from curate.pipeline import Options, build
 
 SETTINGS = {"model": "m", "k": 8, "temperature": 0.6, "top_p": 0.95, "max_tokens": 99, "seed": 0}
@@ -21,7 +22,7 @@ def record(correct):
 
 
 def known(dataset, model, counts, n=8):
-    """Write down that the model solved the problem of this number so often; None: all its runs were lost."""
+    """Record how often the model solved each problem, by number. The count is None if all runs were lost."""
     rows = [
         table.row(
             f"livecodebench/{number}",
@@ -72,13 +73,14 @@ def test_intellect_2s_band_keeps_one_to_four_of_eight(dataset, tmp_path):
         "0": ("difficulty", "too_hard", "m 0 of 8"),
         **{str(n): ("difficulty", "too_easy", f"m {n} of 8") for n in range(5, 9)},
     }
-    assert manifest["counts"]["livecodebench"] == {
+    written = json.loads((tmp_path / "out" / "manifest.json").read_text())
+    assert written["counts"]["livecodebench"] == {
         "read": 10,
         "rejected": {"dedup": {"duplicate_exact": 1}, "difficulty": {"too_hard": 1, "too_easy": 4}},
         "kept": 4,
         "verified": 0,
     }
-    assert manifest == json.loads((tmp_path / "out" / "manifest.json").read_text())
+    assert manifest == from_json(written)
 
 
 def test_every_model_must_agree(dataset, tmp_path):
@@ -94,7 +96,7 @@ def test_every_model_must_agree(dataset, tmp_path):
     assert kept(tmp_path / "one") == [0, 1, 2, 3, 4, 5, 6, 7]
 
 
-def test_what_was_never_judged_is_neither_hard_nor_easy(dataset, tmp_path):
+def test_a_problem_that_was_never_judged_is_neither_hard_nor_easy(dataset, tmp_path):
     known(dataset, "m", {3: None})
     refilter(dataset, tmp_path / "out", Band(0, 1), ["m"])
     assert kept(tmp_path / "out") == [0, 1, 2, 4, 5, 6, 7, 8]
@@ -108,18 +110,17 @@ def test_the_folder_opens_with_datasets_and_its_card_says_what_was_done(dataset,
         read = datasets.load_dataset(str(out), config, split="train", cache_dir=str(tmp_path / "cache"))
         assert len(read) == n_rows
     card = (out / "README.md").read_text()
-    assert manifest["content_hash"] in card
-    assert manifest["content_hash"] != json.loads((dataset / "manifest.json").read_text())["content_hash"]
+    assert manifest.content_hash in card
+    assert manifest.content_hash != json.loads((dataset / "manifest.json").read_text())["content_hash"]
     assert "solve rate of 0.125:0.5 (both included) were kept: m." in card
     assert "| livecodebench | difficulty | too_easy | 4 |" in card
     known(out, "later", {n: 1 for n in range(1, 5)})
     assert "solve rate of 0.125:0.5 (both included) were kept: m." in (out / "README.md").read_text()
 
 
-def test_few_problems_are_warned_of(dataset, tmp_path):
+def test_a_band_with_few_problems_causes_a_warning(dataset, tmp_path):
     assert (
-        "only 4 of 9 problems are left"
-        in refilter(dataset, tmp_path / "out", Band(0.125, 0.5), [])["solve_rate"]["warning"]
+        "only 4 of 9 problems are left" in refilter(dataset, tmp_path / "out", Band(0.125, 0.5), []).solve_rate.warning
     )
 
 
@@ -159,10 +160,10 @@ def test_bands_and_decontamination_can_follow_each_other(dataset, tmp_path):
     assert len(read) == 1
 
 
-def test_mistakes_say_what_to_type_next(dataset, built, tmp_path):
+def test_error_messages_say_what_to_type_next(dataset, built, tmp_path):
     with pytest.raises(CurateError, match="Type: curate difficulty .* --model MODEL"):
         refilter(built, tmp_path / "out", Band(0, 1), [])
-    with pytest.raises(CurateError, match="other was not sampled on it. m were"):
+    with pytest.raises(CurateError, match="other was not sampled on it. Choose among m"):
         refilter(dataset, tmp_path / "out", Band(0, 1), ["other"])
     with pytest.raises(CurateError, match="not a dataset that curate built"):
         refilter(tmp_path, tmp_path / "out", Band(0, 1), [])

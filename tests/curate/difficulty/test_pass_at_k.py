@@ -8,13 +8,13 @@ from curate.difficulty.pass_at_k import pass_at_k
 
 
 @given(st.integers(1, 9).flatmap(lambda n: st.tuples(st.just(n), st.integers(0, n), st.integers(1, n))))
-def test_it_is_the_share_of_all_choices_of_k_samples_that_hold_a_correct_one(numbers):
+def test_it_is_the_share_of_all_choices_of_k_samples_that_contain_a_correct_one(numbers):
     n, n_correct, k = numbers
     choices = list(combinations([True] * n_correct + [False] * (n - n_correct), k))
     assert pass_at_k(n, n_correct, k) == sum(map(any, choices)) / len(choices)
 
 
-def test_large_numbers_of_samples_are_no_trouble():
+def test_large_numbers_of_samples_do_not_overflow():
     assert pass_at_k(100_000, 1, 50_000) == 0.5
 
 
@@ -24,6 +24,6 @@ def test_fewer_samples_than_k_give_no_estimate_rather_than_a_zero():
 
 
 @pytest.mark.parametrize(("n", "n_correct", "k"), [(8, 9, 1), (8, -1, 1), (8, 1, 0)])
-def test_numbers_that_cannot_be_are_refused(n, n_correct, k):
+def test_impossible_numbers_are_refused(n, n_correct, k):
     with pytest.raises(ValueError, match="no pass@k"):
         pass_at_k(n, n_correct, k)

@@ -23,7 +23,7 @@ VALUE = st.recursive(
 
 
 def encoded(content: st.SearchStrategy[Any], encode: Callable[[Any], str]) -> st.SearchStrategy[Any]:
-    """The content as its source encodes it, mostly; else anything."""
+    """Generate the content as its source encodes it, and sometimes anything else."""
     return content.map(encode) | content | VALUE
 
 
@@ -122,10 +122,10 @@ def test_any_row_is_a_problem_or_a_rejection(source, tmp_path):
     @settings(deadline=None, max_examples=200, suppress_health_check=list(HealthCheck))
     @given(st.lists(st.fixed_dictionaries(ROWS[source]), min_size=1, max_size=5))
     def check(rows):
-        rows = [dict.fromkeys(ROWS[source], "x"), *rows]  # a field of which no row has a value is a mistake
+        rows = [dict.fromkeys(ROWS[source], "x"), *rows]  # a field without a value in any row would be a mistake
         table = replace(locate(str(write_jsonl(tmp_path / "rows.jsonl", rows))), options=options)
         items = list(screen([(source, table)], Options(min_tests=1)))
-        assert len(items) <= len(rows)  # responses to one problem are one
+        assert len(items) <= len(rows)  # responses to one problem become one problem
         for item in items:
             assert isinstance(item, Problem | Rejection)
             if isinstance(item, Problem):

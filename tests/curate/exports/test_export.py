@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from exported import JOINS, SUM, SUMS, problem, problems, write
 
 from cli import main
-from curate.exports._export import target_names
+from curate.exports._target import target_names
 from sandbox import Case, Suite
 
 ROOT = Path(__file__).parents[3]
@@ -32,7 +32,7 @@ def lines(path):
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
-def test_what_jsonl_holds_is_accepted_by_curate_judge(dataset, tmp_path):
+def test_curate_judge_accepts_the_lines_of_jsonl(dataset, tmp_path):
     result = invoke(dataset, "jsonl", tmp_path / "out", "--select", "all")
     assert result.exit_code == 0, result.output
     records = lines(tmp_path / "out" / "problems.jsonl")
@@ -48,7 +48,7 @@ def test_what_jsonl_holds_is_accepted_by_curate_judge(dataset, tmp_path):
     assert {verdict["id"] for verdict in lines(judged) if verdict["passed"]} == {record["id"] for record in records}
 
 
-def test_what_a_form_cannot_hold_is_left_out_counted_and_listed(dataset, tmp_path):
+def test_rows_that_a_format_cannot_express_are_left_out_counted_and_listed(dataset, tmp_path):
     result = invoke(dataset, "verl", tmp_path / "out")
     assert result.exit_code == 0, result.output
     reasons = {row["id"].removeprefix("taco/"): row["reason"] for row in lines(tmp_path / "out" / "left_out.jsonl")}
@@ -67,10 +67,10 @@ def test_what_a_form_cannot_hold_is_left_out_counted_and_listed(dataset, tmp_pat
         "left_out": {"arguments": 2, "checker": 1, "limits": 1, "slow": 1, "unverified": 1},
     }
     assert result.stdout.splitlines()[0] == f"2 of 8 problems in {tmp_path / 'out'}"
-    assert "left out: checker 1 (a checker that verl's scorer does not have" in result.stdout
+    assert "left out: checker 1 (a checker that verl's scorer lacks" in result.stdout
 
 
-def test_problems_without_a_reference_are_taken_if_asked_for(dataset, tmp_path):
+def test_problems_without_a_reference_are_exported_on_request(dataset, tmp_path):
     assert invoke(dataset, "jsonl", tmp_path / "out", "--unverified").exit_code == 0
     assert lines(tmp_path / "out" / "problems.jsonl")[-1]["code"] is None
     assert [row["reason"] for row in lines(tmp_path / "out" / "left_out.jsonl")] == ["limits"]
@@ -114,7 +114,7 @@ def test_the_same_export_twice_gives_the_same_bytes(dataset, tmp_path, to):
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
 
-def test_an_export_is_replaced_only_if_asked_for(dataset, tmp_path):
+def test_an_export_is_replaced_only_on_request(dataset, tmp_path):
     invoke(dataset, "trl", tmp_path / "out")
     result = invoke(dataset, "jsonl", tmp_path / "out")
     assert result.exit_code == 1
@@ -123,13 +123,13 @@ def test_an_export_is_replaced_only_if_asked_for(dataset, tmp_path):
     assert not (tmp_path / "out" / "train.parquet").exists()
 
 
-def test_what_others_keep_in_the_folder_is_never_replaced(dataset, tmp_path):
+def test_foreign_files_in_the_folder_are_never_replaced(dataset, tmp_path):
     (tmp_path / "thesis.tex").write_text("years of work")
     result = invoke(dataset, "jsonl", tmp_path, "--overwrite")
     assert result.exit_code == 1
-    assert "not an export of ours" in result.stderr
+    assert "is not an export" in result.stderr
     result = invoke(dataset, "jsonl", dataset / "jsonl")
-    assert "lies in it" in result.stderr
+    assert "lies inside it" in result.stderr
 
 
 def test_an_export_that_fails_leaves_the_earlier_one(dataset, tmp_path):
@@ -146,7 +146,7 @@ def test_an_export_that_fails_leaves_the_earlier_one(dataset, tmp_path):
 
 
 @pytest.mark.parametrize("to", target_names())
-def test_a_full_disk_is_said_and_leaves_nothing(tmp_path, to):
+def test_a_full_disk_is_reported_and_leaves_nothing(tmp_path, to):
     noise = random.Random(0)
     cases = [Case(noise.randbytes(30_000).hex(), "1") for _ in range(5)]
     dataset = write(tmp_path / "built", [problem("big", Suite(cases), SUM)])
@@ -156,7 +156,7 @@ def test_a_full_disk_is_said_and_leaves_nothing(tmp_path, to):
         cwd=ROOT,
         capture_output=True,
         text=True,
-        # Beyond this a file cannot grow, as on a disk that is full.
+        # A file cannot grow beyond this, as on a full disk.
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, 50_000)),
     )
     assert result.returncode == 1
@@ -173,7 +173,7 @@ def test_many_rows_are_written_in_groups(tmp_path):
         assert file.read(columns=["id"])["id"].to_pylist() == [f"taco/{n:04}" for n in range(1001)]
 
 
-def test_what_a_killed_export_left_is_swept_away(dataset, tmp_path):
+def test_the_remains_of_a_killed_export_are_removed(dataset, tmp_path):
     (tmp_path / ".out.new" / "half").mkdir(parents=True)
     (tmp_path / ".out.new" / "train.parquet").write_text("PAR1")
     assert invoke(dataset, "jsonl", tmp_path / "out").exit_code == 0
@@ -204,7 +204,7 @@ def test_more_tests_than_the_scorer_of_verl_counts_are_refused(dataset, tmp_path
 @pytest.mark.parametrize(
     ("prepare", "words"),
     [
-        pytest.param(lambda folder: None, "is not a dataset of ours", id="nothing"),
+        pytest.param(lambda folder: None, "is not a curate dataset", id="nothing"),
         pytest.param(lambda folder: (folder / ".work").mkdir(parents=True), "is not finished", id="unfinished"),
         pytest.param(lambda folder: write(folder, []), "no row can be exported to trl", id="no rows"),
         pytest.param(
@@ -212,7 +212,7 @@ def test_more_tests_than_the_scorer_of_verl_counts_are_refused(dataset, tmp_path
         ),
     ],
 )
-def test_what_is_no_dataset_is_refused_with_words(tmp_path, prepare, words):
+def test_a_folder_that_is_not_a_dataset_is_refused_with_the_reason(tmp_path, prepare, words):
     prepare(tmp_path / "dataset")
     result = invoke(tmp_path / "dataset", "trl", tmp_path / "out")
     assert result.exit_code == 1
@@ -220,7 +220,7 @@ def test_what_is_no_dataset_is_refused_with_words(tmp_path, prepare, words):
     assert not (tmp_path / "out").exists()
 
 
-def test_another_form_is_refused_with_the_list(dataset, tmp_path):
+def test_an_unknown_format_is_refused_with_the_list_of_formats(dataset, tmp_path):
     result = invoke(dataset, "parchment", tmp_path / "out")
     assert result.exit_code == 2
     assert "not one of jsonl, trl, verifiers, verl" in result.stderr

@@ -1,4 +1,4 @@
-"""What is exported to TRL trains: a real step of GRPOTrainer, with rewards from the sandbox."""
+"""TRL can train on an export: a real step of GRPOTrainer, with rewards from the sandbox."""
 
 import pytest
 from exported import problems, write
@@ -40,14 +40,14 @@ def test_the_reward_tells_right_from_wrong(rows):
     assert code_reward(completions=["Pardon?"] * 7, tests=tests) == [0.0] * 7
 
 
-@pytest.mark.filterwarnings("ignore")  # TRL imports vLLM where there is one, and that has much to warn of
-def test_grpo_takes_a_step_on_it_and_leaves_out_what_the_sandbox_lost(rows, tmp_path):
+@pytest.mark.filterwarnings("ignore")  # TRL imports vLLM if it is installed, which causes many warnings
+def test_grpo_takes_a_step_on_it_and_leaves_out_completions_that_the_sandbox_lost(rows, tmp_path):
     from trl import GRPOConfig, GRPOTrainer
 
     seen = []
 
     class Unsteady(Sandbox):
-        """A real one, but for the programs that it is told to lose."""
+        """A real sandbox that loses those programs that are marked."""
 
         def judge(self, program, suite, *, run_all=False):
             if program.source.endswith("# lost\n"):
@@ -58,7 +58,7 @@ def test_grpo_takes_a_step_on_it_and_leaves_out_what_the_sandbox_lost(rows, tmp_
     function = RewardFunction(CodeReward(box), name="code")
 
     def reward(completions, tests, id, **columns):
-        """The answers of a random model are wrong, so half of them are replaced by the reference."""
+        """Score answers. Half of them are replaced by the reference, because a random model gives only wrong ones."""
         programs = [f"```python\n{reference}\n```" for reference in columns["reference"]]
         answers = [
             [completion[0]["content"], program, "```python\n1 / 0\n```", program.replace("\n```", "\n# lost\n```")][n]
@@ -90,11 +90,11 @@ def test_grpo_takes_a_step_on_it_and_leaves_out_what_the_sandbox_lost(rows, tmp_
     assert len(set(ids)) == 1
     assert scores == [0.0, 1.0, 0.0, None]
     advantages = trainer._logs["advantages"]
-    assert [round(value, 2) for value in advantages] == [-0.58, 1.15, -0.58, 0.0]  # of three, not of four
+    assert [round(value, 2) for value in advantages] == [-0.58, 1.15, -0.58, 0.0]  # of three, not four, rewards
     assert not (trainer.model.lm_head.weight == before).all()
 
 
-def test_a_reward_function_gives_our_rewards_what_they_look_at(rows):
+def test_a_reward_function_gives_our_rewards_the_columns_that_they_need(rows):
     weighted = Weighted([(1.0, CodeReward(shared_sandbox())), (0.5, Overlong(50)), (0.25, LengthBudget())])
     function = RewardFunction(weighted, name="all", max_tokens=100)
     (row,) = (row for row in rows if row["id"] == "taco/sum")

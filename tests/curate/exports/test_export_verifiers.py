@@ -1,4 +1,4 @@
-"""What is exported to verifiers is a package that it loads, whose rewards come from the sandbox."""
+"""An export to verifiers is a package that verifiers loads, with rewards from the sandbox."""
 
 import asyncio
 import subprocess
@@ -37,7 +37,7 @@ def tasks(package):
 
 
 def scored(task, reply):
-    """The trace of a rollout in which the model replied so, after scoring."""
+    """Return the scored trace of a rollout in which the model gave this reply."""
     import verifiers.v1 as vf
     from verifiers.v1.trace import AgentInfo, Trace, TraceTask
 
@@ -53,7 +53,7 @@ def test_its_loader_finds_every_verified_problem(tasks):
     assert len({task.key for task in tasks.values()}) == 7
 
 
-def test_right_programs_get_one_and_wrong_ones_nothing(tasks):
+def test_right_programs_get_one_and_wrong_ones_zero(tasks):
     references = {row.id.removeprefix("taco/"): row.reference for row in problems()}
     for name, task in tasks.items():
         assert (name, scored(task, f"So:\n```python\n{references[name].source}\n```").reward) == (name, 1.0)
@@ -61,15 +61,15 @@ def test_right_programs_get_one_and_wrong_ones_nothing(tasks):
         assert scored(task, "I do not know.").reward == 0.0
 
 
-def test_a_sandbox_that_failed_is_an_error_and_no_zero(tasks, monkeypatch):
+def test_a_failed_sandbox_is_an_error_and_not_a_zero(tasks, monkeypatch):
     import os
 
     import verifiers.v1 as vf
 
     box = Sandbox(workers=1)
     box.close()
-    monkeypatch.setattr(shared, "_made", {(os.getpid(), "sandbox"): box})
-    with pytest.raises(vf.TaskError, match="SandboxError"):
+    monkeypatch.setattr(shared, "_parts", {(os.getpid(), "sandbox"): box})
+    with pytest.raises(vf.TaskError, match="UnknownReward"):
         scored(tasks["sum"], "```python\nprint(1)\n```")
 
 

@@ -1,4 +1,4 @@
-"""What is exported to verl is read by its loader and scored by its scorer; and by ours."""
+"""An export to verl is read by its loader and scored by its scorer and by ours."""
 
 import os
 import threading
@@ -24,7 +24,7 @@ def dataset(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def rows(dataset, tmp_path_factory):
-    """As verl's loader gives them to its trainer, by name."""
+    """Return the rows by name, as verl's loader gives them to its trainer."""
     from omegaconf import OmegaConf
     from verl.utils.dataset.rl_dataset import RLHFDataset, collate_fn
 
@@ -54,7 +54,7 @@ def test_its_loader_reads_prompts_and_keeps_what_scorers_need(rows):
         pytest.param("call", "class Solution:\n    def join(self, words, mark):\n        return []", id="call"),
     ],
 )
-def test_its_scorer_gives_the_reference_one_and_a_wrong_program_nothing(rows, name, wrong):
+def test_its_scorer_gives_one_to_the_reference_and_zero_to_a_wrong_program(rows, name, wrong):
     from verl.utils.reward_score import default_compute_score
 
     row = rows[name]
@@ -67,8 +67,8 @@ def test_its_scorer_gives_the_reference_one_and_a_wrong_program_nothing(rows, na
     assert score(wrong) == 0.0
 
 
-def test_its_scorer_gives_full_marks_to_what_fails_the_eleventh_test(tmp_path):
-    """Which is why ten go out; when this fails, verl has been mended."""
+def test_its_scorer_gives_full_marks_to_a_program_that_fails_the_eleventh_test(tmp_path):
+    """This is why only ten tests are exported. If this test fails, verl has been repaired."""
     import pyarrow.parquet as pq
     from verl.utils.reward_score import default_compute_score
 
@@ -102,7 +102,7 @@ def test_our_reward_is_loaded_by_verl_and_runs_every_row_in_the_sandbox(dataset,
 
 
 def batch_of(rows, answers, tokenizer):
-    """As verl's agent loop brings them: prompts padded on the left, answers on the right."""
+    """Return a batch as verl's agent loop builds it: prompts padded on the left, answers on the right."""
     import numpy as np
     import torch
     from tensordict import TensorDict
@@ -133,7 +133,7 @@ def tokenizer_folder(tmp_path_factory):
 
 
 def worker_of(folder):
-    """verl's own worker, which finds our manager as its configuration names it."""
+    """Return verl's own worker, which loads our manager from its configuration."""
     from omegaconf import OmegaConf
     from verl.experimental.reward_loop.reward_loop import RewardLoopWorker
 
@@ -152,9 +152,9 @@ def scored_by(worker, rows, answers):
     return batch, worker.loop.run_until_complete(worker.compute_score_batch(batch))
 
 
-def at_once(monkeypatch, reward):
-    """Have that reward asked for in the place of the shared one."""
-    monkeypatch.setattr(shared, "_made", {(os.getpid(), "reward"): reward})
+def replace_shared_reward(monkeypatch, reward):
+    """Use this reward in place of the shared one."""
+    monkeypatch.setattr(shared, "_parts", {(os.getpid(), "reward"): reward})
 
 
 @pytest.fixture
@@ -165,7 +165,7 @@ def curated(dataset, tmp_path):
     return pq.read_table(tmp_path / "out" / "train.parquet").to_pylist()
 
 
-@pytest.mark.filterwarnings("ignore")  # importing ray warns, and a loop of asyncio's stays open in verl
+@pytest.mark.filterwarnings("ignore")  # importing ray causes warnings, and verl leaves an asyncio loop open
 def test_our_manager_is_loaded_by_verl_and_scores_every_row_of_a_batch(curated, tokenizer_folder):
     rows = [row for row in curated for _ in range(3)]
     answers = [
@@ -182,7 +182,7 @@ def test_our_manager_is_loaded_by_verl_and_scores_every_row_of_a_batch(curated, 
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_the_whole_batch_is_under_way_before_the_first_is_done(curated, tokenizer_folder, monkeypatch):
+def test_the_whole_batch_is_being_scored_before_the_first_reward_is_known(curated, tokenizer_folder, monkeypatch):
     everybody = threading.Barrier(40)
 
     class Meeting(CodeReward):
@@ -190,17 +190,17 @@ def test_the_whole_batch_is_under_way_before_the_first_is_done(curated, tokenize
             everybody.wait(60)  # until all forty are here
             return Reward(float(answer.n_tokens), "counted")
 
-    at_once(monkeypatch, Meeting(shared.shared_sandbox()))
+    replace_shared_reward(monkeypatch, Meeting(shared.shared_sandbox()))
     answers = ["x" * n for n in range(1, 41)]
     _, results = scored_by(worker_of(tokenizer_folder), [curated[0]] * 40, answers)
     assert [result["reward_score"] for result in results] == [float(n) for n in range(1, 41)]
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_what_nobody_knows_is_marked_for_verl_and_many_of_it_end_the_run(curated, tokenizer_folder, monkeypatch):
+def test_unknown_rewards_are_marked_for_verl_and_many_of_them_end_the_run(curated, tokenizer_folder, monkeypatch):
     box = Sandbox(workers=1)
     box.close()
-    at_once(monkeypatch, CodeReward(box))
+    replace_shared_reward(monkeypatch, CodeReward(box))
     worker = worker_of(tokenizer_folder)
     answers = ["```python\nprint(1)\n```", "No."]
     _, results = scored_by(worker, curated[:1] * 2, answers)

@@ -26,24 +26,24 @@ def test_a_whole_problem_is_kept(question):
     assert question(WHOLE) is None
 
 
-def test_few_tests():
+def test_a_problem_with_few_tests_is_dropped():
     assert few_tests(replace(WHOLE, tests=Suite(WHOLE.tests.cases[:4]))) == "few_tests"
     assert few_tests(WHOLE, at_least=6) == "few_tests"
 
 
 @pytest.mark.parametrize("statement", ["", " \n\n ", "# ***", "See below."])
-def test_no_statement(statement):
+def test_a_problem_without_a_statement_is_dropped(statement):
     assert no_statement(replace(WHOLE, statement=statement)) == "no_statement"
 
 
 @pytest.mark.parametrize(
     "statement", ["a <image> b", "[Image]", "![](a.png)", r"\includegraphics[width=3cm]{a}", "<img src='a'>"]
 )
-def test_image_placeholders(statement):
+def test_a_statement_with_image_placeholders_is_dropped(statement):
     assert image(replace(WHOLE, statement=statement)) == "image"
 
 
-def test_an_image_counted_by_the_source():
+def test_images_counted_by_the_source_count_and_the_mere_word_does_not():
     assert image(replace(WHOLE, n_pictures=1)) == "image"
     assert image(replace(WHOLE, statement="An image has n pixels; mirror it.")) is None
 
@@ -59,11 +59,11 @@ def test_an_image_counted_by_the_source():
         pytest.param("An interactive game is played by Alice and Bob.", None, id="just an adjective"),
     ],
 )
-def test_interactive(statement, reason):
+def test_interactive_problems_are_recognised(statement, reason):
     assert interactive(replace(WHOLE, statement=statement)) == reason
 
 
-def test_no_reference_is_a_policy_only_where_the_source_publishes_none():
+def test_a_missing_reference_is_a_policy_only_if_the_source_publishes_none():
     unpublished = replace(WHOLE, solutions=None)
     assert no_reference(unpublished) is None
     assert no_reference(unpublished, keep_unpublished=False) == "no_reference"
@@ -71,7 +71,7 @@ def test_no_reference_is_a_policy_only_where_the_source_publishes_none():
     assert no_reference(replace(WHOLE, solutions=(Program(" "),))) == "no_reference"
 
 
-def test_wrong_language():
+def test_a_problem_without_a_solution_in_a_chosen_language_is_dropped():
     cpp = Program("int main() {}", "cpp")
     assert wrong_language(replace(WHOLE, solutions=(cpp,))) == "wrong_language"
     assert wrong_language(replace(WHOLE, solutions=(cpp,)), languages=("python", "cpp")) is None

@@ -9,9 +9,9 @@ CHECK = "def check(candidate):\n    assert candidate(nums = [1, 2], k = 3) == (T
 
 
 def test_assertions_become_calls_and_are_not_executed():
-    found = asserts.read(CHECK)
-    assert (found.entry_point, found.checker) == ("f", "exact")
-    assert found.cases == (Case("[[1, 2], 3]", "[true, null]"),)
+    suite = asserts.read(CHECK)
+    assert (suite.entry_point, suite.checker) == ("f", "exact")
+    assert suite.cases == (Case("[[1, 2], 3]", "[true, null]"),)
 
 
 def test_named_arguments_are_put_in_the_order_of_the_starter_code():
@@ -19,14 +19,14 @@ def test_named_arguments_are_put_in_the_order_of_the_starter_code():
     assert asserts.read(swapped, starter_code=STARTER).cases == (Case("[[1, 2], 3]", "[true, null]"),)
 
 
-def test_the_name_may_be_given_apart_and_arguments_need_no_names():
+def test_the_name_may_be_given_separately_and_arguments_need_no_names():
     code = '''def check(candidate):
     """HumanEval"""
     assert True, "This prints if this assert fails"
     assert candidate("a", -1) == 1.5, "first"
 '''
-    found = asserts.read(code, "g")
-    assert (found.entry_point, found.cases) == ("g", (Case('["a", -1]', "1.5"),))
+    suite = asserts.read(code, "g")
+    assert (suite.entry_point, suite.cases) == ("g", (Case('["a", -1]', "1.5"),))
 
 
 @pytest.mark.parametrize(
@@ -46,7 +46,7 @@ def test_the_name_may_be_given_apart_and_arguments_need_no_names():
         pytest.param("(" * 100_000, id="too deep"),
     ],
 )
-def test_checks_that_hold_more_than_examples_are_refused(code):
+def test_checks_that_contain_more_than_examples_are_refused(code):
     with pytest.raises(Unparsable):
         asserts.read(code)
 
@@ -65,8 +65,8 @@ def test_tests_of_several_kinds_are_refused():
 
 
 def test_both_sides_of_a_call_may_be_json_text():
-    found = cases.read([{"type": "function_call", "fn_name": "f", "input": "[[1], 2]", "output": '"a"'}])
-    assert found.cases == (Case("[[1], 2]", '"a"'),)
+    suite = cases.read([{"type": "function_call", "fn_name": "f", "input": "[[1], 2]", "output": '"a"'}])
+    assert suite.cases == (Case("[[1], 2]", '"a"'),)
 
 
 def test_a_problem_that_names_a_function_has_calls_without_saying_so():
@@ -85,17 +85,17 @@ def test_a_problem_that_names_a_function_has_calls_without_saying_so():
         pytest.param({"test_cases": [{"type": "stdin_stdout", "input": "1", "output": "2"}]}, id="verification_info"),
     ],
 )
-def test_the_shape_tells_how_tests_are_written(encoded):
+def test_the_dialect_of_tests_is_recognised_by_their_shape(encoded):
     assert guess.read(encoded).cases == (Case("1", "2"),)
 
 
-def test_code_is_told_from_values():
+def test_code_is_distinguished_from_values():
     assert guess.read(CHECK) == guess.read({"functional": CHECK}) == asserts.read(CHECK)
     assert guess.read({"inputs": [[1]], "outputs": [2]}, "f").entry_point == "f"
 
 
 @pytest.mark.parametrize("encoded", [None, "", 7, "{", [7], {}, {"inputs": 1, "outputs": 2}, "print(1)"])
-def test_what_is_no_test_is_refused(encoded):
+def test_values_that_are_not_tests_are_refused(encoded):
     with pytest.raises(Unparsable):
         guess.read(encoded)
 

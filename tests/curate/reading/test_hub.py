@@ -1,4 +1,4 @@
-"""Data sets of the Hub, from a server on loopback that speaks as much of its protocol as a download needs."""
+"""Data sets are downloaded from the Hub; here, a server on loopback speaks as much of its protocol as needed."""
 
 import json
 import os
@@ -24,7 +24,7 @@ def files(tmp_path):
 
 
 def curate(address, folder, *words):
-    """The command in a process of its own, for the Hub client reads its settings when it is imported."""
+    """Run the command in a process of its own, since the Hub client reads its settings when it is imported."""
     settings = {"HF_ENDPOINT": address, "HF_HOME": str(folder / "cache"), "HF_HUB_DISABLE_XET": "1"}
     command = [sys.executable, "-c", "from cli import main; main()", "build-dataset", *words]
     return subprocess.run(command, cwd=ROOT, env=os.environ | settings, capture_output=True, text=True)
@@ -51,7 +51,7 @@ def test_only_the_files_asked_for_are_downloaded(files, tmp_path):
     assert cached == {"test-00000-of-00001.parquet"}
 
 
-def test_a_revision_that_is_not_there_is_an_error_that_names_the_data_set(files, tmp_path):
+def test_a_missing_revision_is_an_error_that_names_the_data_set(files, tmp_path):
     with hub.serving("somebody/taco", files) as address:
         done = curate(address, tmp_path, "--source", "taco=somebody/taco@v9", "--out", str(tmp_path / "out"))
     assert done.returncode == 1

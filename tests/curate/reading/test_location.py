@@ -26,7 +26,7 @@ def test_a_toml_file_may_hold_the_location_and_the_options(tmp_path):
 
 @pytest.mark.parametrize("query", ["", "from", "from=1&from=2", "=x&"])
 def test_options_that_cannot_be_read_are_an_error_that_shows_how(tmp_path, query):
-    with pytest.raises(CurateError, match="must be like from=2024-08-01"):
+    with pytest.raises(CurateError, match="must look like from=2024-08-01"):
         locate(f"{tmp_path}?{query}")
 
 

@@ -35,7 +35,7 @@ STATEMENT = "Count the ways.\n\nInput\n\nThe input will be one line.\n\nOutput\n
         ),
     ],
 )
-def test_what_a_source_puts_around_a_statement_comes_off(before, after):
+def test_the_template_of_a_source_is_removed_from_a_statement(before, after):
     assert without_template(f"{before}{STATEMENT}{after}") == STATEMENT
 
 
@@ -51,5 +51,5 @@ def test_a_statement_that_mentions_such_words_stays_whole(text):
     assert without_template(text) == text
 
 
-def test_a_template_around_nothing_leaves_nothing():
+def test_a_template_without_a_statement_leaves_nothing():
     assert without_template("QUESTION:\n\nUse Standard Input format\nANSWER:\n") == ""

@@ -13,7 +13,7 @@ STARTER = "class Solution:\n    def f(self, n: int, rows: List[List[int]], name:
         pytest.param([None, None], id="null fits anything"),
     ],
 )
-def test_fitting_arguments(arguments):
+def test_arguments_that_fit_the_signature_are_accepted(arguments):
     assert misfit(STARTER, "f", arguments) is None
 
 
@@ -32,5 +32,5 @@ def test_arguments_of_another_function_do_not_fit(arguments):
 
 
 @pytest.mark.parametrize("starter", ["", "class Solution {", "def g(a):", "def f(*args):"])
-def test_starter_code_that_does_not_tell_accepts_everything(starter):
+def test_starter_code_without_a_signature_accepts_everything(starter):
     assert misfit(starter, "f", ["7"]) is None

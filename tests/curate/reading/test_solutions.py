@@ -31,11 +31,11 @@ def problem(*solutions, entry_point=None):
         pytest.param("(" * 100_000, "python", id="too deep to parse"),
     ],
 )
-def test_languages_are_told_apart(source, name):
+def test_the_language_of_a_solution_is_recognised(source, name):
     assert language(source) == name
 
 
-def test_a_fence_is_taken_off():
+def test_a_fence_is_removed():
     assert program("```python\nprint(1)\n```").source == "print(1)"
     assert program("Here:\n```\nprint(1)\nprint(2)\n```\nDone.").source == "print(1)\nprint(2)"
     assert program("```python\nprint(1)").source == "print(1)"
@@ -55,7 +55,7 @@ def test_a_fence_is_taken_off():
         pytest.param(CPP, "python", "cpp", id="c++ called python"),
     ],
 )
-def test_what_the_source_states_is_believed_unless_it_is_python(text, stated, name):
+def test_the_stated_language_is_believed_unless_it_is_python(text, stated, name):
     assert program(text, stated).language == name
 
 
@@ -70,5 +70,5 @@ def test_only_languages_that_were_chosen_are_candidates_and_python_comes_first()
     assert candidates(problem(*solutions), ("cpp", "python")) == [solutions[1], solutions[0]]
 
 
-def test_functions_of_cpp_cannot_be_called():
+def test_cpp_functions_cannot_be_called():
     assert candidates(problem(Program("int f() {}", "cpp"), entry_point="f"), ("python", "cpp")) == []

@@ -20,7 +20,7 @@ def test_files_of_a_folder_are_read_in_natural_order(tmp_path):
     assert values(tmp_path) == [0, 1, 2, 10]
 
 
-def test_the_training_split_is_read_where_there_is_one(tmp_path):
+def test_the_training_split_is_read_if_there_is_one(tmp_path):
     write_parquet(tmp_path / "train-00000-of-00001.parquet", [{"a": 1}])
     write_parquet(tmp_path / "test-00000-of-00001.parquet", [{"a": 2}])
     write_parquet(tmp_path / "other" / "train" / "data-0.parquet", [{"a": 3}])
@@ -52,14 +52,14 @@ def test_a_folder_without_data_is_named(tmp_path):
         locate(str(tmp_path))
 
 
-def test_links_to_nowhere_and_folders_that_are_closed_are_not_passed_over(tmp_path):
+def test_dangling_links_and_unreadable_folders_are_not_ignored(tmp_path):
     write_parquet(tmp_path / "train-0.parquet", [{"a": 1}])
     (tmp_path / "notes").symlink_to("gone")
     (tmp_path / "self").symlink_to(tmp_path)
     assert values(tmp_path) == [1]
     for target in ("gone", "train-1.parquet"):
         (tmp_path / "train-1.parquet").symlink_to(target)
-        with pytest.raises(CurateError, match=r"train-1.parquet: a link to a file that is not there"):
+        with pytest.raises(CurateError, match=r"train-1.parquet: a link to a missing file"):
             locate(str(tmp_path))
         (tmp_path / "train-1.parquet").unlink()
     (tmp_path / "loop").symlink_to("loop")
@@ -68,7 +68,7 @@ def test_links_to_nowhere_and_folders_that_are_closed_are_not_passed_over(tmp_pa
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may look into any folder")
-def test_a_folder_that_may_not_be_looked_into_is_not_passed_over(tmp_path):
+def test_a_folder_that_cannot_be_listed_is_not_ignored(tmp_path):
     write_parquet(tmp_path / "train-0.parquet", [{"a": 1}])
     (tmp_path / "closed").mkdir(mode=0)
     with pytest.raises(PermissionError, match="closed"):
@@ -81,7 +81,7 @@ def test_a_hub_that_cannot_be_reached_is_an_error_that_says_what_to_do(monkeypat
         locate("nobody/no-such-data-set-here")
 
 
-def test_a_missing_column_is_named_beside_those_that_are_there(tmp_path):
+def test_a_missing_column_is_named_with_the_existing_ones(tmp_path):
     write_parquet(tmp_path / "a.parquet", [{"b": 1}])
     with pytest.raises(CurateError, match="no column a .it has b"):
         values(tmp_path)
@@ -106,7 +106,7 @@ def test_a_parquet_file_damaged_inside_is_an_error_that_names_it(tmp_path):
 
 
 @pytest.mark.parametrize("text", ["[1]\n", "PAR1\x00\x01", "{"], ids=["list", "binary", "torn"])
-def test_a_file_that_is_no_jsonl_is_an_error(tmp_path, text):
+def test_a_file_that_is_not_jsonl_is_an_error(tmp_path, text):
     (tmp_path / "a.jsonl").write_text(text)
     with pytest.raises(CurateError, match="line 1"):
         values(tmp_path / "a.jsonl")
@@ -121,10 +121,10 @@ def test_a_pattern_chooses_among_the_files_of_a_folder(tmp_path):
         locate(f"{tmp_path}?files=nothing*")
 
 
-def test_options_that_nobody_knows_are_an_error_that_names_the_known_ones(tmp_path):
+def test_unknown_options_are_an_error_that_names_the_known_ones(tmp_path):
     table = locate(f"{write_jsonl(tmp_path / 'a.jsonl', [])}?form=2024-08-01")
     assert known_options(table, ["form"]) == {"form": "2024-08-01"}
-    with pytest.raises(CurateError, match="no option form. Options are from, to, files"):
+    with pytest.raises(CurateError, match="unknown option form. Options are from, to, files"):
         known_options(table, ["from", "to"])
 
 

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from curate.report.charts import HEIGHT, between_edges, run_words, steps, whole_numbers
 
 
-def test_bars_are_as_high_as_their_counts_and_below_the_highest_tick():
+def test_the_height_of_bars_follows_their_counts_and_stays_below_the_highest_tick():
     chart = whole_numbers({"edges": [5, 6, 8], "counts": [30, 60]}, "tests")
     low, high = chart.bars
     assert high.height == pytest.approx(2 * low.height)
@@ -24,14 +24,14 @@ def test_bars_stay_within_the_plot_and_do_not_cover_each_other():
     assert bars[-1].x + bars[-1].width <= 100
 
 
-def test_a_line_stands_where_its_value_is_between_the_edges():
+def test_a_line_is_drawn_at_its_value_between_the_edges():
     histogram = {"edges": [0.7, 0.8, 1.0], "counts": [1, 1]}
     assert between_edges([histogram], "similarity", line=0.75).line == pytest.approx(25)
     assert between_edges([histogram], "similarity", line=0.9).line == pytest.approx(75)
     assert between_edges([histogram], "similarity", line=0.2).line is None
 
 
-def test_a_single_problem_in_a_million_is_still_seen():
+def test_a_single_problem_in_a_million_is_still_visible():
     chart = whole_numbers({"edges": [5, 6, 8], "counts": [1, 1_000_000]}, "tests")
     assert chart.bars[0].height >= 1
 
@@ -52,5 +52,5 @@ def test_a_band_without_any_bar_is_not_shaded():
     assert steps(rates | {"band": [0.5, 1.0]}, "share").band == pytest.approx((100 / 3, 100))
 
 
-def test_runs_of_whole_numbers_are_named_by_their_ends():
+def test_ranges_of_whole_numbers_are_labelled_by_their_ends():
     assert [run_words(5, 6), run_words(6, 8), run_words(1001, None)] == ["5", "6–7", "1,001+"]

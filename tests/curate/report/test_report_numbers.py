@@ -12,7 +12,8 @@ from curate.decontamination.copy_without import clean
 from curate.difficulty.band import Band
 from curate.difficulty.keep_band import refilter
 from curate.errors import CurateError
-from curate.report.files import refresh_report, stored_pairs
+from curate.manifest import SourceCounts
+from curate.report.files import refresh_report, stored_duplicates
 from curate.report.funnel import funnel
 from curate.report.histogram import SHARES, WHOLE, histogram
 from curate.report.numbers import numbers
@@ -36,11 +37,11 @@ def test_every_row_is_in_the_funnel_once(report, reported):
 
 
 def test_rejections_are_counted_by_cause_and_source(report, reported):
-    found = {(e["stage"], e["reason"], e["cause"]): e["sources"] for e in report["rejections"]}
-    assert found["verify", "reference_fails", "wrong_answer"] == {"taco": 1}
-    assert found["filter", "image", ""] == {"taco": 1}
-    assert found["dedup", "duplicate_near", ""] == {"synthetic1": 13}
-    assert found["decontaminate", "contaminated", ""] == {"taco": 2}
+    sources = {(e["stage"], e["reason"], e["cause"]): e["sources"] for e in report["rejections"]}
+    assert sources["verify", "reference_fails", "wrong_answer"] == {"taco": 1}
+    assert sources["filter", "image", ""] == {"taco": 1}
+    assert sources["dedup", "duplicate_near", ""] == {"synthetic1": 13}
+    assert sources["decontaminate", "contaminated", ""] == {"taco": 2}
     assert sum(entry["n"] for entry in report["rejections"]) == len(table(reported, "rejected"))
 
 
@@ -60,17 +61,17 @@ def test_histograms_count_what_the_columns_hold(report, reported):
 
 
 def test_duplicates_are_counted_between_sources(report):
-    found = report["duplicates"]
-    assert (found["n_exact"], found["n_near"]) == (2, 13)
+    duplicates = report["duplicates"]
+    assert (duplicates["n_exact"], duplicates["n_near"]) == (2, 13)
     matrix = {
         (removed, kept): n
-        for removed, row in zip(found["sources"], found["removed_by_kept"], strict=True)
-        for kept, n in zip(found["sources"], row, strict=True)
+        for removed, row in zip(duplicates["sources"], duplicates["removed_by_kept"], strict=True)
+        for kept, n in zip(duplicates["sources"], row, strict=True)
         if n
     }
     assert matrix == {("synthetic1", "taco"): 13, ("livecodebench", "taco"): 1, ("taco", "taco"): 1}
-    assert sum(found["similarity"]["counts"]) == 13
-    assert found["similarity"]["edges"][0] == found["threshold"] == 0.7
+    assert sum(duplicates["similarity"]["counts"]) == 13
+    assert duplicates["similarity"]["edges"][0] == duplicates["threshold"] == 0.7
 
 
 def test_the_ten_least_similar_pairs_come_with_both_statements(report, reported):
@@ -106,41 +107,41 @@ def test_a_filter_by_solve_rate_is_a_stage_and_its_band_is_that_of_the_models_it
     assert len(report["duplicates"]["least_similar"]) == 10
 
 
-def test_contamination_comes_with_the_hits_nearest_to_the_border(report):
-    found = report["contamination"]["mine"]
-    assert (found["items"], found["removed"], found["review"]) == (3, 2, 1)
-    assert [hit["id"] for hit in found["removed_least"]] == ["taco/4"]
-    assert [hit["id"] for hit in found["kept_most"]] == ["taco/5"]
-    assert found["warning"]
+def test_contamination_is_shown_with_the_hits_nearest_to_the_threshold(report):
+    contamination = report["contamination"]["mine"]
+    assert (contamination["items"], contamination["removed"], contamination["review"]) == (3, 2, 1)
+    assert [hit["id"] for hit in contamination["removed_least"]] == ["taco/4"]
+    assert [hit["id"] for hit in contamination["kept_most"]] == ["taco/5"]
+    assert contamination["warning"]
 
 
-def test_a_share_of_one_is_in_the_last_bar_and_unknown_ones_in_none():
-    found = histogram(np.array([0.0, 0.95, 1.0, np.nan]), SHARES, trim=False)
-    assert (found["counts"][0], found["counts"][-1], sum(found["counts"])) == (1, 2, 3)
-    assert (found["n"], found["unknown"]) == (3, 1)
+def test_a_share_of_one_is_in_the_last_bar_and_unknown_shares_in_none():
+    bars = histogram(np.array([0.0, 0.95, 1.0, np.nan]), SHARES, trim=False)
+    assert (bars["counts"][0], bars["counts"][-1], sum(bars["counts"])) == (1, 2, 3)
+    assert (bars["n"], bars["unknown"]) == (3, 1)
 
 
 def test_numbers_beyond_the_last_edge_are_counted_too():
-    found = histogram(np.array([5.0, 1_000_000.0]), WHOLE)
-    assert sum(found["counts"]) == 2
-    assert found["edges"][0] == 5
-    assert found["edges"][-1] is None
+    bars = histogram(np.array([5.0, 1_000_000.0]), WHOLE)
+    assert sum(bars["counts"]) == 2
+    assert bars["edges"][0] == 5
+    assert bars["edges"][-1] is None
 
 
-def test_no_numbers_are_no_error():
-    found = histogram(np.empty(0), WHOLE)
-    assert (sum(found["counts"]), found["n"], found["median"]) == (0, 0, None)
+def test_an_empty_list_of_numbers_is_not_an_error():
+    bars = histogram(np.empty(0), WHOLE)
+    assert (sum(bars["counts"]), bars["n"], bars["median"]) == (0, 0, None)
 
 
-def test_a_stage_that_nobody_has_heard_of_is_shown_all_the_same():
-    found = funnel({"a": {"read": 5, "rejected": {"parse": {"x": 1}, "new": {"y": 2}}, "kept": 2}})
-    assert found == {
+def test_an_unknown_stage_is_shown_nevertheless():
+    stages = funnel({"a": SourceCounts(5, {"parse": {"x": 1}, "new": {"y": 2}}, 2)})
+    assert stages == {
         "stages": ["parse", "new"],
         "sources": {"a": {"read": 5, "after": [4, 2], "kept": 2, "verified": None}},
     }
 
 
-def test_rows_of_another_make_have_a_report_without_what_they_do_not_hold(tmp_path):
+def test_foreign_rows_have_a_report_without_the_missing_parts(tmp_path):
     raw = write_jsonl(tmp_path / "rows.jsonl", [{"text": words(n)} for n in range(4)])
     against = write_jsonl(tmp_path / "eval.jsonl", [{"prompt": words(1)}])
     clean(str(raw), [f"mine={against}"], tmp_path / "out")
@@ -150,19 +151,19 @@ def test_rows_of_another_make_have_a_report_without_what_they_do_not_hold(tmp_pa
     assert report["solve_rates"] == []
 
 
-def test_a_report_is_written_again_with_the_pairs_it_had(showcase_build, tmp_path):
+def test_a_rewritten_report_keeps_its_pairs(showcase_build, tmp_path):
     copy = shutil.copytree(showcase_build, tmp_path / "copy")
     before = json.loads((copy / "report.json").read_text())
     refresh_report(copy)
     assert json.loads((copy / "report.json").read_text()) == before
-    assert len(stored_pairs(copy)) == 10
+    assert len(stored_duplicates(copy).least_similar) == 10
     for damage in ("", "[]", '{"duplicates": {"least_similar": [{"jaccard": 1}]}}'):
         (copy / "report.json").write_text(damage)
-        assert stored_pairs(copy) == []
+        assert stored_duplicates(copy) is None
         refresh_report(copy)
 
 
-def test_reports_written_by_several_at_once_are_whole(showcase_build, tmp_path):
+def test_reports_written_by_several_processes_at_once_are_complete(showcase_build, tmp_path):
     copy = shutil.copytree(showcase_build, tmp_path / "copy")
     before = (copy / "report.html").read_text()
     with ThreadPoolExecutor(4) as threads:
@@ -176,4 +177,4 @@ def test_damaged_parquet_is_named(showcase_build, tmp_path):
     (path,) = (copy / "rejected").glob("*.parquet")
     path.write_bytes(path.read_bytes()[:-20])
     with pytest.raises(CurateError, match=r"rejected/train-00000-of-00001.parquet: .*damaged"):
-        numbers(DatasetFolder.opened(copy))
+        numbers(DatasetFolder.opened(copy), None)

@@ -1,4 +1,4 @@
-"""The page in a real browser, opened from its folder."""
+"""The report is shown by a real browser, opened from its folder."""
 
 import json
 import os
@@ -40,7 +40,7 @@ def show(browser):
 
 @pytest.fixture(scope="module")
 def bare(tmp_path_factory):
-    """A dataset of another make, of which nearly nothing is known."""
+    """Return a foreign dataset about which almost nothing is known."""
     folder = tmp_path_factory.mktemp("bare")
     raw = write_jsonl(folder / "rows.jsonl", [{"text": words(n)} for n in range(4)])
     against = write_jsonl(folder / "eval.jsonl", [{"prompt": words(1)}])
@@ -48,7 +48,7 @@ def bare(tmp_path_factory):
     return folder / "out"
 
 
-def test_the_browser_notices_what_a_page_must_not_do(browser, tmp_path):
+def test_the_browser_detects_what_a_page_must_not_do(browser, tmp_path):
     page = "<script>console.error('a'); throw Error('b')</script><img src='http://127.0.0.1:9/x'>"
     (tmp_path / "report.html").write_text(page)
     browser.open((tmp_path / "report.html").as_uri(), width=400, height=400)
@@ -57,14 +57,14 @@ def test_the_browser_notices_what_a_page_must_not_do(browser, tmp_path):
 
 
 @pytest.mark.parametrize("dark", [False, True])
-def test_the_page_asks_for_nothing_but_itself_and_complains_of_nothing(show, reported, dark):
+def test_the_page_requests_nothing_but_itself_and_logs_no_errors(show, reported, dark):
     page = show(reported, dark=dark)
     assert page.asked == [(reported / "report.html").as_uri()]
     assert page.said == []
 
 
 @pytest.mark.parametrize("which", ["reported", "showcase_build", "bare"])
-def test_every_section_is_there_and_says_something(show, which, request):
+def test_every_section_exists_and_has_content(show, which, request):
     page = show(request.getfixturevalue(which))
     assert page.value("[...document.querySelectorAll('main > section')].map(s => s.id)") == SECTIONS
     texts = page.value("[...document.querySelectorAll('main > section')].map(s => s.innerText)")
@@ -106,7 +106,7 @@ def test_no_two_labels_of_a_chart_touch(show, reported, width):
         for place, (word, left, right, top, bottom) in enumerate(chart):
             for other, other_left, other_right, other_top, other_bottom in chart[place + 1 :]:
                 beside = right < other_left or other_right < left
-                # Boxes are higher than digits: they may overlap by a few pixels before the ink does.
+                # Boxes are higher than digits, so they may overlap by a few pixels before the digits do.
                 assert beside or bottom - 3 <= other_top or other_bottom - 3 <= top, (word, other)
 
 
@@ -134,14 +134,14 @@ def test_hostile_text_stays_text(show, reported):
     assert page.value("document.querySelector('.sides').innerText").count("<script>") == 3  # the kept one has a title
 
 
-def test_words_that_only_one_statement_has_are_marked(show, reported):
+def test_words_of_only_one_statement_are_marked(show, reported):
     page = show(reported)
     marked = page.value("[...document.querySelector('.sides').querySelectorAll('mark')].map(m => m.textContent)")
     assert marked[0] == " ".join(f"other{n}" for n in range(9))
     assert marked[1] == " ".join(words(0).split()[-9:])
 
 
-def test_what_the_page_says_is_what_the_numbers_say(show, reported):
+def test_the_page_shows_the_numbers_of_the_report(show, reported):
     report = json.loads((reported / "report.json").read_text())
     page = show(reported)
     steps = page.value("[...document.querySelectorAll('.steps')].map(s => [...s.querySelectorAll('.n:not(.lost)')]"
@@ -172,7 +172,7 @@ def test_the_chosen_band_is_shaded_from_its_lowest_to_its_highest_bar(show, repo
     assert edges == [pytest.approx([1 / 9, 5 / 9], abs=0.01)] * 2
 
 
-def test_the_page_stays_whole_when_it_is_moved(show, reported, tmp_path):
+def test_the_page_still_works_after_it_is_moved(show, reported, tmp_path):
     shutil.copy(reported / "report.html", tmp_path)
     page = show(tmp_path)
     assert page.said == []

@@ -25,7 +25,7 @@ def test_words_that_the_other_text_lacks_are_marked(one, other, gone, new):
 
 
 @given(st.text(), st.text())
-def test_nothing_of_a_text_is_lost(one, other):
+def test_no_part_of_a_text_is_lost(one, other):
     first, second = marked(one, other)
     assert "".join(text for text, _ in first) == one
     assert "".join(text for text, _ in second) == other

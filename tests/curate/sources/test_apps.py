@@ -14,7 +14,7 @@ def read_rows(tmp_path, *rows):
 
 
 def write_folder(folder, statement, **files):
-    """One problem as the authors publish it; None leaves a file out."""
+    """Write one problem as the authors publish it. None leaves a file out."""
     row = apps_row(0, statement)
     content = {
         "question.txt": statement,
@@ -53,7 +53,7 @@ def test_a_call_is_read_and_its_wrapping_left_open(tmp_path):
 
 
 @pytest.mark.parametrize("solutions", ["", "[]", None])
-def test_no_solutions_is_no_error(tmp_path, solutions):
+def test_missing_solutions_are_not_an_error(tmp_path, solutions):
     assert read_rows(tmp_path, apps_row(0, "s") | {"solutions": solutions})[0].solutions == ()
 
 

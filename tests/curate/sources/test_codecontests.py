@@ -29,7 +29,7 @@ def test_public_tests_come_first_then_private_then_generated_ones(tmp_path):
     assert problem.n_tests_read == len(SUM_TESTS) + 1
 
 
-def test_languages_are_those_of_the_numbers(tmp_path):
+def test_numbers_are_translated_to_languages(tmp_path):
     sources = ["?", "print(1)", "int main() {}", SUM, "class Main {}"]
     solutions = {"language": [0, 1, 2, 3, 4], "solution": sources}
     (problem,) = read_rows(tmp_path, codecontests_row("a", "s", solutions=solutions))
@@ -46,13 +46,13 @@ def test_limits_are_read_from_numbers(tmp_path):
 
 
 @pytest.mark.parametrize("names", [{"input_file": "input.txt"}, {"output_file": "output.txt"}], ids=["input", "output"])
-def test_problems_that_use_files_are_rejected_and_say_so(tmp_path, names):
+def test_problems_that_use_files_are_rejected_with_that_reason(tmp_path, names):
     (rejection,) = read_rows(tmp_path, codecontests_row("a", "s", **names))
     assert (rejection.id, rejection.stage, rejection.reason) == ("codecontests/codeforces/a", "parse", "file_io")
     assert next(iter(names.values())) in rejection.detail
 
 
-def test_placeholders_of_pictures_are_seen(tmp_path):
+def test_image_placeholders_are_noticed(tmp_path):
     (problem,) = read_rows(tmp_path, codecontests_row("a", f"{words(0)} <image> {words(1)}"))
     assert image(problem) == "image"
 
@@ -70,12 +70,12 @@ def test_lists_that_do_not_match_are_rejected(tmp_path, change):
     assert (rejection.stage, rejection.reason) == ("parse", "unparsable")
 
 
-def test_the_same_name_on_two_sites_is_two_problems(tmp_path):
+def test_the_same_name_on_two_sites_means_two_problems(tmp_path):
     rows = [codecontests_row("a", words(n), source=n) for n in (1, 3)]
     assert [item.id for item in read_rows(tmp_path, *rows)] == ["codecontests/codechef/a", "codecontests/hackerearth/a"]
 
 
-def test_null_columns_are_no_error(tmp_path):
+def test_null_columns_are_not_an_error(tmp_path):
     nothing = dict.fromkeys(["generated_tests", "solutions", "cf_tags", "source", "difficulty", "cf_rating"])
     (problem,) = read_rows(tmp_path, codecontests_row("a", "s") | nothing)
     assert isinstance(problem, Problem)

@@ -25,7 +25,7 @@ def pairs(**more):
     return [{"input": i, "output": o} | more for i, o in SUM_TESTS]
 
 
-def test_taco_rows(tmp_path):
+def test_taco_rows_are_read(tmp_path):
     tests = {"inputs": [i for i, _ in SUM_TESTS], "outputs": [o for _, o in SUM_TESTS]}
     (problem,) = read_rows(tmp_path / "taco" / "train.parquet", deepcoder_row(words(0), tests, solutions=[SUM]))
     assert (problem.id, problem.platform) == ("deepcoder/taco/0", "taco")
@@ -48,7 +48,7 @@ def test_primeintellect_rows_lose_prompt_and_fence(tmp_path):
     assert problem.solutions == (Program(SUM),)
 
 
-def test_lcbv5_rows_find_the_function_in_the_metadata_of_the_row(tmp_path):
+def test_the_function_of_lcbv5_rows_is_found_in_their_metadata(tmp_path):
     tests = [{"input": '1\n"a"', "output": "2", "testtype": "functional"}]
     starter = "class Solution:\n    def f(self, n: int, s: str) -> int:\n        "
     rows = [
@@ -70,7 +70,7 @@ def test_codeforces_rows_have_neither_types_nor_solutions(tmp_path):
     assert problem.solutions is None
 
 
-def test_the_configs_of_a_copy_of_the_whole_are_read_together_without_the_test_sets(tmp_path):
+def test_all_configs_of_a_full_copy_are_read_without_the_test_sets(tmp_path):
     write_parquet(tmp_path / "codeforces" / "test-0.parquet", [deepcoder_row("s", pairs())])
     write_parquet(tmp_path / "lcbv5" / "test-0.parquet", [deepcoder_row("s", pairs(testtype="stdin"))])
     for config, number in (("lcbv5", 0), ("primeintellect", 0), ("primeintellect", 1)):
@@ -101,6 +101,7 @@ def test_tests_that_cannot_be_read_are_rejected(tmp_path, tests):
 
 
 @pytest.mark.skipif(not DATA.is_dir(), reason="the real data are not beside this checkout")
+@pytest.mark.thorough
 def test_real_primeintellect_rows_verify(tmp_path):
     location = str(DATA / "golden" / "train_verify.json")
     problems = list(read(locate(location)))
@@ -109,7 +110,7 @@ def test_real_primeintellect_rows_verify(tmp_path):
     assert not any("programming language" in p.statement or "```" in p.solutions[0].source for p in problems)
     assert not any(p.statement.rstrip().endswith("return the code.") for p in problems)
     manifest = build([("deepcoder", location)], tmp_path / "out", Options(min_tests=1))
-    assert manifest["counts"]["deepcoder"]["verified"] == 10
+    assert manifest.counts["deepcoder"].verified == 10
 
 
 @pytest.mark.skipif(not DATA.is_dir(), reason="the real data are not beside this checkout")
@@ -119,7 +120,7 @@ def test_foreign_tests_in_a_corrupt_file_are_noticed_in_every_row():
 
 
 @pytest.mark.skipif(not DATA.is_dir(), reason="the real data are not beside this checkout")
-def test_an_evaluation_set_whose_tests_are_lists_is_read_whole():
+def test_an_evaluation_set_whose_tests_are_lists_is_read_completely():
     problems = list(read(locate(str(DATA / "eval" / "livecodebench_v5_2024-08_2025-02.json"))))
     assert len(problems) == 279
     assert {problem.solutions for problem in problems} == {None}

@@ -40,11 +40,11 @@ def test_columns_become_a_problem(tmp_path):
     assert (problem.tags, problem.date, problem.platform) == (("dp",), "2024-08-01", "somewhere")
 
 
-def test_without_an_id_a_problem_is_called_after_its_position(tmp_path):
+def test_a_problem_without_an_id_is_named_after_its_position(tmp_path):
     assert [p.id for p in read_rows(tmp_path, [ROW, ROW], FIELDS)] == ["generic/0", "generic/1"]
 
 
-def test_a_source_without_solutions_publishes_none_and_a_row_without_is_empty(tmp_path):
+def test_a_source_without_solutions_differs_from_a_row_without_solutions(tmp_path):
     assert read_rows(tmp_path, [ROW], FIELDS)[0].solutions is None
     rows = read_rows(tmp_path, [ROW | {"code": None}, ROW], FIELDS | {"solutions": "code"})
     assert [len(problem.solutions) for problem in rows] == [0, 1]
@@ -67,7 +67,7 @@ def test_parquet_with_structs_of_lists_is_read(tmp_path):
     assert problem.solutions == (Program("x", "cpp"), Program(SUM))
 
 
-def test_one_language_may_hold_for_all_solutions(tmp_path):
+def test_one_language_may_be_given_for_all_solutions(tmp_path):
     row = ROW | {"code": ["int main() {}", "int main() { }"]}
     (problem,) = read_rows(tmp_path, [row], FIELDS | {"solutions": "code"}, language="cpp")
     assert [solution.language for solution in problem.solutions] == ["cpp", "cpp"]
@@ -78,12 +78,12 @@ def test_calls_in_columns_of_text_are_json(tmp_path):
     (problem,) = read_rows(tmp_path, [row], FIELDS | {"fn_name": "f"})
     assert problem.tests.entry_point == "add"
     assert problem.tests.cases == (Case("[1, 2]", "[3]"), Case("[3, 4]", "[7]"))
-    assert problem.wrapping is Wrapping.NONE  # nothing could ever decide it
+    assert problem.wrapping is Wrapping.NONE  # there is nothing to decide it by
     (problem,) = read_rows(tmp_path, [row | {"code": SUM}], FIELDS | {"fn_name": "f", "solutions": "code"})
     assert problem.wrapping is Wrapping.UNDECIDED
 
 
-def test_units_and_the_checker_are_what_the_mapping_says(tmp_path):
+def test_units_and_the_checker_are_taken_from_the_mapping(tmp_path):
     row = ROW | {"ms": 1500, "bytes": 600 * 2**20}
     fields = FIELDS | {"time_limit": "ms", "memory_limit": "bytes"}
     (problem,) = read_rows(tmp_path, [row], fields, time_unit="ms", memory_unit="bytes", checker="floats")
@@ -115,7 +115,7 @@ def test_a_row_that_cannot_be_read_is_a_rejection_and_the_rest_is_read(tmp_path,
         pytest.param({"statement": "q"}, {}, "either tests or both", id="no tests"),
         pytest.param({"statement": "q", "inputs": "in"}, {}, "either tests or both", id="no outputs"),
         pytest.param(FIELDS | {"tests": "t"}, {}, "either tests or both", id="tests twice"),
-        pytest.param(FIELDS, {"license": "mit"}, "no option license. Options are fields, licence", id="option"),
+        pytest.param(FIELDS, {"license": "mit"}, "unknown option license. Options are fields, licence", id="option"),
         pytest.param(FIELDS, {"checker": "fuzzy"}, "Choose one of any_of, exact", id="checker"),
         pytest.param(FIELDS, {"time_unit": "hours"}, "Choose one of s, ms", id="unit"),
         pytest.param(FIELDS, {"language": 3}, "language must be text", id="language"),
@@ -127,12 +127,12 @@ def test_a_wrong_mapping_is_an_error_that_says_what_to_write(tmp_path, fields, o
         select(locate(write_mapping(tmp_path, fields, **options)))
 
 
-def test_data_without_a_mapping_are_an_error_that_says_what_to_give(tmp_path):
+def test_data_without_a_mapping_is_an_error_that_says_what_to_add(tmp_path):
     with pytest.raises(CurateError, match="Give a TOML file"):
         select(locate(str(write_jsonl(tmp_path / "rows.jsonl", [ROW]))))
 
 
-def test_a_column_that_is_not_there_is_named(tmp_path):
+def test_a_missing_column_is_named(tmp_path):
     with pytest.raises(CurateError, match="no column question .it has"):
         read_rows(tmp_path, [ROW], FIELDS | {"statement": "question"})
 
@@ -146,10 +146,10 @@ def test_the_mapping_is_part_of_the_plan(tmp_path):
     write_jsonl(tmp_path / "rows.jsonl", [ROW])
     location = write_mapping(tmp_path, FIELDS | {"solutions": "code"}, licence="mit")
     manifest = build([("generic", location)], tmp_path / "out", Options())
-    assert manifest["counts"]["generic"]["verified"] == 1
-    options = manifest["plan"]["configuration"]["source_options"]
+    assert manifest.counts["generic"].verified == 1
+    options = manifest.plan.configuration["source_options"]
     assert options == {"generic": {"licence": "mit", "fields": FIELDS | {"solutions": "code"}}}
-    assert [file["name"] for file in manifest["plan"]["inputs"]["generic"]] == ["rows.jsonl"]
+    assert [file.name for file in manifest.plan.inputs["generic"]] == ["rows.jsonl"]
     assert build([("generic", location)], tmp_path / "out", Options()) == manifest
     with pytest.raises(CurateError, match="source_options was"):
         build([("generic", write_mapping(tmp_path, FIELDS))], tmp_path / "out", Options())
@@ -158,7 +158,7 @@ def test_the_mapping_is_part_of_the_plan(tmp_path):
 @pytest.mark.skipif(not DATA.is_dir(), reason="the real data are not beside this checkout")
 def test_a_real_training_file_of_verl_is_read(tmp_path):
     fields = {"statement": "prompt.0.content", "tests": "reward_model.ground_truth.tests", "id": "extra_info.index"}
-    fields["starter_code"] = "prompt.0.content"  # functions are named nowhere else
+    fields["starter_code"] = "prompt.0.content"  # the only place that names the function
     location = write_mapping(tmp_path, fields, str(DATA / "golden" / "verl_livecodebench_50.parquet"))
     items = list(read(select(locate(location))))
     assert [item.id for item in items] == [f"generic/{n}" for n in range(50)]
@@ -173,8 +173,8 @@ def test_no_reference_passes_in_a_corrupt_file_whose_rows_all_share_one_test(tmp
     fields = {"statement": "problem", "tests": "tests", "solutions": "completion"}
     location = write_mapping(tmp_path, fields, str(DATA / "golden" / "leetcodedataset_corrupt_20.json"))
     manifest = build([("generic", location)], tmp_path / "out", Options(min_tests=2))
-    assert manifest["counts"]["generic"]["kept"] == 0
-    assert manifest["counts"]["generic"]["rejected"] == {"verify": {"reference_fails": 20}}
+    assert manifest.counts["generic"].kept == 0
+    assert manifest.counts["generic"].rejected == {"verify": {"reference_fails": 20}}
 
 
 @pytest.mark.skipif(not DATA.is_dir(), reason="the real data are not beside this checkout")

@@ -1,4 +1,4 @@
-"""On the real data beside the repository the outcome agrees with the labels, row by row."""
+"""The outcome for the real data beside the repository agrees with the labels, row by row."""
 
 import ast
 import json
@@ -11,7 +11,7 @@ from curate.pipeline import Options, build
 
 SOURCES = ("taco", "synthetic1", "livecodebench")
 
-# Where we differ on purpose: (label, ours) and why.
+# Rows whose outcome deliberately differs from the label: the label's reason, our reason, and why.
 EXPLAINED = {
     "taco/164": (
         "wrong_language",
@@ -22,29 +22,32 @@ EXPLAINED = {
 
 
 def only_too_slow(label):
-    """Within the time limit on a machine that is faster than that of the labels."""
+    """Return whether the label is a timeout that a faster machine may avoid."""
     return label["reason"] == "reference_fails" and set(label["reference_verdicts"]) == {"time_limit"}
 
 
-pytestmark = pytest.mark.skipif(not DATA.is_dir(), reason="the real data are not beside this checkout")
+pytestmark = [
+    pytest.mark.thorough,
+    pytest.mark.skipif(not DATA.is_dir(), reason="the real data are not beside this checkout"),
+]
 
 
 @pytest.fixture(scope="module")
 def labels():
-    """Labels under our ids."""
-    found = {}
+    """Return the labels by our ids."""
+    by_id = {}
     for source in SOURCES:
         for line in (DATA / "labels" / f"{source}.jsonl").read_text().splitlines():
             label = json.loads(line)
             label["key"] = f"{source}:{label['id']}"
-            found[f"taco/{label['row']}" if source == "taco" else f"{source}/{label['id']}"] = label
-    return found
+            by_id[f"taco/{label['row']}" if source == "taco" else f"{source}/{label['id']}"] = label
+    return by_id
 
 
 @pytest.fixture(scope="module")
 def rows(tmp_path_factory):
     out = tmp_path_factory.mktemp("real") / "out"
-    # Without mutants, of which no label speaks, and which take as long as all the rest.
+    # Without mutants: no label concerns them, and they take as long as everything else.
     build([(source, str(DATA / source)) for source in SOURCES], out, Options(mutants=0))
     kept = {row["id"]: row for row in pq.read_table(out / "data").to_pylist()}
     rejected = {row["id"]: row for row in pq.read_table(out / "rejected").to_pylist()}
@@ -57,7 +60,7 @@ def test_every_row_is_accounted_for_once(rows, labels):
     assert not kept.keys() & rejected.keys()
 
 
-def test_the_reason_is_that_of_the_label(rows, labels):
+def test_the_reason_matches_the_label(rows, labels):
     kept, rejected = rows
     differing = {}
     for id, label in labels.items():
@@ -65,7 +68,7 @@ def test_the_reason_is_that_of_the_label(rows, labels):
         known = {label["reason"], "duplicate_exact", "duplicate_near"}
         if reason not in known | ({"ok", "flaky_reference"} if only_too_slow(label) else set()):
             differing[id] = (label["reason"], reason)
-        if only_too_slow(label) and id in kept:  # and so near the limit that it is the machine that decides
+        if only_too_slow(label) and id in kept:  # so near the limit that the speed of the machine decides
             assert kept[id]["slowest_cpu_seconds"] > kept[id]["time_limit_seconds"] / 2, id
     assert differing == {id: (label, ours) for id, (label, ours, _) in EXPLAINED.items()}
 
@@ -76,7 +79,7 @@ def test_distinct_tests_are_counted_as_in_the_labels(rows, labels):
         assert row["n_tests"] == labels[id]["n_distinct_tests"], id
 
 
-def test_of_the_rows_that_hold_one_problem_exactly_one_survives(rows, labels):
+def test_exactly_one_of_the_rows_with_the_same_problem_survives(rows, labels):
     kept, rejected = rows
     ours = {label["key"]: id for id, label in labels.items()}
     for id, label in labels.items():
@@ -123,5 +126,5 @@ def test_a_corrupt_file_whose_rows_all_share_one_test_yields_nothing(tmp_path):
         rows.append(taco_row(row["problem"], tests, [row["completion"]], fn_name=entry_point))
     location = write_parquet(tmp_path / "train.parquet", rows)
     manifest = build([("taco", str(location))], tmp_path / "out", Options(min_tests=2))
-    assert manifest["counts"]["taco"]["kept"] == 0
-    assert manifest["counts"]["taco"]["rejected"] == {"verify": {"reference_fails": len(rows)}}
+    assert manifest.counts["taco"].kept == 0
+    assert manifest.counts["taco"].rejected == {"verify": {"reference_fails": len(rows)}}

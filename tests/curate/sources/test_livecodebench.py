@@ -35,7 +35,7 @@ def test_private_tests_may_be_plain_json(tmp_path):
     assert problem.tests.cases[-1] == Case("9 9\n", "18\n")
 
 
-def test_one_value_per_line_becomes_the_argument_list_in_its_own_words(tmp_path):
+def test_one_value_per_line_becomes_the_argument_list_verbatim(tmp_path):
     digits = "8" * 5000
     tests = [('12\n"a\\nb"', "1"), (f'{digits}\n""', digits)]
     row = livecodebench_row("7", "s", tests, func_name="f", starter_code=STARTER)
@@ -101,7 +101,7 @@ def test_a_decompression_bomb_is_not_unpacked(monkeypatch):
         pytest.param(livecodebench_row("7", "s", public_test_cases='[{"input": 1}]'), id="no texts"),
     ],
 )
-def test_a_row_with_one_unusable_test_is_rejected_whole(tmp_path, row):
+def test_a_row_with_one_unusable_test_is_rejected(tmp_path, row):
     (rejection,) = read_rows(tmp_path, row)
     assert (rejection.stage, rejection.reason) == ("parse", "unparsable")
 
@@ -117,7 +117,7 @@ def test_a_bad_line_is_a_rejection_and_the_rest_is_read(tmp_path):
 
 @pytest.fixture
 def releases(tmp_path):
-    """One problem in each file, named after it; the dates are the first days of consecutive months."""
+    """Make a folder of six releases. Each has one problem, dated on the first day of the month with its number."""
     for number in range(1, 7):
         row = livecodebench_row(str(number), words(number), contest_date=f"2024-0{number}-01T00:00:00")
         write_jsonl(tmp_path / f"test{number if number > 1 else ''}.jsonl", [row])
@@ -139,7 +139,7 @@ def ids(location):
         ("release_latest", "123456"),
     ],
 )
-def test_a_release_is_the_files_that_its_loader_takes(releases, release, expected):
+def test_a_release_consists_of_the_files_that_its_loader_takes(releases, release, expected):
     assert "".join(ids(f"{releases}?release={release}")) == expected
 
 
@@ -158,22 +158,22 @@ def test_a_window_includes_both_its_ends(releases):
         ("release=v5_v4", "no release v5_v4"),
         ("from=yesterday", "from must be a date such as 2024-08-01, not yesterday"),
         ("from=2024-02-01&to=2024-01-01", "is after"),
-        ("window=2024", "no option window. Options are release, from, to, files"),
+        ("window=2024", "unknown option window. Options are release, from, to, files"),
     ],
 )
-def test_options_that_cannot_be_met_are_explained(releases, query, message):
+def test_impossible_options_are_explained(releases, query, message):
     with pytest.raises(CurateError, match=message):
         select(locate(f"{releases}?{query}"))
 
 
-def test_a_release_whose_files_are_not_all_there_is_refused(releases):
+def test_a_release_with_missing_files_is_refused(releases):
     (releases / "test3.jsonl").unlink()
     assert ids(f"{releases}?release=v4_v5") == ["4", "5"]
     with pytest.raises(CurateError, match="needs test3.jsonl"):
         select(locate(f"{releases}?release=release_v5"))
 
 
-def test_a_problem_without_a_date_cannot_be_held_against_a_window(tmp_path):
+def test_a_problem_without_a_date_cannot_be_compared_with_a_window(tmp_path):
     path = write_jsonl(tmp_path / "test.jsonl", [livecodebench_row("7", "s", contest_date=None)])
     (rejection,) = read(select(locate(f"{path}?from=2024-01-01")))
     assert rejection.reason == "unparsable"
@@ -182,7 +182,7 @@ def test_a_problem_without_a_date_cannot_be_held_against_a_window(tmp_path):
 
 
 @pytest.mark.skipif(not DATA.is_dir(), reason="the real data are not beside this checkout")
-def test_the_window_of_deepcoder_holds_the_real_problems_of_its_months():
+def test_the_window_of_deepcoder_contains_the_real_problems_of_its_months():
     labels = map(json.loads, (DATA / "labels" / "livecodebench.jsonl").read_text().splitlines())
     inside = {label["id"] for label in labels if "2024-08-01" <= label["contest_date"] <= "2025-02-01"}
     assert inside

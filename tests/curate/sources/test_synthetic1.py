@@ -19,12 +19,12 @@ def function_info(*tests):
     return {"language": "python", "test_cases": list(tests)}
 
 
-def test_responses_to_one_problem_are_one_problem(tmp_path):
+def test_several_responses_to_a_problem_become_one_problem(tmp_path):
     rows = [synthetic1_row(id, words(id)) for id in ("a", "b", "a", "b", "a")]
     assert [problem.id for problem in read_rows(tmp_path, *rows)] == ["synthetic1/a", "synthetic1/b"]
 
 
-def test_the_prompt_template_and_the_fence_are_taken_off(tmp_path):
+def test_the_prompt_template_and_the_fence_are_removed(tmp_path):
     (problem,) = read_rows(tmp_path, synthetic1_row("a", words(1)))
     assert problem.statement == words(1)
     assert problem.solutions == (Program(SUM),)
@@ -52,7 +52,7 @@ def test_python_values_become_json(tmp_path):
     assert second == Case(f'[[{"7" * 5000}], "ü"]', "[1]")
 
 
-def test_tasks_that_are_not_code_are_named_so(tmp_path):
+def test_tasks_that_are_not_code_are_rejected_as_such(tmp_path):
     (rejection,) = read_rows(tmp_path, synthetic1_row("m", "What is 1 + 1?", task_type="verifiable_math"))
     assert rejection == Rejection("synthetic1/m", "synthetic1", "parse", "not_code", "task_type verifiable_math")
 
@@ -80,7 +80,7 @@ def test_tests_that_cannot_be_read_are_rejected(tmp_path, info):
     assert (rejection.stage, rejection.reason) == ("parse", "unparsable")
 
 
-def test_rows_without_an_id_are_told_apart(tmp_path):
+def test_rows_without_an_id_stay_distinct(tmp_path):
     items = read_rows(
         tmp_path, *[synthetic1_row("", words(n), problem_id=None) for n in range(2)], synthetic1_row("a", "")
     )

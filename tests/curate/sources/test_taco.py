@@ -26,7 +26,7 @@ def test_a_row_becomes_a_problem_named_after_its_position(tmp_path):
     assert (second.platform, second.title) == ("codeforces", "7")
 
 
-def test_solutions_may_be_a_list_already_and_an_explicit_null_function_is_stdin(tmp_path):
+def test_solutions_may_already_be_a_list_and_an_explicit_null_function_means_stdin(tmp_path):
     content = {"inputs": ["1"], "outputs": ["1"], "fn_name": None}
     row = taco_row("s", input_output=json.dumps(content), solutions=["print(1)"])
     row["solutions"] = ["print(1)"]
@@ -62,7 +62,7 @@ def test_integers_beyond_4300_digits_are_kept(tmp_path):
     assert problem.tests.cases == (Case(f"[{digits}]", digits),)
 
 
-def test_whether_lists_of_one_are_a_wrapping_is_left_open(tmp_path):
+def test_it_is_left_open_whether_lists_of_one_value_are_a_wrapping(tmp_path):
     wrapped, plain = read_rows(
         tmp_path,
         taco_row("s", [([1], [2]), ([2], [3])], fn_name="f"),
@@ -104,6 +104,6 @@ def test_solutions_that_cannot_be_read_are_rejected(tmp_path, solutions):
 
 
 @pytest.mark.parametrize("solutions", ["[]", "", None])
-def test_no_solutions_is_no_error(tmp_path, solutions):
+def test_missing_solutions_are_not_an_error(tmp_path, solutions):
     row = taco_row("s") | {"solutions": solutions}
     assert read_rows(tmp_path, row, taco_row("s"))[0].solutions == ()

@@ -1,4 +1,4 @@
-"""Further inputs keep the shape of those they are made from."""
+"""Extra inputs keep the shape of the inputs from which they are made."""
 
 import json
 
@@ -40,12 +40,12 @@ def test_numbers_stay_between_the_smallest_and_the_largest_of_their_line(of_list
 
 
 def test_tests_without_variety_still_give_other_inputs():
-    found = extra_inputs(suite(["3\n70 70 70\n"]), seed=0)
-    assert len({word for text in found for word in text.split()[1:]}) > 10
-    assert all(1 <= int(word) <= 70 for text in found for word in text.split())
+    inputs = extra_inputs(suite(["3\n70 70 70\n"]), seed=0)
+    assert len({word for text in inputs for word in text.split()[1:]}) > 10
+    assert all(1 <= int(word) <= 70 for text in inputs for word in text.split())
 
 
-def test_a_number_that_counts_is_left_alone(of_lists):
+def test_a_number_that_states_a_length_is_not_changed(of_lists):
     assert all(int(text.split("\n")[0]) == len(text.split("\n")[1].split()) for text in of_lists)
 
 
@@ -53,10 +53,10 @@ def test_words_keep_their_letters(of_lists):
     assert {letter for text in of_lists for letter in text.split("\n")[2] if letter != " "} <= set("abcdxqy")
 
 
-def test_a_row_of_zeros_and_ones_stays_one():
-    found = extra_inputs(suite(["11001\n", "00110\n"]), seed=0)
-    assert found
-    assert {letter for text in found for letter in text.strip()} == {"0", "1"}
+def test_a_row_of_zeros_and_ones_keeps_only_zeros_and_ones():
+    inputs = extra_inputs(suite(["11001\n", "00110\n"]), seed=0)
+    assert inputs
+    assert {letter for text in inputs for letter in text.strip()} == {"0", "1"}
 
 
 def test_arguments_keep_their_types_and_lengths(of_calls):
@@ -67,7 +67,7 @@ def test_arguments_keep_their_types_and_lengths(of_calls):
     assert len({call[1] for call in of_calls}) > 3
 
 
-def test_no_input_is_that_of_a_test_and_none_comes_twice(of_lists):
+def test_no_input_repeats_that_of_a_test_or_another_one(of_lists):
     assert len(set(of_lists)) == len(of_lists) > 50
     assert not set(of_lists) & set(LISTS)
 
@@ -77,7 +77,7 @@ def test_the_same_tests_and_seed_give_the_same_inputs():
     assert extra_inputs(suite(LISTS), seed=0) != extra_inputs(suite(LISTS), seed=1)
 
 
-def test_there_are_no_more_than_asked_for():
+def test_there_are_no_more_inputs_than_requested():
     assert len(extra_inputs(suite(LISTS), seed=0, most=7)) == 7
 
 
@@ -92,5 +92,5 @@ def test_there_are_no_more_than_asked_for():
         pytest.param(["5 " * 20_000], None, id="too long"),
     ],
 )
-def test_where_nothing_can_be_changed_there_are_none(inputs, entry_point):
+def test_inputs_that_cannot_be_changed_give_no_extra_inputs(inputs, entry_point):
     assert extra_inputs(suite(inputs, entry_point), seed=0) == []

@@ -1,9 +1,9 @@
-"""Few tests that reject what all reject."""
+"""A few tests are chosen that reject everything that all tests together reject."""
 
 from curate.strength.greedy_cover import cover
 
 
-def test_a_cover_takes_what_kills_most_of_what_is_left():
+def test_a_cover_takes_the_test_that_kills_most_of_the_remaining_mutants():
     killers = [frozenset({0, 1}), frozenset({0, 2}), frozenset({0, 3}), frozenset({2, 3}), frozenset({4})]
     assert cover(killers, [4, 3, 2, 1, 0]) == (0, 4, 3)
 

@@ -1,4 +1,4 @@
-"""Wrong programs made from right ones."""
+"""Wrong programs are made from right ones."""
 
 import ast
 import importlib
@@ -37,16 +37,16 @@ if __name__ == "__main__":
 
 
 def instead(kind, source):
-    """What a kind of mistake makes of a program, at any of its places."""
+    """Return the programs that a kind of mistake produces, one for each replacement."""
     tree = ast.parse(source)
     module = importlib.import_module(f"curate.strength.mutants.{kind}")
-    found = []
+    programs = []
     for place in places(tree, None):
         for node in module.instead(place.node):
             with place.holding(node):
-                found.append(ast.unparse(tree))
+                programs.append(ast.unparse(tree))
     assert ast.unparse(tree) == ast.unparse(ast.parse(source))
-    return found
+    return programs
 
 
 @pytest.mark.parametrize(
@@ -89,25 +89,25 @@ def instead(kind, source):
         ),
     ],
 )
-def test_a_kind_of_mistake(kind, source, expected):
+def test_each_kind_of_mistake_changes_a_program_as_expected(kind, source, expected):
     assert sorted(instead(kind, source)) == sorted(expected)
 
 
 def test_every_mutant_is_another_program_that_parses():
-    found = [mutant.source for mutant in mutants(REFERENCE, SUITE, shown=0, seed=0)]
-    shapes = {ast.dump(ast.parse(source)) for source in found}
-    assert len(shapes) == len(found) == 24
+    sources = [mutant.source for mutant in mutants(REFERENCE, SUITE, shown=0, seed=0)]
+    shapes = {ast.dump(ast.parse(source)) for source in sources}
+    assert len(shapes) == len(sources) == 24
     assert ast.dump(ast.parse(REFERENCE)) not in shapes
 
 
 def test_mutants_are_bounded_and_of_all_kinds():
-    found = mutants(REFERENCE, SUITE, shown=0, seed=0, most=12)
-    assert len(found) == 12
+    chosen = mutants(REFERENCE, SUITE, shown=0, seed=0, most=12)
+    assert len(chosen) == 12
     possible = "hard_coded off_by_one comparison dropped_branch swapped_operator constant early_return"
-    assert {mutant.kind for mutant in found} == set(possible.split())
+    assert {mutant.kind for mutant in chosen} == set(possible.split())
 
 
-def test_the_seed_decides_the_choice():
+def test_the_seed_determines_the_choice():
     def chosen(seed):
         return mutants(REFERENCE, SUITE, shown=0, seed=seed)
 
@@ -115,8 +115,8 @@ def test_the_seed_decides_the_choice():
     assert chosen(0) != chosen(1)
 
 
-def test_what_cannot_matter_is_left_alone():
-    found = [m.source for m in mutants(REFERENCE, SUITE, shown=0, seed=0, most=1000) if m.kind != "hard_coded"]
+def test_code_without_effect_is_not_changed():
+    sources = [m.source for m in mutants(REFERENCE, SUITE, shown=0, seed=0, most=1000) if m.kind != "hard_coded"]
     unchanged = [
         "from math import gcd",
         "sys.setrecursionlimit(10 ** 6)",
@@ -125,11 +125,11 @@ def test_what_cannot_matter_is_left_alone():
         "if __name__ == '__main__':",
     ]
     for text in unchanged:
-        assert all(text in source for source in found), text
+        assert all(text in source for source in sources), text
 
 
 @pytest.mark.parametrize("text", ["print 'a'", "x = (", "x = " + "(" * 5000 + ")" * 5000, "a\0", "x = 1" + "+1" * 5000])
-def test_a_text_that_is_no_program_has_no_mutants(text):
+def test_a_text_that_is_not_a_program_has_no_mutants(text):
     assert mutants(text, SUITE, shown=0, seed=0) == []
 
 
@@ -161,8 +161,8 @@ def test_a_hard_coded_function_answers_calls(box):
     assert passed == [[True, True, True, False], [True, True, True, False]]
 
 
-def test_a_mutant_differs_by_its_mistake_only(box):
+def test_a_mutant_differs_only_by_its_mistake(box):
     suite = Suite([Case("1 2\n", "3\n"), Case("0 0\n", "0\n")])
-    made = mutants("a, b = map(int, input().split())\nprint(a + b)", suite, shown=0, seed=0)
-    (minus,) = [Program(mutant.source) for mutant in made if mutant.kind == "swapped_operator"]
+    mutated = mutants("a, b = map(int, input().split())\nprint(a + b)", suite, shown=0, seed=0)
+    (minus,) = [Program(mutant.source) for mutant in mutated if mutant.kind == "swapped_operator"]
     assert [c.verdict for c in box.judge(minus, suite, run_all=True).cases] == [Verdict.WRONG_ANSWER, Verdict.ACCEPTED]

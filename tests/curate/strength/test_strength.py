@@ -1,4 +1,4 @@
-"""How much the tests of a problem catch."""
+"""The strength of tests is the share of wrong mutants that they kill."""
 
 import json
 from dataclasses import replace
@@ -6,8 +6,10 @@ from dataclasses import replace
 import pytest
 
 from curate.errors import CurateError
+from curate.json_records import from_json, to_json
 from curate.problem import Problem
-from curate.strength.measure import Strength, fingerprint, measure
+from curate.strength.measure import fingerprint, measure
+from curate.strength.strength import Strength
 from rewards.selection import select
 from sandbox import Case, Limits, Program, Sandbox, SandboxError, Suite
 
@@ -67,7 +69,7 @@ def test_weak_tests_let_mutants_through_and_show_where(box):
     assert all(int(hole.expected) == max(map(int, hole.input.split()[1:])) for hole in found.holes)
 
 
-def test_adding_a_hole_to_the_tests_makes_them_stronger(box):
+def test_adding_an_input_that_the_tests_missed_makes_them_stronger(box):
     weak = problem(ASCENDING)
     before = strength(box, weak)
     after = strength(box, replace(weak, tests=replace(weak.tests, cases=weak.tests.cases + before.holes)))
@@ -105,7 +107,7 @@ def test_mutants_that_never_end_are_killed(box):
         pytest.param(problem(GOOD, "print(0)"), id="a reference that fails now"),
     ],
 )
-def test_where_nothing_can_be_measured_nothing_is_claimed(box, unmeasurable):
+def test_the_strength_is_unknown_if_nothing_can_be_measured(box, unmeasurable):
     found = strength(box, unmeasurable)
     assert (found.share, found.n_mutants, found.strongest) == (None, 0, ())
 
@@ -118,7 +120,7 @@ def test_the_strongest_cases_kill_what_all_of_them_kill(box):
     assert strength(box, replace(whole, tests=few)).n_killed == found.n_killed
 
 
-def test_neither_the_order_of_work_nor_the_number_of_workers_decides(box):
+def test_neither_the_order_of_work_nor_the_number_of_workers_matters(box):
     problems = [problem(GOOD[n:], id=f"taco/{n}") for n in range(3)]
 
     def measured(box, problems):
@@ -130,13 +132,16 @@ def test_neither_the_order_of_work_nor_the_number_of_workers_decides(box):
         assert measured(alone, [problems[2], problems[0]]) == {id: found[id] for id in ("taco/0", "taco/2")}
 
 
-def test_a_lost_run_is_repeated_and_decides_nothing(box):
+def test_a_lost_run_is_repeated_and_changes_nothing(box):
     class Losing:
         workers = 1
         losses = 2
 
         def run(self, *arguments):
             return box.run(*arguments)
+
+        def judge(self, *arguments, **options):
+            return box.judge(*arguments, **options)
 
         def judge_many(self, *arguments, **options):
             if self.losses:
@@ -153,19 +158,19 @@ def test_a_sandbox_that_stays_broken_stops_the_build():
     class Broken:
         workers = 1
 
-        def judge_many(self, *arguments, **options):
+        def judge(self, *arguments, **options):
             raise SandboxError("no namespaces")
 
     with pytest.raises(CurateError, match=r"no namespaces.*curate doctor"):
         list(measure([problem(GOOD)], Broken(), seed=0))
 
 
-def test_a_strength_survives_its_record():
+def test_a_strength_survives_being_recorded():
     found = Strength(9, 5, 1, (("constant", 3),), (Case("1", "2"),), (4, 0), 1.5)
-    assert Strength.from_record(json.loads(json.dumps(found.to_record()))) == found
+    assert from_json(Strength, json.loads(json.dumps(to_json(found)))) == found
 
 
-def test_the_share_is_of_the_mutants_that_are_wrong():
+def test_the_share_counts_only_mutants_that_are_wrong():
     assert Strength(10, 6, 2).share == 0.75
     assert Strength(3, 0, 3).share is None
     assert Strength().share is None

@@ -14,9 +14,9 @@ TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=40)
 QUIETLY = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
-def by_text(found):
-    """The hashes of each text, as lists."""
-    return [found.hashes[begin:end].tolist() for begin, end in pairwise(found.offsets.tolist())]
+def by_text(batch):
+    """Return the hashes of each text as lists."""
+    return [batch.hashes[begin:end].tolist() for begin, end in pairwise(batch.offsets.tolist())]
 
 
 def test_words_are_letters_digits_and_underscores_without_case():
@@ -43,7 +43,7 @@ def test_spellings_of_one_text_have_the_same_words(text, same):
 @given(st.lists(TEXT, max_size=6))
 @example(["İstanbul", "a", "", "I", "x" * 200, "x" * 201, "\0a\0", "é·b"])
 @example(["12345678 123456789 1234567890123456 12345678901234567"])
-def test_hashes_are_those_of_the_words_whatever_stands_beside_them(texts):
+def test_the_hash_of_a_word_does_not_depend_on_its_neighbours(texts):
     together = by_text(hashed(texts))
     assert together == [by_text(hashed([text]))[0] for text in texts]
     numbers = {}
@@ -54,7 +54,7 @@ def test_hashes_are_those_of_the_words_whatever_stands_beside_them(texts):
 
 
 def test_hashes_are_the_same_on_every_machine():
-    # Written down once: signatures of one machine must fit those of another.
+    # Recorded once: signatures from one machine must match those from another.
     assert by_text(hashed(["The sum: Straße " + "7" * 70])) == [
         [9785959853616212031, 8905947352421916647, 15947416049882308462, 4923672034153429091]
     ]
@@ -62,35 +62,35 @@ def test_hashes_are_the_same_on_every_machine():
 
 @QUIETLY
 @given(st.lists(st.lists(st.sampled_from("abc"), max_size=9).map(" ".join), max_size=5), st.integers(1, 6))
-def test_runs_are_those_of_each_text_and_none_reaches_into_the_next(texts, length):
-    found = by_text(runs(hashed(texts), length))
+def test_no_run_reaches_from_one_text_into_the_next(texts, length):
+    actual = by_text(runs(hashed(texts), length))
     expected = [
         [tuple(text.split()[start : start + length]) for start in range(len(text.split()) - length + 1)]
         for text in texts
     ]
-    assert [len(of_text) for of_text in found] == [len(of_text) for of_text in expected]
-    numbers = {run: number for of, ex in zip(found, expected, strict=True) for run, number in zip(ex, of, strict=True)}
-    assert [[numbers[run] for run in of_text] for of_text in expected] == found
+    assert [len(of_text) for of_text in actual] == [len(of_text) for of_text in expected]
+    numbers = {run: number for of, ex in zip(actual, expected, strict=True) for run, number in zip(ex, of, strict=True)}
+    assert [[numbers[run] for run in of_text] for of_text in expected] == actual
     assert len(set(numbers.values())) == len(numbers)
 
 
 @QUIETLY
 @given(TEXT)
 @example("İ ﬁ ²x \u0345")
-def test_located_words_are_the_words_and_stand_where_they_say(text):
+def test_located_words_are_the_words_at_their_stated_places(text):
     composed = unicodedata.normalize("NFKC", text)
-    found = located(text)
-    assert [word for word, _, _ in found] == words(text)
-    for word, begin, end in found:
+    places = located(text)
+    assert [word for word, _, _ in places] == words(text)
+    for word, begin, end in places:
         assert word in composed[begin:end].casefold()
 
 
 def test_one_long_word_costs_no_more_than_its_length():
-    (found,) = by_text(hashed(["9" * 3_000_000 + " end"]))
-    assert len(found) == 2
+    (hashes,) = by_text(hashed(["9" * 3_000_000 + " end"]))
+    assert len(hashes) == 2
 
 
-def test_ascii_needs_no_normal_form():
+def test_ascii_is_already_in_normal_form():
     assert normal("A b") == "a b" == unicodedata.normalize("NFKC", "A b").casefold()
     assert re.findall(r"\w+", "".join(map(chr, range(128))).lower()) == words("".join(map(chr, range(128))))
     assert hashed([]).offsets.dtype == np.int64

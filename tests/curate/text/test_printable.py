@@ -18,7 +18,7 @@ from curate.text.printable import one_line, printable, table
         pytest.param("≤ é 猫\t\u00a0x\n", "≤ é 猫\t\u00a0x\n", id="ordinary text"),
     ],
 )
-def test_what_would_act_on_a_terminal_is_spelled_out(text, shown):
+def test_characters_that_control_a_terminal_are_spelled_out(text, shown):
     assert printable(text) == shown
 
 
@@ -29,10 +29,10 @@ def test_a_line_is_one_line_of_bounded_length(text, width):
     assert not set(line) & set("\n\t\r\x1b")
 
 
-def test_columns_of_numbers_stand_to_the_right_and_words_to_the_left():
+def test_columns_of_numbers_are_aligned_right_and_text_left():
     lines = list(table(["name", "n", "share"], [["a", 5, 0.5], ["bbbbbb", 1000, None]]))
     assert lines == ["name       n  share", "a          5    0.5", "bbbbbb  1000      -"]
 
 
-def test_a_table_without_rows_is_its_header():
+def test_a_table_without_rows_is_only_a_header():
     assert list(table(["name", "n"], [])) == ["name  n"]

@@ -1,4 +1,4 @@
-"""What a problem's other solutions say of its tests."""
+"""A problem's other solutions show whether its tests are right."""
 
 import json
 from dataclasses import replace
@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 from source_rows import SUM, SUM_TESTS
 
+from curate.json_records import from_json, to_json
 from curate.problem import Problem, Wrapping
 from curate.reading.solutions import program
 from curate.verification.cross_check import Opinion, cross_check
@@ -13,7 +14,7 @@ from curate.verification.references import find_references
 from sandbox import Case, Limits, Sandbox, Suite
 
 PYTHON = ("python",)
-# Any two numbers of this sum are right, but the tests know of one pair only.
+# Any two numbers with this sum are right, but the tests accept only one pair.
 PAIRS = [(f"{total}\n", f"0 {total}\n") for total in range(8)]
 LEAST_FIRST = "n = int(input())\nprint(0, n)"
 ANOTHER = "n = int(input())\nprint(0, n) if n < 5 else print(1, n - 1)"
@@ -37,16 +38,16 @@ def opinion(box, problem, others=3):
     return replace(found, spent_seconds=0)
 
 
-def test_solutions_that_pass_too_are_counted(box):
+def test_other_solutions_that_pass_are_counted(box):
     found = opinion(box, problem(SUM, SUM + "  # again", SUM + "  # once more"))
     assert found == Opinion(n_passing=2, n_asked=2)
 
 
-def test_no_more_are_asked_than_wanted(box):
+def test_no_more_solutions_are_run_than_requested(box):
     assert opinion(box, problem(*(SUM + "#" * n for n in range(5))), others=1) == Opinion(n_passing=1, n_asked=1)
 
 
-def test_solutions_that_answer_some_tests_otherwise_dissent(box):
+def test_solutions_with_other_answers_to_some_tests_dissent(box):
     assert opinion(box, problem(LEAST_FIRST, ANOTHER, tests=PAIRS)) == Opinion(n_dissenting=1, n_asked=1)
 
 
@@ -57,11 +58,11 @@ def test_solutions_that_answer_some_tests_otherwise_dissent(box):
         pytest.param("n = int(input())\nprint(0, n // (n - 7) * 0 + n)", id="a crash"),
     ],
 )
-def test_solutions_that_are_merely_wrong_do_not(box, other):
+def test_solutions_that_are_merely_wrong_do_not_dissent(box, other):
     assert opinion(box, problem(LEAST_FIRST, other, tests=PAIRS)) == Opinion(n_asked=1)
 
 
-def test_tests_are_wrong_where_most_solutions_agree_on_another_answer(box):
+def test_tests_are_wrong_if_most_solutions_agree_on_another_answer(box):
     tests = [*SUM_TESTS[:-1], (SUM_TESTS[-1][0], "-1\n")]
     found = opinion(box, problem(SUM, SUM + "  # again", "print(0)", tests=tests))
     assert found == Opinion(n_wrong_tests=1, n_asked=3)
@@ -80,14 +81,14 @@ def test_wrapped_values_are_read_without_their_wrapping(box):
     assert opinion(box, whole).n_wrong_tests == 1
 
 
-def test_solutions_are_wrong_where_they_disagree_with_each_other(box):
+def test_solutions_are_wrong_if_they_disagree_with_each_other(box):
     assert opinion(box, problem("print(0)", "print(-1)", "print(-2)")) == Opinion(n_asked=3)
 
 
-def test_one_solution_alone_accuses_nobody(box):
+def test_a_single_solution_proves_nothing_against_the_tests(box):
     assert opinion(box, problem("print(0)")) == Opinion()
 
 
-def test_an_opinion_survives_its_record():
+def test_an_opinion_survives_being_recorded():
     found = Opinion(1, 2, 3, 4, 0.5)
-    assert Opinion.from_record(json.loads(json.dumps(found.to_record()))) == found
+    assert from_json(Opinion, json.loads(json.dumps(to_json(found)))) == found

@@ -1,4 +1,4 @@
-"""Why a solution failed, in one word."""
+"""A single word states why a solution failed."""
 
 import pytest
 

@@ -1,7 +1,10 @@
+import json
+
 import pytest
 from source_rows import SUM, SUM_TESTS
 
 from curate.errors import CurateError
+from curate.json_records import from_json, to_json
 from curate.problem import Problem, Wrapping
 from curate.reading.solutions import program
 from curate.verification.references import Finding, find_references, fingerprint, run_again, settle
@@ -58,7 +61,7 @@ def test_solutions_in_another_language_are_not_executed(box):
     assert finding(box, problem(CPP, "print 'a'", SUM)).n_tries == 1
 
 
-def test_a_solution_in_another_language_that_was_chosen_becomes_the_reference(box):
+def test_a_solution_in_another_chosen_language_becomes_the_reference(box):
     languages = ("python", "cpp")
     whole = problem(CPP, WRONG)
     found = finding(box, whole, languages=languages)
@@ -104,7 +107,7 @@ def test_one_reading_holds_for_all_tests_of_a_problem(box):
     assert finding(box, whole).passed is None
 
 
-def test_many_problems_are_judged_side_by_side_and_each_is_found_once(box):
+def test_many_problems_are_judged_side_by_side_and_each_has_one_finding(box):
     problems = [problem(WRONG, SUM if n % 3 else CRASH, id=f"taco/{n}") for n in range(20)]
     found = {p.id: f for p, f in find_references(iter(problems), box, tries=8, languages=PYTHON)}
     assert {id for id, f in found.items() if f.passed is None} == {f"taco/{n}" for n in range(0, 20, 3)}
@@ -121,16 +124,16 @@ def test_a_solution_that_passes_by_luck_fails_with_another_seed(box):
     assert [again.verdict for _, again in run_again([settled], box)] == [Verdict.ACCEPTED]
 
 
-def test_a_lost_run_is_repeated_and_decides_nothing(box):
+def test_a_lost_run_is_repeated_and_changes_nothing(box):
     class Losing:
-        losses = 2
+        workers = 1
+        asked = 0
 
-        def judge_many(self, pairs):
-            yield from box.judge_many([next(iter(pairs))])
-            if self.losses:
-                self.losses -= 1
+        def judge(self, *arguments, **options):
+            self.asked += 1
+            if self.asked in (2, 5):  # once after a first solution of a problem was judged
                 raise SandboxError("a worker died")
-            yield from ((index + 1, judgement) for index, judgement in box.judge_many(pairs))
+            return box.judge(*arguments, **options)
 
     problems = [problem(WRONG, SUM, id=f"taco/{n}") for n in range(6)]
     found = {p.id: f for p, f in find_references(problems, Losing(), tries=8, languages=PYTHON)}
@@ -140,18 +143,18 @@ def test_a_lost_run_is_repeated_and_decides_nothing(box):
 
 def test_a_sandbox_that_stays_broken_stops_the_build_and_drops_nothing():
     class Broken:
-        def judge_many(self, pairs):
-            next(iter(pairs))
+        workers = 1
+
+        def judge(self, *arguments, **options):
             raise SandboxError("no namespaces")
-            yield
 
     with pytest.raises(CurateError, match=r"no namespaces.*curate doctor"):
         list(find_references([problem(SUM)], Broken(), tries=8, languages=PYTHON))
 
 
-def test_a_finding_survives_its_record():
+def test_a_finding_survives_being_recorded():
     found = Finding(1, Wrapping.REMOVED, ("time_limit",), 0.25, 0.125, 1.5)
-    assert Finding.from_record(found.to_record()) == found
+    assert from_json(Finding, json.loads(json.dumps(to_json(found)))) == found
 
 
 def test_a_fingerprint_names_all_that_a_finding_depends_on():

@@ -1,4 +1,4 @@
-"""Who may start when: requests that are taken back, maxima above what is asked for, memory that is not there twice."""
+"""Requests can be cancelled, excessive limits are lowered, and memory is given out only once."""
 
 import logging
 import os
@@ -28,6 +28,7 @@ from sandbox.backends._admission import Admission
 from sandbox.backends._pool import Pool
 from sandbox.machine import cgroup_limits, memory_mb
 from sandbox.maxima import PROCESSES
+from sandbox.request import Request, RunRequest
 
 ECHO = Program("print(input())")
 ONE = Suite([Case("1\n", "1\n")])
@@ -36,11 +37,11 @@ SLEEP = Program("import time\ntime.sleep(60)")
 BUSY = Program("while True: pass")
 
 
-# Taken back.
+# Cancellation.
 
 
 @pytest.mark.parametrize("program", [SLEEP, BUSY])
-def test_who_cancels_frees_the_worker(program: Program) -> None:
+def test_cancelling_frees_the_worker(program: Program) -> None:
     with Sandbox(workers=1) as box, ThreadPoolExecutor(2) as threads:
         box.run(ECHO, "1\n")
         idle = len(below(os.getpid()))
@@ -49,14 +50,14 @@ def test_who_cancels_frees_the_worker(program: Program) -> None:
         judged = threads.submit(box.judge, program, Suite([Case("", "")], limits=LONG), cancellation=cancellation)
         assert becomes(lambda: len(below(os.getpid())) > idle)  # one runs, the other waits
         cancellation.cancel()
-        for asked in (run, judged):
+        for request in (run, judged):
             with pytest.raises(Cancelled):
-                asked.result(timeout=20)
+                request.result(timeout=20)
         assert box.run(ECHO, "next\n", Limits(wall_seconds=20)).stdout == b"next\n"
         assert len(below(os.getpid())) == idle
 
 
-def test_what_was_cancelled_before_is_not_run() -> None:
+def test_a_request_cancelled_in_advance_is_not_run() -> None:
     cancellation = Cancellation()
     cancellation.cancel()
     with Sandbox(workers=1) as box:
@@ -78,10 +79,10 @@ def test_cancelling_at_any_moment_harms_nobody_else() -> None:
                 assert isinstance(each.exception(), Cancelled) or each.result().stdout == f"{number}\n".encode()
 
 
-# Lowered.
+# Maxima.
 
 
-def test_limits_above_the_maximum_are_lowered_and_that_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_limits_above_the_maximum_are_lowered_and_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     most = Limits(wall_seconds=1, memory_mb=200, processes=50, output_kb=100, disk_mb=10)
     wants = Limits(wall_seconds=60, memory_mb=4000, processes=10**6, output_kb=10**5)
     with Sandbox(workers=1, most=most) as box, caplog.at_level(logging.WARNING, "sandbox.maxima"):
@@ -97,7 +98,7 @@ def test_limits_above_the_maximum_are_lowered_and_that_is_said_once(caplog: pyte
     assert any("memory_mb of 4000 was asked for; programs get 200 at most" in each for each in words)
 
 
-def test_a_row_that_asks_for_more_than_there_is_is_judged() -> None:
+def test_a_row_with_excessive_limits_is_judged() -> None:
     with Sandbox(workers=1) as box:
         row = Suite([Case("1\n", "1\n")], limits=Limits(memory_mb=16_000_000, processes=10**6))
         assert box.judge(ECHO, row).accepted
@@ -107,7 +108,7 @@ def test_a_row_that_asks_for_more_than_there_is_is_judged() -> None:
         assert box.run(many, "", Limits(processes=10**6)).exit_code == 0
 
 
-def test_the_memory_of_the_cgroups_around_us_counts(tmp_path: Path) -> None:
+def test_memory_limits_of_surrounding_cgroups_count(tmp_path: Path) -> None:
     for path, name, words in (
         ("v2/pod", "memory.max", "max"),
         ("v2", "memory.max", "3000"),
@@ -124,10 +125,10 @@ def test_the_memory_of_the_cgroups_around_us_counts(tmp_path: Path) -> None:
     assert memory_mb() > 100
 
 
-# Admitted.
+# Memory.
 
 
-def test_memory_is_not_given_twice_and_nobody_waits_for_ever() -> None:
+def test_memory_is_not_promised_twice_and_nobody_waits_for_ever() -> None:
     admission = Admission(["a", "b", "c"], 100)
     first = admission.enter(60)
     order: list[str] = []
@@ -151,7 +152,7 @@ def test_memory_is_not_given_twice_and_nobody_waits_for_ever() -> None:
     assert admission.enter(10**6)  # more than there is: alone
 
 
-def test_who_leaves_the_queue_is_not_in_the_way() -> None:
+def test_a_request_that_leaves_the_queue_blocks_nobody() -> None:
     admission = Admission(["a", "b"], 100)
     admission.enter(60)
     cancellation = Cancellation()
@@ -174,20 +175,18 @@ def test_runs_that_need_all_memory_come_one_after_another() -> None:
     assert second_begin >= first_end
 
 
-# Killed by somebody else.
+# Kills from outside.
 
 
 @dataclass
 class Scripted:
-    """A worker that answers what it is told to."""
+    """A worker that gives prepared answers."""
 
     answers: list[Any]
     ended: list["Scripted"]
     layers: dict[str, str] = field(default_factory=lambda: {"processes": "all"})
 
-    def send(self, message: Any) -> None: ...
-
-    def receive(self) -> Any:
+    def ask(self, request: Request[Any]) -> Any:
         return self.answers.pop(0)
 
     def last_words(self) -> str:
@@ -200,11 +199,11 @@ class Scripted:
 
 
 def asked_of(answers: list[Any]) -> tuple[Any, int]:
-    """What a pool makes of these answers, and how many workers it has ended meanwhile."""
+    """Return a pool's answer if its workers give these answers, and the number of workers that it ended."""
     ended: list[Scripted] = []
     pool = Pool(lambda *_: Scripted(answers, ended), workers=1, isolation="full", memory_mb=1000)
     try:
-        answer = pool.ask("run", ECHO, None, Limits())
+        answer = pool.ask(RunRequest(ECHO))
     except SandboxError as error:
         answer = error
     number = len(ended)
@@ -212,12 +211,12 @@ def asked_of(answers: list[Any]) -> tuple[Any, int]:
     return answer, number
 
 
-def test_what_somebody_else_killed_is_repeated_once_on_another_worker() -> None:
+def test_a_run_killed_from_outside_is_repeated_once_on_another_worker() -> None:
     killed = KilledFromOutside("killed")
     assert asked_of([killed, "answer"]) == ("answer", 1)
     assert asked_of([killed, killed, "too late"]) == (killed, 2)
     assert asked_of(["answer"]) == ("answer", 0)
 
 
-def test_a_machine_has_some_thousand_processes() -> None:
+def test_the_bound_on_processes_is_a_few_thousand() -> None:
     assert 1000 <= PROCESSES < 10_000

@@ -1,5 +1,5 @@
 """Containers judge as this machine does, and whatever dies, hangs or is taken away: no verdict is lost or doubled, and
-nothing stays behind. On a real engine; without one these are skipped, unless CURATE_REQUIRE_DOCKER is set.
+nothing stays behind. The tests need a real engine; without one they are skipped, unless CURATE_REQUIRE_DOCKER is set.
 """
 
 import contextlib
@@ -51,7 +51,7 @@ def becomes(condition: Callable[[], bool], seconds: float = 30) -> bool:
 
 
 def leaves_sockets(test: Callable[..., None]) -> Callable[..., None]:
-    """A socket that could not be connected is left open by the package docker, until its exception is collected."""
+    """Mark a test in which the package docker leaves a socket open after a failed connection, until it is collected."""
     ignoring = pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
     return ignoring(pytest.mark.usefixtures("collecting")(test))
 
@@ -82,7 +82,7 @@ def engine(box: Sandbox) -> Iterator[docker.APIClient]:
 
 
 def containers(engine: docker.APIClient, pid: int) -> set[str]:
-    """Those that belong to a Sandbox of this process."""
+    """Return the containers that belong to a Sandbox of this process."""
     everybody = engine.containers(all=True, filters={"label": backend.OWNER})
     owner = f"{leftovers.PREFIX}{pid}-"
     return {container["Id"] for container in everybody if container["Labels"][backend.OWNER].startswith(owner)}
@@ -94,19 +94,20 @@ def eldest(engine: docker.APIClient, among: set[str]) -> str:
 
 @pytest.fixture
 def others(engine: docker.APIClient) -> Iterator[set[str]]:
-    """The containers that are there already; nobody else may be there at the end."""
+    """Return the containers that exist already, and check at the end that there are no others."""
     others = containers(engine, os.getpid())
     yield others
     assert containers(engine, os.getpid()) <= others
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.name)
-def test_check(box: Sandbox, check: Check) -> None:
+def test_each_conformance_check_passes(box: Sandbox, check: Check) -> None:
     judgement = box.judge(check.program, check.suite)
     assert judgement.verdict in check.expected, judgement
 
 
 @pytest.mark.parametrize("path", ATTACKS, ids=lambda path: path.stem)
+@pytest.mark.thorough
 def test_an_attack_fails_and_the_container_lives_on(box: Sandbox, path: Path) -> None:
     source = path.read_text()
     expected = set(source.partition("\n")[0].removeprefix("# expect: ").split(" or "))
@@ -116,6 +117,7 @@ def test_an_attack_fails_and_the_container_lives_on(box: Sandbox, path: Path) ->
 
 
 @needs_kit
+@pytest.mark.thorough
 def test_the_conformance_sample_holds(box: Sandbox) -> None:
     driver = subprocess.run(
         [sys.executable, KIT / "check.py", ROOT / "tests" / "docker_conformance_adapter.py", "--starve"],
@@ -199,7 +201,8 @@ def test_a_lost_container_costs_no_verdict(engine: docker.APIClient, others: set
         assert first not in containers(engine, os.getpid())
 
 
-def test_deaths_in_turn_neither_lose_nor_double_verdicts(engine: docker.APIClient, others: set[str]) -> None:
+@pytest.mark.thorough
+def test_repeated_deaths_neither_lose_nor_double_verdicts(engine: docker.APIClient, others: set[str]) -> None:
     seen: dict[int, Verdict] = {}
     programs = [ECHO, Program("import time\ntime.sleep(0.05)\nprint(input())"), Program("print(-1)")]
     with Sandbox(workers=2, backend="docker") as own:
@@ -207,7 +210,7 @@ def test_deaths_in_turn_neither_lose_nor_double_verdicts(engine: docker.APIClien
             assert index not in seen
             seen[index] = judgement.verdict
             if len(seen) % 30 == 0:  # by verdicts, not by the clock: a slow machine must get further, too
-                # The eldest, so that each gets to its work in between: three deaths of one request are an error.
+                # The eldest, so that each does some work in between: three deaths of one request are an error.
                 victim = eldest(engine, containers(engine, os.getpid()) - others)
                 with contextlib.suppress(docker.errors.APIError):  # it may be about to go, or to start
                     engine.kill(victim)
@@ -263,7 +266,7 @@ def test_killing_the_caller_leaves_nothing(engine: docker.APIClient, ready: bool
         assert becomes(lambda: not containers(engine, caller.pid))
 
 
-def test_what_the_dead_left_is_swept_and_what_the_living_have_is_not(engine: docker.APIClient) -> None:
+def test_containers_of_dead_processes_are_swept_and_those_of_living_ones_stay(engine: docker.APIClient) -> None:
     name = "from sandbox.jail.leftovers import own_name; print(own_name())"
     dead = subprocess.run([sys.executable, "-c", name], capture_output=True, text=True, check=True, cwd=ROOT)
     owners = {"of the dead": dead.stdout.strip(), "of the living": leftovers.own_name()}
@@ -305,7 +308,7 @@ def test_without_namespaces_full_isolation_is_refused_and_best_effort_says_what_
     box: Sandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def plain(memory_mb: int, *, apparmor: bool) -> dict[str, Any]:
-        """As containers are by default, which refuses namespaces."""
+        """Start a container with default options, which refuse namespaces."""
         return ours(memory_mb, apparmor=apparmor) | {"SecurityOpt": ["no-new-privileges"]}
 
     ours = backend.host_config
@@ -353,7 +356,7 @@ def test_a_missing_package_is_an_error_that_says_what_to_type() -> None:
 
 
 class Engine:
-    """An engine of our own, to be hurt."""
+    """A Docker engine of our own, which tests may stop and kill."""
 
     def __init__(self, folder: Path) -> None:
         self.host = f"unix://{folder}/engine"
@@ -363,7 +366,7 @@ class Engine:
     def start(self) -> None:
         with (self._folder / "log").open("a") as log:
             self._process = subprocess.Popen(
-                # In a network of its own: an engine takes the bridge of another away.
+                # In a network namespace of its own: an engine removes the bridge of another.
                 ["unshare", "--net", "dockerd", "--host", self.host, "--bridge=none", "--iptables=false"]
                 + [f"--{name}={self._folder}/{name}" for name in ("data-root", "exec-root", "pidfile")],
                 stdout=log,
@@ -376,7 +379,7 @@ class Engine:
         return subprocess.run(["docker", "--host", self.host, *arguments], capture_output=True, check=False, **options)
 
     def take_image(self, engine: docker.APIClient) -> None:
-        """That of the other engine, without the compiler: half the size, and Python's programs need no more."""
+        """Load the image of the other engine without the compiler: Python programs do not need that half of it."""
         config = engine.inspect_image(image.TAG)["Config"]
         changes = [
             f"LABEL {image.LABEL}={config['Labels'][image.LABEL]}",
@@ -419,6 +422,7 @@ def second(engine: docker.APIClient) -> Iterator[Engine]:
 
 
 @leaves_sockets
+@pytest.mark.thorough
 def test_an_engine_that_stops_or_hangs_is_an_error_and_one_that_comes_back_is_used_again(
     second: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:

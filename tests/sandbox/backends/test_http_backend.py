@@ -1,4 +1,4 @@
-"""Sandbox(backend="http"): the same verdicts as here, and never one where the service gave none."""
+"""Sandbox(backend="http") gives the same verdicts as this machine, and no verdict if the service gave none."""
 
 import json
 import os
@@ -57,7 +57,7 @@ def there(service: Service, **options: Any) -> Sandbox:
     return Sandbox(backend="http", url=service.url, **options)
 
 
-# As here.
+# The same results as on this machine.
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.name)
@@ -95,7 +95,7 @@ SHORT = Limits(wall_seconds=0.3)
         ("print(1)", Suite([Case("", "")], checker="program", referee=HALF)),
     ],
 )
-def test_judgements_are_those_of_this_machine(
+def test_judgements_match_those_of_this_machine(
     far: Sandbox, box: Sandbox, source: str, suite: Suite, run_all: bool
 ) -> None:
     judgement = far.judge(Program(source), suite, run_all=run_all)
@@ -118,7 +118,7 @@ RUNS: list[tuple[str, dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize(("source", "options"), RUNS)
-def test_runs_are_those_of_this_machine(far: Sandbox, box: Sandbox, source: str, options: dict[str, Any]) -> None:
+def test_runs_match_those_of_this_machine(far: Sandbox, box: Sandbox, source: str, options: dict[str, Any]) -> None:
     def without_measures(result: RunResult) -> RunResult:
         return replace(result, cpu_seconds=0, wall_seconds=0, memory_mb=0)
 
@@ -138,7 +138,7 @@ def test_many_are_judged_and_read_only_a_little_ahead(far: Sandbox) -> None:
     assert next(numbers) < 100
 
 
-def test_what_is_wrong_with_a_request_is_its_own_fault(far: Sandbox) -> None:
+def test_an_error_in_a_request_is_reported_as_such(far: Sandbox) -> None:
     pairs = [
         (Program("1", "klingon"), ONE),
         (ECHO, Suite([])),
@@ -156,7 +156,7 @@ def test_what_is_wrong_with_a_request_is_its_own_fault(far: Sandbox) -> None:
     assert "wall_seconds" in str(answers[3])
 
 
-# What goes wrong on the way.
+# Failures of the service and of the connection.
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
@@ -164,7 +164,7 @@ def test_a_service_that_restarts_is_waited_for(number: int) -> None:
     napping = Program("import time\ntime.sleep(0.3)\nprint(input())")
     with serving("--workers", "1") as first, there(first, retry_seconds=60) as far, ThreadPoolExecutor(4) as clients:
         asked = [clients.submit(far.judge, napping, ONE) for _ in range(4)]
-        assert becomes(lambda: first.measured("curate_in_flight") > 0)
+        assert becomes(lambda: first.metric("curate_in_flight") > 0)
         first.end(number)
         with serving("--workers", "1", port=first.port):
             assert all(each.result().accepted for each in asked)
@@ -180,22 +180,22 @@ def test_a_service_that_stays_away_gives_no_verdict() -> None:
         assert [type(answer) for _, answer in far.judge_each([(ECHO, ONE)] * 3)] == [ExecutionLost] * 3
 
 
-def test_a_service_that_is_full_is_asked_again() -> None:
+def test_a_full_service_is_asked_again() -> None:
     with serving("--workers", "1", "--queue", "1") as service, there(service, workers=12) as far:
         napping = Program("import time\ntime.sleep(0.1)\nprint(input())")
         assert all(judgement.accepted for _, judgement in far.judge_many([(napping, ONE)] * 24))
-        assert service.measured("curate_http_responses_total", code="429") > 0
-        assert service.measured("curate_verdicts_total") == 24
+        assert service.metric("curate_http_responses_total", code="429") > 0
+        assert service.metric("curate_verdicts_total") == 24
 
 
-def test_a_sandbox_that_fails_over_there_is_not_asked_again() -> None:
+def test_a_failure_of_the_remote_sandbox_is_not_retried() -> None:
     with prepared("Broken(workers=1)") as service, there(service) as far:
         with pytest.raises(ExecutionLost, match="the worker died"):
             far.judge(ECHO, ONE)
-        assert service.measured("curate_sandbox_failures_total") == 1
+        assert service.metric("curate_sandbox_failures_total") == 1
 
 
-def test_what_is_too_large_for_the_service_says_so() -> None:
+def test_a_request_too_large_for_the_service_says_so() -> None:
     with serving("--max-body-mb", "0.01") as service, there(service) as far:
         with pytest.raises(SandboxError, match="--max-body-mb"):
             far.run(ECHO, "x" * 100_000)
@@ -206,7 +206,7 @@ def test_closing_ends_what_is_in_progress() -> None:
     with serving("--workers", "1") as service, ThreadPoolExecutor(1) as clients:
         far = there(service)
         asked = clients.submit(far.judge, SLEEP, LONG)
-        assert becomes(lambda: service.measured("curate_in_flight") == 1)
+        assert becomes(lambda: service.metric("curate_in_flight") == 1)
         far.close()
         with pytest.raises(SandboxError, match="closed"):
             asked.result(timeout=10)
@@ -215,7 +215,7 @@ def test_closing_ends_what_is_in_progress() -> None:
         service.end(signal.SIGKILL)
 
 
-def test_it_belongs_to_the_process_that_made_it(far: Sandbox) -> None:
+def test_a_sandbox_belongs_to_the_process_that_made_it(far: Sandbox) -> None:
     assert far.judge(ECHO, ONE).accepted
     child = os.fork()
     if child == 0:
@@ -228,12 +228,12 @@ def test_it_belongs_to_the_process_that_made_it(far: Sandbox) -> None:
     assert far.judge(ECHO, ONE).accepted
 
 
-# Whom it does not talk to.
+# Servers and options that are refused.
 
 
 @contextmanager
 def answering(health: tuple[int, str], other: tuple[int, str] = (404, "")) -> Iterator[str]:
-    """The url of a server that gives the same answers whatever it is asked."""
+    """Yield the URL of a server that gives the same answers whatever it is asked."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -259,13 +259,13 @@ HEALTHY = 200, json.dumps({"service": "curate", "workers": 1, "layers": {"files"
 
 
 @pytest.mark.parametrize("health", [(200, "<html>hello</html>"), (404, '{"detail": "Not Found"}'), (200, "[]")])
-def test_a_server_of_another_kind_is_no_backend(health: tuple[int, str]) -> None:
-    with answering(health) as url, pytest.raises(BackendUnavailable, match="no `curate serve`") as error:
+def test_another_kind_of_server_is_refused(health: tuple[int, str]) -> None:
+    with answering(health) as url, pytest.raises(BackendUnavailable, match="is not `curate serve`") as error:
         Sandbox(backend="http", url=url)
     assert health[1] in str(error.value)
 
 
-def test_where_nobody_listens_there_is_no_backend(service: Service) -> None:
+def test_a_url_at_which_nobody_listens_is_refused(service: Service) -> None:
     with serving() as gone:
         pass
     with pytest.raises(BackendUnavailable, match="curate serve"):
@@ -286,7 +286,7 @@ def test_where_nobody_listens_there_is_no_backend(service: Service) -> None:
         (503, '{"detail": "stopping", "error": "Stopping"}'),
     ],
 )
-def test_whatever_else_comes_back_is_not_a_verdict(answer: tuple[int, str]) -> None:
+def test_any_other_response_is_not_a_verdict(answer: tuple[int, str]) -> None:
     with (
         answering(HEALTHY, answer) as url,
         Sandbox(backend="http", url=url, retry_seconds=0.3) as far,
@@ -323,7 +323,7 @@ def test_full_isolation_is_asked_of_the_service(far: Sandbox) -> None:
             assert far.judge(ECHO, ONE).accepted
 
 
-def test_workers_are_the_services_or_those_asked_for(service: Service, far: Sandbox) -> None:
+def test_the_number_of_workers_is_the_services_or_the_requested_one(service: Service, far: Sandbox) -> None:
     assert far.workers == 2
     with there(service, workers=5) as far:
         assert far.workers == 5
@@ -344,13 +344,13 @@ def test_options_that_make_no_sense_are_refused(options: dict[str, Any], words: 
         Sandbox(backend="http", **options)
 
 
-def test_who_cancels_is_not_waited_for_and_the_program_ends_over_there(service: Service, far: Sandbox) -> None:
+def test_cancelling_returns_at_once_and_ends_the_remote_program(service: Service, far: Sandbox) -> None:
     with ThreadPoolExecutor(1) as clients:
         cancellation = Cancellation()
         asked = clients.submit(far.judge, SLEEP, LONG, cancellation=cancellation)
-        assert becomes(lambda: service.measured("curate_in_flight") == 1)
+        assert becomes(lambda: service.metric("curate_in_flight") == 1)
         cancellation.cancel()
         with pytest.raises(Cancelled):
             asked.result(timeout=20)
-        assert becomes(lambda: service.measured("curate_in_flight") == 0)
+        assert becomes(lambda: service.metric("curate_in_flight") == 0)
         assert far.judge(ECHO, ONE, cancellation=Cancellation()).accepted

@@ -1,4 +1,4 @@
-"""A kill from neither the sandbox nor the program is no verdict: the run is repeated once on another worker."""
+"""A kill by neither sandbox nor program is not a verdict: the run is repeated once on another worker."""
 
 import contextlib
 import os
@@ -19,7 +19,7 @@ SUITE = Suite([Case("", "7")], limits=Limits(wall_seconds=10))
 
 
 def parts_of_a_compiler(name: str) -> Callable[[], list[int]]:
-    """To find the pids of all processes below ours that have this name."""
+    """Return a function that finds the pids of all our descendants with this name."""
 
     def found() -> list[int]:
         pids = []
@@ -33,7 +33,7 @@ def parts_of_a_compiler(name: str) -> Callable[[], list[int]]:
 
 
 def programs() -> list[int]:
-    """Pids, here, of all programs that run: each is the second process of a pid namespace below ours."""
+    """Return the pids, in our namespace, of all running programs: each is process 2 of a pid namespace below ours."""
     found = []
     for name in filter(str.isdigit, os.listdir("/proc")):
         with contextlib.suppress(OSError):
@@ -52,7 +52,7 @@ def _descends(pid: int, ancestor: int) -> bool:
 
 @contextmanager
 def killer(times: int, victims: Callable[[], list[int]] = programs) -> Iterator[list[int]]:
-    """While this is open, programs, or other victims, are killed a moment after they have begun, so many of them."""
+    """Inside the `with` block, kill the given number of programs, or other victims, a moment after they have begun."""
     killed: list[int] = []
     over = threading.Event()
 
@@ -100,7 +100,7 @@ def test_a_program_that_is_killed_again_and_again_gets_no_verdict(own: Sandbox) 
 SLOW_TO_COMPILE = '#include <bits/stdc++.h>\nint main() {{ std::regex r("a"); puts("7"); }}  // {}'
 
 
-@pytest.mark.parametrize("part", ["cc1plus", "as"])
+@pytest.mark.parametrize("part", ["cc1plus", pytest.param("as", marks=pytest.mark.thorough)])
 def test_a_compiler_that_was_killed_once_compiles_again(own: Sandbox, part: str) -> None:
     own.judge(Program(SLOW_TO_COMPILE.format("before"), "cpp"), SUITE)
     with killer(1, parts_of_a_compiler(part)) as killed:
@@ -109,6 +109,7 @@ def test_a_compiler_that_was_killed_once_compiles_again(own: Sandbox, part: str)
 
 
 @pytest.mark.parametrize("part", ["cc1plus", "as"])
+@pytest.mark.thorough
 def test_a_compiler_that_is_killed_again_and_again_gives_no_verdict(own: Sandbox, part: str) -> None:
     own.judge(Program(SLOW_TO_COMPILE.format("before"), "cpp"), SUITE)
     with killer(100, parts_of_a_compiler(part)), pytest.raises(SandboxError):
@@ -127,9 +128,7 @@ CLAIMS = {
 
 
 @pytest.mark.parametrize("source", CLAIMS.values(), ids=CLAIMS)
-def test_a_program_that_claims_in_its_compilers_words_that_it_was_killed_does_not_compile(
-    own: Sandbox, source: str
-) -> None:
+def test_a_program_that_fakes_the_compilers_message_of_a_kill_does_not_compile(own: Sandbox, source: str) -> None:
     assert own.judge(Program(source, "cpp"), SUITE).verdict is Verdict.COMPILE_ERROR
 
 

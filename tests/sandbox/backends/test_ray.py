@@ -1,4 +1,4 @@
-"""A cluster judges as this machine does, and whatever becomes of its nodes, no verdict is lost or doubled.
+"""A cluster judges as this machine does, and whatever happens to its nodes, no verdict is lost or doubled.
 
 The cluster is real: a head and several nodes, each with all its processes, on this machine.
 """
@@ -26,6 +26,7 @@ from sandbox.backends import _cluster
 from sandbox.backends._cluster import Dispatcher, Place
 from sandbox.backends._supervisor import Supervisor, fingerprint, pack, unpack
 from sandbox.conformance import run
+from sandbox.request import JudgeRequest
 
 ROOT = Path(__file__).parents[3]
 SLOW_ECHO = Program("import time\ntime.sleep(0.05)\nprint(input())")
@@ -54,7 +55,7 @@ def box(cluster: Any) -> Iterator[Sandbox]:
 
 
 def supervisors() -> set[int]:
-    """The processes of all supervisors on our nodes."""
+    """Return the processes of all supervisors on our nodes."""
     found = set()
     for pid, _ in below(os.getpid()):
         with contextlib.suppress(OSError):
@@ -83,7 +84,7 @@ def python(code: str, *arguments: str, cwd: Path = ROOT, **environment: str) -> 
     )
 
 
-def test_verdicts_are_those_of_this_machine(box: Sandbox) -> None:
+def test_verdicts_match_those_of_this_machine(box: Sandbox) -> None:
     pairs = MIXED * 4
     with Sandbox(workers=1) as local:
         here = [local.judge(*pair) for pair in MIXED] * 4
@@ -95,18 +96,19 @@ def test_verdicts_are_those_of_this_machine(box: Sandbox) -> None:
         assert [case.detail for case in there[index].cases] == [case.detail for case in judgement.cases]
 
 
+@pytest.mark.thorough
 def test_the_self_check_holds(box: Sandbox) -> None:
     assert [finding for finding in run(box) if finding.holds is False] == []
 
 
-def test_it_says_how_large_the_cluster_is_and_what_isolates_on_all_nodes(box: Sandbox) -> None:
+def test_the_backend_reports_the_clusters_size_and_the_isolation_of_all_nodes(box: Sandbox) -> None:
     assert box.workers == 2
     assert box.layers["cluster"] == "nodes: 2, workers: 2"
     with Sandbox(workers=1) as local:
         assert {**box.layers, "cluster": ""} == {**local.layers, "cluster": ""}
 
 
-def test_many_threads_share_it(box: Sandbox) -> None:
+def test_many_threads_share_one_cluster(box: Sandbox) -> None:
     with ThreadPoolExecutor(16) as threads:
         verdicts = list(threads.map(lambda n: box.judge(ECHO, echo(n)).verdict, range(100)))
     assert set(verdicts) == {Verdict.ACCEPTED}
@@ -138,7 +140,7 @@ def test_an_exception_in_the_pairs_reaches_the_caller(box: Sandbox) -> None:
         list(box.judge_many(pairs()))
 
 
-def test_what_is_wrong_with_one_request_is_told_of_that_one(box: Sandbox) -> None:
+def test_an_error_in_one_request_concerns_that_request_alone(box: Sandbox) -> None:
     unsendable = Program(lambda: 0)  # type: ignore[arg-type]
     pairs = [(ECHO, echo(1)), (ECHO, Suite([])), (unsendable, echo(1)), (ECHO, echo(2))]
     answers = dict(box.judge_each(pairs))
@@ -175,6 +177,7 @@ def test_a_killed_supervisor_costs_no_verdict_and_leaves_nothing(cluster: Any) -
     assert becomes(lambda: not traces({pid for pid, _ in everything}))
 
 
+@pytest.mark.thorough
 def test_nodes_may_be_killed_and_others_join(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     before = supervisors()
     programs = [ECHO, SLOW_ECHO, Program("print(-1)")]
@@ -191,7 +194,7 @@ def test_nodes_may_be_killed_and_others_join(cluster: Any, monkeypatch: pytest.M
         assert {verdict for index, verdict in seen.items() if index % 3 == 2} == {Verdict.WRONG_ANSWER}
         assert {verdict for index, verdict in seen.items() if index % 3 != 2} == {Verdict.ACCEPTED}
         kill_node_of(second)
-        with pytest.raises(SandboxError, match="no node is left"):
+        with pytest.raises(SandboxError, match="has no nodes left"):
             list(own.judge_many((ECHO, echo(n)) for n in itertools.count()))
         for _ in range(2):
             cluster.add_node()
@@ -199,7 +202,7 @@ def test_nodes_may_be_killed_and_others_join(cluster: Any, monkeypatch: pytest.M
         assert own.judge(ECHO, echo(1)).accepted
 
 
-def test_a_head_that_is_silent_is_an_error_soon(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unresponsive_head_soon_becomes_an_error(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_cluster, "_SILENCE_SECONDS", 4)
     head = cluster.head.all_processes["gcs_server"][0].process.pid
     with Sandbox(backend="ray", address=cluster.address) as own, ThreadPoolExecutor(1) as thread:
@@ -246,7 +249,8 @@ for number, _ in enumerate(box.judge_many(pairs)):
 """
 
 
-def test_killing_who_asked_leaves_nothing(cluster: Any) -> None:
+@pytest.mark.thorough
+def test_killing_the_caller_leaves_nothing(cluster: Any) -> None:
     before = supervisors()
     driver = python(DRIVER, cluster.address)
     assert driver.stdout is not None
@@ -277,12 +281,13 @@ print(ray.is_initialized())
 """
 
 
+@pytest.mark.thorough
 def test_a_trainer_that_holds_all_processors_keeps_its_connection(cluster: Any) -> None:
     said, errors = python(GUEST, cluster.address).communicate()
     assert said.splitlines() == ["2 accepted", "True"], errors
 
 
-def test_nodes_with_another_version_are_refused_in_words(cluster: Any, tmp_path: Path) -> None:
+def test_nodes_with_another_version_are_refused_with_a_reason(cluster: Any, tmp_path: Path) -> None:
     shutil.copytree(ROOT / "sandbox", tmp_path / "sandbox")
     (tmp_path / "sandbox" / "another.py").write_text("")
     (tmp_path / "elsewhere").mkdir()
@@ -305,7 +310,7 @@ for address in sys.argv[1:]:
 """
 
 
-def test_where_there_is_no_cluster_it_says_what_to_type() -> None:
+def test_without_a_cluster_the_error_says_what_to_type() -> None:
     with socket.socket() as free, socket.socket() as silent:
         free.bind(("127.0.0.1", 0))
         silent.bind(("127.0.0.1", 0))
@@ -320,7 +325,7 @@ def test_where_there_is_no_cluster_it_says_what_to_type() -> None:
         assert 'Start one with "ray start --head", or give the address' in line
 
 
-def test_without_the_package_it_says_what_to_type() -> None:
+def test_without_the_package_the_error_says_what_to_type() -> None:
     code = (
         "import sys; sys.modules['ray'] = None\n"
         "from sandbox import BackendUnavailable, Sandbox\n"
@@ -331,7 +336,7 @@ def test_without_the_package_it_says_what_to_type() -> None:
     assert "pip install 'curate-code[ray]'" in said, errors
 
 
-def test_a_message_holds_what_fits_and_once_what_is_shared() -> None:
+def test_a_message_is_bounded_and_holds_shared_parts_once() -> None:
     suite = Suite([Case("x" * 100_000, "y")])
     items = [(number, (Program(f"print({number})"), suite)) for number in range(10)]
     message, sizes = pack(items, 1 << 20)
@@ -347,7 +352,7 @@ def test_a_message_holds_what_fits_and_once_what_is_shared() -> None:
 
 
 class Here:
-    """A cluster whose nodes are supervisors in this process, made by `make`."""
+    """A cluster whose nodes are supervisors in this process, created by `make`."""
 
     name = "a cluster in this process"
 
@@ -406,11 +411,11 @@ class Sick(Supervisor):
                 self._changed.notify_all()
 
 
-def test_nothing_waits_behind_a_long_one_while_a_node_is_idle() -> None:
+def test_no_request_waits_behind_a_long_one_while_a_node_is_idle() -> None:
     dispatcher = Dispatcher(Here("ab", lambda name: Supervisor()))
     dispatcher.wait_until_ready()
-    long = dispatcher.submit(("judge", SLEEP, LONG, False))
-    short = [dispatcher.submit(("judge", ECHO, echo(number), False)) for number in range(40)]
+    long = dispatcher.submit(JudgeRequest(SLEEP, LONG))
+    short = [dispatcher.submit(JudgeRequest(ECHO, echo(number))) for number in range(40)]
     assert {answer.result().verdict for answer in short} == {Verdict.ACCEPTED}
     assert not long.done()
     dispatcher.close()
@@ -419,21 +424,22 @@ def test_nothing_waits_behind_a_long_one_while_a_node_is_idle() -> None:
 def test_a_request_that_kills_every_node_is_given_up() -> None:
     dispatcher = Dispatcher(Here("abcd", lambda name: Doomed()))
     dispatcher.wait_until_ready()
-    answer = dispatcher.submit(("judge", ECHO, echo(1), False))
+    answer = dispatcher.submit(JudgeRequest(ECHO, echo(1)))
     with pytest.raises(ExecutionLost, match="3 nodes were lost with the same request.*smoke"):
         answer.result()
     dispatcher.close()
 
 
+@pytest.mark.thorough
 def test_a_node_that_fails_at_everything_costs_no_verdict() -> None:
     dispatcher = Dispatcher(Here("ab", lambda name: Sick() if name == "a" else Supervisor()))
     dispatcher.wait_until_ready()
-    answers = [dispatcher.submit(("judge", ECHO, echo(number), False)) for number in range(60)]
+    answers = [dispatcher.submit(JudgeRequest(ECHO, echo(number))) for number in range(60)]
     assert {answer.result().verdict for answer in answers} == {Verdict.ACCEPTED}
     dispatcher.close()
 
 
-def test_where_nodes_differ_the_layers_say_so() -> None:
+def test_differences_between_nodes_show_in_the_layers() -> None:
     class Another(Supervisor):
         def start(self, *arguments: Any) -> Any:
             workers, layers = super().start(*arguments)
@@ -449,7 +455,7 @@ def test_where_nodes_differ_the_layers_say_so() -> None:
         assert layers["network"] == local.layers["network"]
 
 
-def test_what_no_node_can_do_is_told() -> None:
+def test_an_error_of_all_nodes_is_reported() -> None:
     class Refusing(Supervisor):
         def start(self, *arguments: Any) -> Any:
             raise BackendUnavailable("it is out of order")

@@ -27,7 +27,7 @@ def echo(number: int) -> Suite:
 
 
 def processes() -> dict[int, tuple[int, str]]:
-    """All that are alive: pid -> (parent, start time)."""
+    """Return all living processes: pid -> (parent, start time)."""
     found = {}
     for name in filter(str.isdigit, os.listdir("/proc")):
         try:
@@ -40,7 +40,7 @@ def processes() -> dict[int, tuple[int, str]]:
 
 
 def below(pid: int) -> set[tuple[int, str]]:
-    """The descendants of `pid`, each with its start time."""
+    """Return the descendants of `pid`, each with its start time."""
     everybody, found, wanted = processes(), set(), [pid]
     while wanted:
         parent = wanted.pop()
@@ -65,7 +65,7 @@ def becomes(condition: Callable[[], bool], seconds: float = 20) -> bool:
 
 
 def traces(pids: set[int]) -> list[str]:
-    """Directories and cgroups that bear the name of one of these workers, and mounts of a sandbox."""
+    """Return the directories and cgroups that are named after one of these workers, and the mounts of a sandbox."""
     names = tuple(f"curate-sandbox-{pid}-" for pid in pids)
     folders = (Path(folder, name) for folder, below, _ in os.walk("/sys/fs/cgroup") for name in below)
     named = [str(path) for path in (*Path("/tmp").iterdir(), *folders) if path.name.startswith(names)]
@@ -79,7 +79,7 @@ def workers() -> list[int]:
 
 @pytest.fixture
 def own() -> Iterator[Sandbox]:
-    """A Sandbox to be hurt, and nobody left when it is closed."""
+    """Yield a Sandbox whose processes tests may kill, and check that none is left when it is closed."""
     before = {pid for pid, _ in below(os.getpid())}
     with Sandbox(workers=1) as own:
         yield own
@@ -87,7 +87,7 @@ def own() -> Iterator[Sandbox]:
 
 
 def killed_in_the_middle(own: Sandbox, victim: Callable[[], int]) -> None:
-    """Judge a slow but right program while `victim` is killed in its first attempt."""
+    """Judge a slow but correct program while `victim` is killed during its first attempt."""
     program = Program("import time\ntime.sleep(0.5)\nprint(input())")
     with ThreadPoolExecutor(1) as thread:
         judging = thread.submit(own.judge, program, Suite([Case("7\n", "7\n")], limits=Limits(wall_seconds=30)))
@@ -128,7 +128,7 @@ def test_a_judge_without_its_warden_ends_and_does_not_answer_that_the_run_was_lo
 
 
 def is_elsewhere(pid: int) -> bool:
-    """Whether it has a pid namespace of its own, as zygotes do."""
+    """Return whether a process has a pid namespace of its own, as zygotes do."""
     return os.stat(f"/proc/{pid}/ns/pid").st_ino != os.stat("/proc/self/ns/pid").st_ino
 
 
@@ -142,7 +142,7 @@ def test_random_deaths_neither_lose_nor_double_verdicts() -> None:
         def kill_now_and_then() -> None:
             turn = 0
             while not stop.wait(0.7):
-                # Workers and zygotes: who kills a program is no business of ours.
+                # Workers and zygotes only: killed programs are not the subject of this test.
                 first = [pid for pid in workers() if (pid, processes()[pid][1]) not in before]
                 ours = sorted(pid for pid, (parent, _) in processes().items() if pid in first or parent in first)
                 turn += 1
@@ -189,7 +189,7 @@ def test_killing_the_parent_leaves_nothing(delay: float, ready: bool) -> None:
     parent.wait()
     parent.stdout.close()
     assert becomes(lambda: not alive(descendants))
-    # Killed before it has a worker, it leaves an empty folder to the next Sandbox on this machine.
+    # If it is killed before it has a worker, it leaves an empty folder for the next Sandbox on this machine to remove.
     owners = {pid for pid, _ in descendants} | ({parent.pid} if ready else set())
     assert becomes(lambda: not traces(owners))
 
@@ -344,7 +344,7 @@ def test_an_interrupt_gets_through_and_the_sandbox_lives_on(call: str) -> None:
     assert done.stdout.split() == ["interrupted", "accepted"], done.stderr
 
 
-def test_nothing_of_many_runs_adds_up(own: Sandbox) -> None:
+def test_many_runs_leave_nothing_that_adds_up(own: Sandbox) -> None:
     def descriptors() -> int:
         return sum(len(os.listdir(f"/proc/{pid}/fd")) for pid in workers())
 

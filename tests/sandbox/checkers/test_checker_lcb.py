@@ -138,7 +138,7 @@ def test_lcb_refuses_values(returned: object, expected: object) -> None:
     assert not lcb.same_value(returned, expected)
 
 
-# The rule once more, as plainly as it can be said: all lines in lists, all tokens in lists of Decimals.
+# The rule restated as plainly as possible: all lines in lists, all tokens in lists of Decimals.
 
 
 def plainly_same(printed: str, expected: str) -> bool:
@@ -164,7 +164,7 @@ texts = st.lists(st.one_of(words, spaces), max_size=12).map("".join)
 
 
 def respaced(text: str) -> st.SearchStrategy[str]:
-    """Texts that are often the same as the given one: a few of its pieces written differently."""
+    """Generate texts that are often equal to the given one: a few of its pieces are written differently."""
     swaps = st.tuples(words | spaces, words | spaces)
     return st.lists(swaps, max_size=2).map(
         lambda pairs: text if not pairs else text.replace(*pairs[0]).replace(*pairs[-1])

@@ -149,7 +149,7 @@ def test_tokens_tells_any_two_integers_apart(printed: int, expected: int) -> Non
 
 
 @given(st.lists(st.lists(st.sampled_from(["a", "7", "1.5"]), min_size=1), min_size=1), st.data())
-def test_tokens_ignores_how_wide_the_blanks_are(rows: list[list[str]], data: st.DataObject) -> None:
+def test_tokens_ignores_the_width_of_blanks(rows: list[list[str]], data: st.DataObject) -> None:
     blank = st.text(" \t\v\f", min_size=1, max_size=3)
     line_end = st.sampled_from(["\n", "\r\n", " \n"])
     printed = "".join(data.draw(blank).join(row) + data.draw(line_end) for row in rows)

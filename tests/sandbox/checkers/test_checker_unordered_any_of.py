@@ -1,4 +1,4 @@
-"""`unordered_lines` counts lines, it collects no set; `any_of` asks `lcb` about each accepted answer."""
+"""`unordered_lines` counts equal lines; `any_of` applies `lcb` to each accepted answer."""
 
 import json
 import random
@@ -117,7 +117,7 @@ def test_any_of_text(printed: str, accepted: object, same: bool) -> None:
 
 
 @pytest.mark.parametrize("broken", ["", "1 2", "[", '["1"', "1" * 5000, "[" * 100_000])
-def test_any_of_accepts_nothing_where_expected_is_no_list_of_texts(broken: str) -> None:
+def test_any_of_accepts_nothing_if_expected_is_not_a_list_of_texts(broken: str) -> None:
     assert not any_of.same(broken, broken)
     assert not any_of.same("", broken)
 

@@ -1,4 +1,4 @@
-"""What holds for every checker: a verdict for whatever a program prints or returns, never an exception."""
+"""Every checker gives a verdict for whatever a program prints or returns, and never raises."""
 
 import json
 import sys
@@ -166,14 +166,14 @@ def _peak_mb(name: str, printed: str, expected: str) -> float:
 
 @each
 @pytest.mark.parametrize("flood", FLOODS.values(), ids=FLOODS)
-def test_a_flood_is_not_taken_apart(name: str, flood: str) -> None:
+def test_a_flood_is_not_split(name: str, flood: str) -> None:
     expected = "1 2\n3\n"
     assert _peak_mb(name, flood, json.dumps([expected] * 100) if name == "any_of" else expected) < 20
 
 
 @pytest.mark.parametrize("name", ["any_of", "floats", "lcb", "tokens"])
 @pytest.mark.parametrize("end", [" ", "\n"], ids=["tokens", "lines"])
-def test_long_texts_are_taken_apart_by_and_by(name: str, end: str) -> None:
+def test_long_texts_are_split_lazily(name: str, end: str) -> None:
     printed, expected = f"1.0 {end}" * 500_000 + "3", f"1.0{end}" * 500_000 + "4"
     texts_mb = 2 * (len(printed) + len(expected)) / 2**20
     assert _peak_mb(name, printed, json.dumps([expected]) if name == "any_of" else expected) < 60 + texts_mb
@@ -194,13 +194,13 @@ def test_long_lines_are_the_same_as_short_ones(name: str, blank: str, end: str) 
 
 @each
 @pytest.mark.parametrize("end", [" ", "\n", "\r\n"])
-def test_blanks_at_the_end_do_not_make_an_answer_too_long(name: str, end: str) -> None:
+def test_trailing_blanks_do_not_make_an_answer_too_long(name: str, end: str) -> None:
     expected = json.dumps(["7", "8"]) if name == "any_of" else "7"
     assert checkers.load(name).same("7" + end * (3 << 20), expected) == (name != "exact" or end != " ")
 
 
 @each
-def test_a_value_of_a_class_of_its_own_equals_nothing(name: str) -> None:
+def test_a_value_of_a_custom_class_equals_nothing(name: str) -> None:
     class Yes(int):
         __hash__ = int.__hash__
 

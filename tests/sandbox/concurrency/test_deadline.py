@@ -13,7 +13,7 @@ def test_what_a_call_returns_or_raises_comes_back():
         call_with_timeout(lambda: (_ for _ in ()).throw(TimeoutError("its own")).__next__(), 60, LookupError())
 
 
-def test_a_call_that_hangs_ends_in_words():
+def test_a_hanging_call_ends_with_an_error():
     never = threading.Event()
     try:
         with pytest.raises(LookupError, match="no seven"):

@@ -1,4 +1,4 @@
-"""What is made once."""
+"""A result is computed once and shared."""
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -8,7 +8,7 @@ import pytest
 from sandbox.concurrency.once import Once
 
 
-def test_results_are_made_once_and_the_last_ones_remembered():
+def test_results_are_computed_once_and_the_latest_are_remembered():
     once, made = Once(2), []
 
     def get(key):
@@ -18,7 +18,7 @@ def test_results_are_made_once_and_the_last_ones_remembered():
     assert made == ["a", "b", "c", "a"]
 
 
-def test_what_is_not_to_be_kept_goes_to_those_who_wait_and_is_made_anew():
+def test_a_result_that_is_not_kept_reaches_its_waiters_and_is_computed_anew_later():
     once, begun, go_on, made = Once(9), threading.Event(), threading.Event(), []
 
     def make():

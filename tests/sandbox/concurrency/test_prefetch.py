@@ -2,15 +2,15 @@ import threading
 
 import pytest
 
-from sandbox.concurrency.prefetch import ahead
+from sandbox.concurrency.prefetch import prefetch
 
 
 def test_items_come_in_order():
-    with ahead(range(1000), 3) as items:
+    with prefetch(range(1000), 3) as items:
         assert list(items) == list(range(1000))
 
 
-def test_only_so_many_are_made_before_the_first_is_taken():
+def test_only_a_limited_number_is_produced_ahead():
     made = []
     full = threading.Event()
 
@@ -21,7 +21,7 @@ def test_only_so_many_are_made_before_the_first_is_taken():
                 full.set()
             yield n
 
-    with ahead(numbers(), 4) as items:
+    with prefetch(numbers(), 4) as items:
         assert full.wait(30)
         assert len(made) == 5  # four that wait, and the one that has no place yet
         assert list(items) == list(range(100))
@@ -32,7 +32,7 @@ def test_an_error_comes_after_the_items_before_it():
         yield 1
         raise KeyError("broken")
 
-    with ahead(broken(), 4) as items:
+    with prefetch(broken(), 4) as items:
         assert next(items) == 1
         with pytest.raises(KeyError, match="broken"):
             next(items)
@@ -48,12 +48,12 @@ def test_leaving_early_ends_the_iterator():
         finally:
             ended.set()
 
-    with ahead(endless(), 4) as items:
+    with prefetch(endless(), 4) as items:
         next(items)
     assert ended.wait(30)
 
 
-def test_what_does_not_come_in_time_is_not_waited_for():
+def test_an_overdue_call_is_not_waited_for():
     stuck = threading.Event()
 
     def items():
@@ -61,8 +61,8 @@ def test_what_does_not_come_in_time_is_not_waited_for():
         stuck.wait(60)
         yield 2
 
-    with ahead(items(), 2, seconds=0.05) as taken:
+    with prefetch(items(), 2, timeout_seconds=0.05) as taken:
         assert next(taken) == 1
-        with pytest.raises(TimeoutError, match=r"nothing came for 0\.05 seconds"):
+        with pytest.raises(TimeoutError, match=r"timed out: no item arrived for 0\.05 s"):
             next(taken)
         stuck.set()

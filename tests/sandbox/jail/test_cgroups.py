@@ -1,4 +1,4 @@
-"""A run begins with what the zygotes hold and nothing else, or in a new cgroup."""
+"""A run begins with the memory that the zygotes hold and nothing else, or in a new cgroup."""
 
 import os
 import signal
@@ -27,7 +27,7 @@ def cgroup() -> Iterator[cgroups.Cgroup]:
 
 
 class Holder:
-    """A process in a cgroup that holds so much memory until it is told to end."""
+    """A process in a cgroup that holds this many megabytes until it is told to end."""
 
     def __init__(self, cgroup: "cgroups.Cgroup | Joined", megabytes: int) -> None:
         reader, self._gate = os.pipe()
@@ -98,9 +98,11 @@ def test_files_in_the_cache_neither_prevent_a_run_nor_give_it_more(cgroup: cgrou
 
 
 def groups_of(pid: int) -> set[Path]:
-    """The memory cgroups of runs that a process has made."""
-    found = {path.parent for path in Path("/sys/fs/cgroup").rglob(f"curate-sandbox-{pid}-*/memory.stat")}
-    return {path for path in found if path.name.rpartition("-")[2].startswith("1")}  # of the first of its two runners
+    """Return the memory cgroups that a process has created for runs."""
+    directories = {path.parent for path in Path("/sys/fs/cgroup").rglob(f"curate-sandbox-{pid}-*/memory.stat")}
+    return {
+        path for path in directories if path.name.rpartition("-")[2].startswith("1")
+    }  # of the first of its two runners
 
 
 def test_zygotes_move_to_a_new_cgroup_when_the_old_one_stays_charged() -> None:
@@ -127,7 +129,7 @@ def test_zygotes_move_to_a_new_cgroup_when_the_old_one_stays_charged() -> None:
 
 
 class Joined:
-    """A cgroup as Holder needs it."""
+    """An existing cgroup, for a Holder to join."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory

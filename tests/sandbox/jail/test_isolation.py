@@ -14,7 +14,7 @@ from sandbox import Case, Program, Sandbox, Suite
 ROOT = Path(__file__).parents[3]
 ORDINARY_USER = "nobody"
 
-# What runs as somebody else: a plain script with nothing but the standard library and the package.
+# A script that another user runs: it needs only the standard library and the package.
 JUDGE = """
 import sys
 sys.path.insert(0, sys.argv[1])
@@ -63,15 +63,15 @@ PROGRAMS = {
 
 @pytest.fixture
 def install(tmp_path: Path) -> Path:
-    """The package where every user can read it, in a directory that vanishes."""
-    for folder in (tmp_path, *tmp_path.parents[:2]):
+    """Install the package where every user can read it, in a temporary directory."""
+    for folder in (tmp_path, *tmp_path.parents[:3]):
         folder.chmod(folder.stat().st_mode | 0o055)
     shutil.copytree(ROOT / "sandbox", tmp_path / "sandbox", ignore=shutil.ignore_patterns("__pycache__"))
     return tmp_path
 
 
 def interpreter(user: str | None) -> str:
-    """One that `user` may run: ours, or the system's."""
+    """Return an interpreter that `user` may run: ours, or the system's."""
     for candidate in (os.path.realpath(sys._base_executable), "/usr/bin/python3"):
         if subprocess.run([candidate, "-c", ""], user=user, capture_output=True, check=False).returncode == 0:
             asked = [candidate, "-c", "import sys; sys.exit(sys.version_info < (3, 11))"]
@@ -81,7 +81,7 @@ def interpreter(user: str | None) -> str:
 
 
 def judged(install: Path, isolation: str, *, namespaces: bool) -> list[str]:
-    """Lines that JUDGE prints when an ordinary user runs it."""
+    """Return the lines that JUDGE prints when an ordinary user runs it."""
     user = None
     if os.getuid() == 0:
         try:
@@ -119,7 +119,7 @@ def test_an_ordinary_user_gets_full_isolation_or_a_refusal_that_says_why(install
 
 
 @pytest.mark.skipif(os.uname().machine != "x86_64", reason="the filter that takes namespaces away is for x86-64")
-def test_without_namespaces_full_isolation_is_refused_with_the_way_out(install: Path) -> None:
+def test_without_namespaces_full_isolation_is_refused_with_a_remedy(install: Path) -> None:
     [line] = judged(install, "full", namespaces=False)
     assert line.startswith("refused: cannot isolate")
     assert "max_user_namespaces" in line
@@ -144,7 +144,7 @@ def test_wrong_arguments_are_refused(wrong: dict[str, object]) -> None:
         Sandbox(**wrong)  # type: ignore[arg-type]
 
 
-def test_the_environment_of_a_program_is_not_ours(box: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_program_does_not_inherit_our_environment(box: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SECRET_TOKEN", "hidden")
     with Sandbox(workers=1) as other:
         everything = other.run(Program("import os\nprint(os.environ)")).text
@@ -152,7 +152,7 @@ def test_the_environment_of_a_program_is_not_ours(box: Sandbox, monkeypatch: pyt
     assert "SECRET" not in everything
 
 
-def test_files_that_we_have_open_are_not_the_programs(tmp_path: Path) -> None:
+def test_a_program_does_not_inherit_our_open_files(tmp_path: Path) -> None:
     secret = tmp_path / "secret"
     secret.write_text("hidden")
     with secret.open() as file:

@@ -1,4 +1,4 @@
-"""What the dead have left goes, and nothing else, whatever others have planted beside it."""
+"""The leftovers of dead processes are removed, and nothing else, whatever others have planted beside them."""
 
 import os
 import subprocess
@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from sandbox.jail import cgroups, leftovers, tree
+from sandbox.jail import cgroups, directories, leftovers
 
 
 @pytest.fixture
 def dead() -> str:
-    """The name of something whose owner is gone."""
+    """Return the name of a leftover whose owner has ended."""
     print_name = "from sandbox.jail.leftovers import own_name; print(own_name())"
     done = subprocess.run(
         [sys.executable, "-c", print_name], capture_output=True, text=True, check=True, cwd=Path(__file__).parents[3]
@@ -35,7 +35,7 @@ def filled(directory: Path) -> Path:
     return directory
 
 
-def test_directories_of_the_dead_go_and_those_of_the_living_stay(temporary: Path, dead: str) -> None:
+def test_directories_of_dead_processes_are_removed_and_those_of_living_ones_stay(temporary: Path, dead: str) -> None:
     left, kept = filled(temporary / f"{dead}-a"), filled(temporary / f"{leftovers.own_name()}-b")
     others = [filled(temporary / name) for name in ("other", "curate-sandbox-", "curate-sandbox-x-1-2", f"a{dead}")]
     leftovers.sweep_directories()
@@ -59,7 +59,7 @@ def test_no_link_is_followed(temporary: Path, dead: str) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a directory away")
-def test_a_directory_of_somebody_else_stays(temporary: Path, dead: str) -> None:
+def test_a_directory_of_another_user_stays(temporary: Path, dead: str) -> None:
     planted = filled(temporary / f"{dead}-planted")
     os.chown(planted, 12345, 12345)
     leftovers.sweep_directories()
@@ -82,7 +82,7 @@ def test_a_missing_temporary_directory_is_no_reason_to_fail(temporary: Path, mon
     leftovers.sweep_directories()
 
 
-def test_cgroups_of_the_dead_go_and_sweeping_never_fails(dead: str) -> None:
+def test_cgroups_of_dead_processes_are_removed_and_sweeping_never_fails(dead: str) -> None:
     try:
         ours = cgroups.create("test")
     except OSError as error:
@@ -102,7 +102,7 @@ def test_cgroups_of_the_dead_go_and_sweeping_never_fails(dead: str) -> None:
         ours.remove()
 
 
-def test_whatever_a_program_leaves_in_its_directory_goes(tmp_path: Path) -> None:
+def test_whatever_a_program_leaves_in_its_directory_is_removed(tmp_path: Path) -> None:
     victim, work = filled(tmp_path / "victim"), tmp_path / "work"
     closed = filled(work / "closed")
     (work / "link").symlink_to(victim)
@@ -120,7 +120,7 @@ def test_whatever_a_program_leaves_in_its_directory_goes(tmp_path: Path) -> None
     closed.chmod(0)
     work.chmod(0)
     try:
-        tree.empty(str(work))
+        directories.empty(str(work))
         assert list(work.iterdir()) == []
     finally:
         subprocess.run(["rm", "-rf", work], check=False)  # pytest itself could not
@@ -131,5 +131,5 @@ def test_a_directory_that_has_become_a_link_is_not_emptied(tmp_path: Path) -> No
     victim = filled(tmp_path / "victim")
     (tmp_path / "work").symlink_to(victim)
     with pytest.raises(OSError, match="work"):
-        tree.empty(str(tmp_path / "work"))
+        directories.empty(str(tmp_path / "work"))
     assert (victim / "folder" / "file").exists()

@@ -1,4 +1,4 @@
-"""Each bound is a bound on the whole tree of a run, and not lower than it says."""
+"""Each limit bounds the whole process tree of a run, and is not lower than stated."""
 
 import shutil
 
@@ -16,21 +16,21 @@ def test_memory_below_the_limit_may_be_used(box: Sandbox) -> None:
     assert run(box, "x = b'x' * (200 << 20)", memory_mb=256).outcome is Outcome.EXITED
 
 
-def test_memory_given_back_may_be_used_again(box: Sandbox) -> None:
+def test_freed_memory_may_be_used_again(box: Sandbox) -> None:
     source = "for _ in range(5):\n    x = b'x' * (150 << 20)\n    del x"
     assert run(box, source, memory_mb=256).outcome is Outcome.EXITED
 
 
-def test_address_space_is_no_memory(box: Sandbox) -> None:
+def test_address_space_does_not_count_as_memory(box: Sandbox) -> None:
     assert run(box, "import mmap\nx = mmap.mmap(-1, 900 << 20)\nx[0] = 1", memory_mb=256).exit_code == 0
 
 
-def test_the_memory_of_one_run_does_not_burden_the_next(box: Sandbox) -> None:
+def test_the_memory_of_one_run_does_not_count_for_the_next(box: Sandbox) -> None:
     for _ in range(6):
         assert run(box, "x = b'x' * (90 << 20)", memory_mb=128).outcome is Outcome.EXITED
 
 
-# What might raise or lower the limit of the run after it.
+# Programs that might raise or lower the limit of the next run.
 BEFORE = {
     "a hog": Program("x = []\nwhile True: x.append(bytearray(b'x' * 10**6))"),
     "full disk": Program("for n in range(9): open(str(n), 'wb').write(b'x' * (7 << 20))"),
@@ -57,7 +57,7 @@ HOLDS = "x = bytearray(b'x') * ({} << 20)"
 
 
 @pytest.mark.parametrize("before", BEFORE.values(), ids=BEFORE)
-def test_the_limit_is_what_it_says_whatever_ran_before(before: Program) -> None:
+def test_the_memory_limit_is_exact_whatever_ran_before(before: Program) -> None:
     if before.language == "cpp" and shutil.which("g++") is None:
         pytest.skip("there is no g++")
     limits = Limits(memory_mb=64)
@@ -70,7 +70,7 @@ def test_the_limit_is_what_it_says_whatever_ran_before(before: Program) -> None:
 
 
 def keeps_peaks() -> bool:
-    """Whether the kernel keeps a peak of memory for each run."""
+    """Return whether the kernel keeps a peak of memory for each run."""
     try:
         cgroup = cgroups.create("peaks")
     except OSError:
@@ -80,7 +80,7 @@ def keeps_peaks() -> bool:
     return kept
 
 
-def test_a_measured_peak_is_the_runs_own(box: Sandbox) -> None:
+def test_a_measured_peak_belongs_to_its_own_run(box: Sandbox) -> None:
     if not keeps_peaks():
         pytest.skip("only cgroup v1 and, since Linux 6.12, v2 keep a peak for each run; else it is a resident size")
     peaks = [box.run(Program("print(1)" if n % 2 else HOLDS.format(50))).memory_mb for n in range(40)]
@@ -94,7 +94,7 @@ def test_peak_memory_is_measured(box: Sandbox, mebibytes: int) -> None:
     assert mebibytes <= used < 2 * mebibytes + 30
 
 
-def test_memory_is_that_of_all_processes(box: Sandbox) -> None:
+def test_memory_is_counted_for_all_processes(box: Sandbox) -> None:
     source = """
 import os, time
 for _ in range(4):
@@ -124,7 +124,7 @@ time.sleep(0.3)
     assert run(box, source, memory_mb=256).outcome is Outcome.EXITED
 
 
-def test_cpu_time_is_that_of_all_processes(box: Sandbox) -> None:
+def test_cpu_time_is_counted_for_all_processes(box: Sandbox) -> None:
     source = """
 import os, time
 for _ in range(3):
@@ -145,7 +145,7 @@ def test_cpu_and_wall_clock_are_two_limits(box: Sandbox) -> None:
     assert run(box, "import time\ntime.sleep(0.5)", wall_seconds=5, cpu_seconds=0.3).outcome is Outcome.EXITED
 
 
-def test_output_up_to_the_limit_comes_back_whole(box: Sandbox) -> None:
+def test_output_up_to_the_limit_comes_back_complete(box: Sandbox) -> None:
     result = run(box, "print('x' * (15 << 20))", memory_mb=512)
     assert (result.outcome, len(result.stdout)) == (Outcome.EXITED, (15 << 20) + 1)
     assert run(box, "print('x' * 2000)", output_kb=1).outcome is Outcome.OUTPUT_LIMIT
@@ -180,7 +180,7 @@ def test_descriptors_are_bounded(box: Sandbox) -> None:
     assert int(run(box, source).stdout) < 2000
 
 
-def test_a_run_after_one_that_had_all_processors_is_in_time(box: Sandbox) -> None:
+def test_a_run_after_one_that_used_all_processors_is_not_late(box: Sandbox) -> None:
     busy = "import os, time\nfor _ in range(40): os.fork() or exec('while True: pass')\ntime.sleep(9)"
     for _ in range(3):
         assert run(box, busy, wall_seconds=5, cpu_seconds=0.5).outcome is Outcome.TIMED_OUT
@@ -210,11 +210,11 @@ def test_a_limit_that_limits_nothing_or_everything_is_refused(name: str, value: 
 
 
 @pytest.mark.parametrize("name", ["memory_mb", "processes", "output_kb", "disk_mb"])
-def test_a_limit_on_things_that_are_counted_is_a_whole_number(name: str) -> None:
+def test_limits_on_countable_things_must_be_whole_numbers(name: str) -> None:
     with pytest.raises(ValueError, match=f"{name} must be a whole number, not 64.5"):
         Limits(**{name: 64.5})  # type: ignore[arg-type]
 
 
-def test_the_highest_limits_hold_no_run_up(box: Sandbox) -> None:
+def test_the_highest_limits_delay_no_run(box: Sandbox) -> None:
     most = Limits(10**5, 10**5, 2**24, 2**20, 2**22, 2**24, 10**5)
     assert box.run(Program("print(1)"), limits=most).stdout == b"1\n"

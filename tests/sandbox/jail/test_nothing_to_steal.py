@@ -1,4 +1,4 @@
-"""A run finds nothing of any other run, judge or suite: not in its memory, mapped files included, nor in any file."""
+"""A run finds no trace of any other run, judge or suite, neither in its memory, mapped files included, nor in files."""
 
 import os
 import secrets
@@ -12,7 +12,7 @@ import pytest
 from sandbox import Case, Convention, Limits, Outcome, Program, Referee, Sandbox, Suite
 
 SECRET = f"S{secrets.token_hex(3)}"  # followed by what it was hidden in
-# The beginning arrives reversed, so that what is found is not what is looked for.
+# The prefix arrives reversed, so that the search does not find its own input.
 SEARCH = """
 import re, sys
 prefix = input()[::-1].encode()
@@ -49,7 +49,7 @@ def test_the_search_finds_what_is_there(box: Sandbox) -> None:
 
 @pytest.fixture(scope="module")
 def used() -> Iterator[Sandbox]:
-    """A sandbox of one worker, in which everything has happened that may leave a trace."""
+    """Yield a sandbox with one worker, in which everything that may leave a trace has happened."""
     box = Sandbox(workers=1)
     numpy = "import numpy\n" if "numpy" in sys.modules or box.layers["numpy"] == "yes" else ""
     judge = f"hidden = '{secret('referee')}'\nprint(int(open('answer.txt').read() == open('output.txt').read()))"
@@ -119,7 +119,7 @@ for folder, folders, names in os.walk("/"):
 """
 
 
-def test_a_program_sees_no_path_of_the_machine_and_no_package_of_its(box: Sandbox) -> None:
+def test_a_program_sees_no_path_and_no_package_of_the_machine(box: Sandbox) -> None:
     seen = box.run(Program(LOOK)).text
     assert "/usr/bin/python3" in seen
     assert str(Path(__file__).parents[3]) not in seen
@@ -158,7 +158,7 @@ def _parent(pid: str) -> int:
 
 
 def _is_judge(pid: str) -> bool:
-    """It shares its namespaces with us; a zygote does not."""
+    """Return whether a process is a judge, which shares its namespaces with us, and not a zygote, which does not."""
     return (
         os.stat(f"/proc/{pid}/ns/pid").st_ino == os.stat("/proc/self/ns/pid").st_ino
         and b"worker" in Path(f"/proc/{pid}/cmdline").read_bytes()

@@ -1,4 +1,4 @@
-"""Programs get the system calls that honest ones need, and no other: every number is tried."""
+"""Programs may make the system calls that honest ones need, and no others: every number is tried."""
 
 import errno
 import json
@@ -62,12 +62,12 @@ def test_a_call_that_is_not_on_the_list_is_refused_whatever_its_number(box: Sand
 
 
 @pytest.mark.parametrize("number", [0x40000000, 0x40000000 + 39, 0x7FFFFFFF, -1])
-def test_numbers_of_another_kind_of_call_kill(box: Sandbox, number: int) -> None:
+def test_system_calls_of_another_architecture_kill_the_program(box: Sandbox, number: int) -> None:
     source = f"import ctypes\nctypes.CDLL(None).syscall(ctypes.c_long({number}))"
     assert box.run(Program(source)).outcome is Outcome.VIOLATION
 
 
-def test_the_numbers_are_those_of_this_machine() -> None:
+def test_the_call_numbers_match_this_machine() -> None:
     headers = {"x86_64": "x86_64-linux-gnu/asm/unistd_64.h", "aarch64": "asm-generic/unistd.h"}
     header = Path("/usr/include") / headers[MACHINE]
     if not header.exists():
@@ -80,7 +80,7 @@ def test_the_numbers_are_those_of_this_machine() -> None:
     assert len(theirs.keys() & NUMBERS.keys()) > len(NUMBERS) - 10  # the newest may be newer than the headers
 
 
-def test_each_call_is_in_one_group() -> None:
+def test_each_call_is_in_exactly_one_group() -> None:
     groups = [
         system_calls.ALLOWED,
         system_calls.OURS,
@@ -96,34 +96,34 @@ def test_each_call_is_in_one_group() -> None:
         assert numbers.keys() <= frozenset().union(*groups)
 
 
-# The filter itself, also of the other machine.
+# The filter itself, also that of the other architecture.
 
 ARCHITECTURES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
-ALLOW, KILL, ASK = 0x7FFF0000, 0x80000000, 0x7FC00000
+ALLOW, KILL, NOTIFY = 0x7FFF0000, 0x80000000, 0x7FC00000
 REFUSE = 0x00050000
 NO_KEY = 1  # in the sixth register; the key of a filter that nobody has installed is 0
 
 
-def answer(machine: str, number: int, *arguments: int, asks: bool = True, memfds: bool = True) -> tuple[int, int]:
-    """What the filter says, and after how many instructions."""
-    code = list(struct.iter_unpack("HBBI", seccomp.program(machine, memfds=memfds, asks=asks)))
+def answer(machine: str, number: int, *arguments: int, notify: bool = True, memfds: bool = True) -> tuple[int, int]:
+    """Return the answer of the filter, and the number of instructions that it executes."""
+    code = list(struct.iter_unpack("HBBI", seccomp.program(machine, memfds=memfds, notify=notify)))
     padded = (*arguments, 0, 0, 0, 0, 0, 0)[:6]
     key = padded[5] or NO_KEY
     data = struct.pack("<iIQ6Q", number, ARCHITECTURES[machine], 0, *(value % 2**64 for value in (*padded[:5], key)))
-    accumulator = place = steps = 0
+    accumulator = position = steps = 0
     while True:
-        operation, true, false, operand = code[place]
-        place, steps = place + 1, steps + 1
+        operation, true, false, operand = code[position]
+        position, steps = position + 1, steps + 1
         if operation == 0x20:
             accumulator = struct.unpack_from("<I", data, operand)[0]
         elif operation == 0x54:
             accumulator &= operand
         elif operation == 0x05:
-            place += operand
+            position += operand
         elif operation == 0x15:
-            place += true if accumulator == operand else false
+            position += true if accumulator == operand else false
         elif operation == 0x35:
-            place += true if accumulator >= operand else false
+            position += true if accumulator >= operand else false
         elif operation == 0x06:
             return operand, steps
         else:
@@ -134,8 +134,8 @@ CONDITIONS = [
     ("fcntl", (0, 3), ALLOW),
     ("fcntl", (0, 4, 0x800), ALLOW),
     ("fcntl", (0, 4, 0x2000), REFUSE | errno.EPERM),  # O_ASYNC
-    ("fcntl", (0, 6), ASK),
-    ("fcntl", (0, 7), ASK),
+    ("fcntl", (0, 6), NOTIFY),
+    ("fcntl", (0, 7), NOTIFY),
     ("fcntl", (0, 37), REFUSE | errno.EINVAL),  # open file description locks
     ("fcntl", (0, 1024), REFUSE | errno.EINVAL),  # leases
     ("fcntl", (0, 1026), REFUSE | errno.EINVAL),  # notices of directories
@@ -145,7 +145,7 @@ CONDITIONS = [
     ("ioctl", (0, 0x5401), ALLOW),
     ("ioctl", (0, 0x5412), REFUSE | errno.ENOTTY),
     ("kill", (5, signal.SIGTERM), ALLOW),
-    ("kill", (5, signal.SIGKILL), ASK),
+    ("kill", (5, signal.SIGKILL), NOTIFY),
     ("kill", (5, signal.SIGSYS), REFUSE | errno.EPERM),
     ("tgkill", (2, 2, signal.SIGSYS), REFUSE | errno.EPERM),
     ("tgkill", (2, 2, signal.SIGABRT), ALLOW),
@@ -182,25 +182,25 @@ CONDITIONS = [
 
 
 @pytest.mark.parametrize("machine", ARCHITECTURES)
-@pytest.mark.parametrize(("name", "arguments", "said"), CONDITIONS)
-def test_what_the_filter_says(machine: str, name: str, arguments: tuple[int, ...], said: int) -> None:
-    assert answer(machine, system_calls.NUMBERS[machine][name], *arguments)[0] == said
+@pytest.mark.parametrize(("name", "arguments", "answers"), CONDITIONS)
+def test_the_filter_answers_as_listed(machine: str, name: str, arguments: tuple[int, ...], answers: int) -> None:
+    assert answer(machine, system_calls.NUMBERS[machine][name], *arguments)[0] == answers
 
 
 @pytest.mark.parametrize("machine", ARCHITECTURES)
-def test_what_is_asked_about_is_refused_where_nobody_answers(machine: str) -> None:
+def test_calls_that_need_a_notification_are_refused_if_nobody_answers(machine: str) -> None:
     numbers = system_calls.NUMBERS[machine]
     refused = [("fcntl", 0, 6), ("kill", 2, 9), ("kill", 0, 9), ("kill", -1, 9), ("tgkill", 5, 5), ("tkill", 5, 9)]
-    said = {
-        (name, *arguments): answer(machine, numbers[name], *arguments, asks=False)[0] for name, *arguments in refused
+    answers = {
+        (name, *arguments): answer(machine, numbers[name], *arguments, notify=False)[0] for name, *arguments in refused
     }
-    assert said.pop(("tgkill", 5, 5)) == ALLOW
-    assert set(said.values()) == {REFUSE | errno.EPERM}
-    assert answer(machine, numbers["kill"], 5, 9, asks=False)[0] == ALLOW
+    assert answers.pop(("tgkill", 5, 5)) == ALLOW
+    assert set(answers.values()) == {REFUSE | errno.EPERM}
+    assert answer(machine, numbers["kill"], 5, 9, notify=False)[0] == ALLOW
 
 
 @pytest.mark.parametrize("machine", ARCHITECTURES)
-def test_memfds_are_refused_where_no_cgroup_sees_their_memory(machine: str) -> None:
+def test_memfds_are_refused_if_no_cgroup_counts_their_memory(machine: str) -> None:
     assert answer(machine, system_calls.NUMBERS[machine]["memfd_create"], memfds=False)[0] == REFUSE | errno.EPERM
 
 
@@ -232,10 +232,10 @@ def test_a_container_has_two_processors() -> None:
     assert settings["CpuQuota"] == 2 * settings["CpuPeriod"]
 
 
-# What programs have died of.
+# The causes of a program's death.
 
 
-def test_it_is_known_who_died_by_a_signal_of_its_own(box: Sandbox) -> None:
+def test_a_program_that_killed_itself_is_recognised(box: Sandbox) -> None:
     by_thread = """
 import os, threading, time
 thread = threading.Thread(target=time.sleep, args=(30,), daemon=True)
@@ -451,7 +451,7 @@ print(int((a * a).sum()))
 
 
 @pytest.mark.parametrize("source", HONEST.values(), ids=HONEST)
-def test_an_honest_program_misses_nothing(box: Sandbox, source: str) -> None:
+def test_an_honest_program_lacks_nothing(box: Sandbox, source: str) -> None:
     if "numpy" in source:
         pytest.importorskip("numpy")
     judgement = box.judge(Program(source), Suite([Case("", "328350\n")], limits=LIMITS))
@@ -531,7 +531,7 @@ int main() {
 
 @pytest.mark.skipif(shutil.which("g++") is None, reason="there is no g++")
 @pytest.mark.parametrize("source", HONEST_CPP.values(), ids=HONEST_CPP)
-def test_an_honest_compiled_program_misses_nothing(box: Sandbox, source: str) -> None:
+def test_an_honest_compiled_program_lacks_nothing(box: Sandbox, source: str) -> None:
     judgement = box.judge(Program(source, "cpp"), Suite([Case("", "328350\n")], limits=LIMITS))
     assert judgement.accepted, judgement
 
@@ -558,5 +558,5 @@ os._exit(0)
 """
 
 
-def test_threads_that_may_change_what_a_descriptor_leads_to_take_no_locks_that_others_see(box: Sandbox) -> None:
+def test_processes_with_threads_take_no_locks_that_others_see(box: Sandbox) -> None:
     assert box.run(Program(WITH_A_THREAD)).stdout.decode().split("\n")[:3] == ["No locks available", "taken", "taken"]

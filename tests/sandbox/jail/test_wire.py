@@ -1,4 +1,4 @@
-"""What a worker answers is data: a worker that a program has taken over can lie, and nothing else."""
+"""The answers of a worker are plain data: a worker that a program has taken over can lie, but do nothing else."""
 
 import os
 import pickle
@@ -14,7 +14,7 @@ from sandbox.program import Outcome
 
 RESULT = RunResult(Outcome.EXITED, 0, b"\0\xff", b"words", 0.5, 0.25, 1.5, b"[1]", {"name": b"\x80"})
 JUDGEMENT = Judgement(Verdict.WRONG_ANSWER, (CaseJudgement(Verdict.WRONG_ANSWER, 1, 2, 3, "\ud800", 0.5),), 2)
-ANSWERS = [RESULT, JUDGEMENT, {"user": "none: no"}]
+ANSWERS = [RESULT, JUDGEMENT]
 ERRORS = [
     ExecutionLost("gone"),
     KilledFromOutside("killed"),
@@ -34,17 +34,36 @@ def ends() -> Iterator[tuple[Channel, Channel]]:
 
 
 @pytest.mark.parametrize("answer", ANSWERS, ids=lambda answer: type(answer).__name__)
-def test_an_answer_arrives_as_it_was(ends: tuple[Channel, Channel], answer: object) -> None:
+def test_an_answer_arrives_as_it_was(ends: tuple[Channel, Channel], answer: RunResult | Judgement) -> None:
     here, there = ends
     there.answer(answer)
-    assert here.receive_answer() == answer
+    assert here.receive_answer(type(answer)) == answer
+
+
+def test_what_isolates_runs_arrives_as_it_was(ends: tuple[Channel, Channel]) -> None:
+    here, there = ends
+    there.answer_layers({"user": "none: no"})
+    assert here.receive_layers() == {"user": "none: no"}
+
+
+def test_an_answer_of_another_type_is_a_worker_that_is_lost(ends: tuple[Channel, Channel]) -> None:
+    here, there = ends
+    there.answer(RESULT)
+    with pytest.raises(ConnectionError, match="expected Judgement, not 'RunResult'"):
+        here.receive_answer(Judgement)
+    there.answer_layers({"user": "none: no"})
+    with pytest.raises(ConnectionError, match="expected RunResult, not 'layers'"):
+        here.receive_answer(RunResult)
+    there.answer(JUDGEMENT)
+    with pytest.raises(ConnectionError, match="expected layers, not 'Judgement'"):
+        here.receive_layers()
 
 
 @pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)
-def test_an_error_arrives_with_its_kind_and_words(ends: tuple[Channel, Channel], error: Exception) -> None:
+def test_an_error_arrives_with_its_type_and_message(ends: tuple[Channel, Channel], error: Exception) -> None:
     here, there = ends
     there.answer(error)
-    arrived = here.receive_answer()
+    arrived = here.receive_answer(RunResult)
     assert type(arrived) is type(error)
     assert str(error) in str(arrived)
 
@@ -67,20 +86,20 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("sent", HOSTILE.values(), ids=HOSTILE)
-def test_anything_else_is_a_worker_that_is_lost(ends: tuple[Channel, Channel], sent: bytes) -> None:
+def test_any_other_answer_means_that_the_worker_is_lost(ends: tuple[Channel, Channel], sent: bytes) -> None:
     here, there = ends
     os.write(there._sink, len(sent).to_bytes(8, "little") + sent[:60_000])
     there.close()
     with pytest.raises((ConnectionError, EOFError)):
-        here.receive_answer()
+        here.receive_answer(Judgement)
     assert not os.path.exists("/tmp/what-a-pickle-can-do")
     there._source, there._sink = os.pipe()
 
 
-def test_a_length_that_is_only_said_takes_no_memory(ends: tuple[Channel, Channel]) -> None:
+def test_an_announced_length_takes_no_memory(ends: tuple[Channel, Channel]) -> None:
     here, there = ends
     os.write(there._sink, (1 << 60).to_bytes(8, "little") + b"x")
     there.close()
     with pytest.raises(EOFError):
-        here.receive_answer()
+        here.receive_answer(Judgement)
     there._source, there._sink = os.pipe()

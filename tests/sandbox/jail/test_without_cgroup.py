@@ -1,6 +1,6 @@
-"""Without a cgroup the sandbox still bounds what it can see, and calls nothing full that is not.
+"""Without a cgroup, the sandbox still bounds what it can see, and does not report a limit that was not reached.
 
-In a mount namespace of its own, where something else hides the cgroups.
+The tests run in a mount namespace of their own, in which another mount hides the cgroups.
 """
 
 import json
@@ -33,7 +33,7 @@ SPEAKING = ["raise MemoryError", "import os, sys\nsys.stderr.write('std::bad_all
 
 
 def without_cgroups(arguments: list[str], text: str = "") -> str:
-    """What Python says with these arguments where the cgroups are hidden; it must succeed."""
+    """Return what Python prints with these arguments if cgroups are hidden; it must succeed."""
     hidden = subprocess.run([*WITHOUT_CGROUPS, "true"], capture_output=True, text=True, check=False)
     if hidden.returncode != 0:
         pytest.skip(f"hiding the cgroups takes a mount namespace of our own: {hidden.stderr.strip()}")
@@ -56,13 +56,13 @@ def test_layers_that_are_only_best_effort_say_so_and_what_to_do(seen: tuple[dict
     assert "What to do" in layers["memory"]
 
 
-def test_where_there_is_a_cgroup_nothing_is_only_best_effort(box: Sandbox) -> None:
+def test_with_a_cgroup_nothing_is_only_best_effort(box: Sandbox) -> None:
     if "cgroup" not in box.layers["memory"] or "No cgroup" in box.layers["memory"]:
         pytest.skip("this machine gives us no cgroup, which is what the test is about")
     assert not [name for name in ("memory", "number of processes") if box.layers[name].startswith("best-effort")]
 
 
-def test_growing_programs_are_out_of_memory_and_words_about_memory_are_not(
+def test_growing_programs_run_out_of_memory_and_messages_about_memory_do_not_count(
     seen: tuple[dict[str, str], list[str]],
 ) -> None:
     _, outcomes = seen

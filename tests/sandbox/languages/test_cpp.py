@@ -1,4 +1,4 @@
-"""C++ programs are compiled once, inside the sandbox, and judged as all others."""
+"""C++ programs are compiled once, inside the sandbox, and judged like all others."""
 
 import contextlib
 import os
@@ -43,7 +43,7 @@ PROGRAMS = {
 
 
 @pytest.mark.parametrize(("source", "printed"), PROGRAMS.values(), ids=PROGRAMS)
-def test_what_programs_use_is_there(box: Sandbox, source: str, printed: str) -> None:
+def test_the_libraries_that_programs_use_are_available(box: Sandbox, source: str, printed: str) -> None:
     limits = Limits(wall_seconds=5, memory_mb=256)
     judgement = box.judge(Program(source, "cpp"), Suite([Case("", printed)], limits=limits))
     assert judgement.accepted, judgement
@@ -77,7 +77,7 @@ FAILURES = {
 
 
 @pytest.mark.parametrize(("source", "verdict"), FAILURES.values(), ids=FAILURES)
-def test_failures_have_their_names(box: Sandbox, source: str, verdict: Verdict) -> None:
+def test_each_failure_gets_its_verdict(box: Sandbox, source: str, verdict: Verdict) -> None:
     judgement = box.judge(Program(source, "cpp"), Suite([Case("", "7")], limits=SHORT))
     assert judgement.verdict is verdict, judgement
 
@@ -119,7 +119,7 @@ def compilation(cpu_seconds: float) -> RunResult:
     return RunResult(Outcome.EXITED, 0, b"", b"", cpu_seconds, cpu_seconds, 1.0)
 
 
-def test_what_took_long_to_compile_is_shared_by_the_workers(tmp_path: Path) -> None:
+def test_slow_compilations_are_shared_by_the_workers(tmp_path: Path) -> None:
     one, other = Compilations(SharedFolder(str(tmp_path))), Compilations(SharedFolder(str(tmp_path)))
     one.add(SUM, compilation(cpu_seconds=1), b"code")
     found = other.find(SUM)
@@ -128,7 +128,7 @@ def test_what_took_long_to_compile_is_shared_by_the_workers(tmp_path: Path) -> N
     assert other.find(Program(SUM.source, "python")) is None
 
 
-def test_what_is_shared_is_bounded_by_its_bytes(tmp_path: Path) -> None:
+def test_shared_compilations_are_bounded_in_bytes(tmp_path: Path) -> None:
     one, large = Compilations(SharedFolder(str(tmp_path))), bytes(60 << 20)
     for number in range(12):
         one.add(Program(f"large {number}", "cpp"), compilation(cpu_seconds=1), large)
@@ -142,7 +142,7 @@ def test_what_is_shared_is_bounded_by_its_bytes(tmp_path: Path) -> None:
     assert 300 <= len(list(tmp_path.iterdir())) <= 308
 
 
-def test_what_is_in_memory_is_bounded_by_its_bytes_and_descriptors() -> None:
+def test_compilations_in_memory_are_bounded_in_bytes_and_descriptors() -> None:
     def held() -> tuple[int, int]:
         sizes = []
         for name in os.listdir("/proc/self/fd"):
@@ -188,7 +188,7 @@ with Sandbox(workers=1) as box:
 
 
 def test_a_missing_compiler_is_an_error_that_names_the_package() -> None:
-    """In a mount namespace of its own, where something that cannot be executed hides the compiler."""
+    """Run in a mount namespace of its own, in which a file that cannot be executed hides the compiler."""
     done = subprocess.run(
         ["unshare", "--mount", *(["--map-root-user"] if os.geteuid() else [])]
         + ["sh", "-ec", 'mount --bind /dev/null "$(realpath /usr/bin/g++)"; exec "$@"', "sh"]

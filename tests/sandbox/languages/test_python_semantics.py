@@ -1,7 +1,7 @@
 """A program runs here as in `python solution.py`: same output, same exit status.
 
-correct_programs.txt holds, under #### and a name each, programs that read two numbers and print their sum, every
-one in a way of its own: ways to read and to write, to end, to use processes, threads and the standard library.
+correct_programs.txt holds programs, each after a line with #### and its name. All read two numbers and print their sum,
+but they differ in how they read, write and end, and in how they use processes, threads and the standard library.
 """
 
 import subprocess
@@ -26,7 +26,7 @@ def test_a_correct_program_is_accepted(box: Sandbox, name: str) -> None:
     assert judgement.accepted, judgement
 
 
-# What the interpreter does with these is the standard: it is asked, not remembered.
+# What the interpreter does with these programs is the standard, so the interpreter is run each time.
 ENDINGS = {
     "nothing": "",
     "exit": "print(1)\nexit()",
@@ -86,10 +86,10 @@ ENDINGS = {
 
 
 @pytest.mark.parametrize("name", ENDINGS)
-def test_output_and_exit_status_are_those_of_the_interpreter(box: Sandbox, name: str, tmp_path: Path) -> None:
+def test_output_and_exit_status_match_the_interpreter(box: Sandbox, name: str, tmp_path: Path) -> None:
     script = tmp_path / "solution.py"
     script.write_text(ENDINGS[name])
-    # Into files, as here: what is line-buffered on a pipe or terminal need not be in a file.
+    # Output goes to files, as in the sandbox: streams may be buffered differently on a pipe or terminal.
     with (tmp_path / "stdout").open("wb") as stdout, (tmp_path / "stdin").open("wb+") as stdin:
         command = [sys.executable, "-X", "utf8", script]
         files = {"stdin": stdin, "stdout": stdout, "stderr": subprocess.DEVNULL}

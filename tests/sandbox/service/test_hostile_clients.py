@@ -1,4 +1,4 @@
-"""One client of `curate serve` does its worst, and the others are served as if it were not there."""
+"""One client of `curate serve` does its worst, and the others are served as if it were absent."""
 
 import base64
 import http.client
@@ -16,10 +16,11 @@ import pytest
 from serving import Service, becomes, prepared, serving
 
 from sandbox.program import Limits
+from sandbox.request import RunRequest
 from sandbox.service import translation
 from sandbox.service.admission import client_of
 from sandbox.service.bounds import Bounds
-from sandbox.service.held import Held
+from sandbox.service.held_bytes import HeldBytes
 from sandbox.service.helpers import Helpers
 from sandbox.service.hosts import Hosts
 from sandbox.service.refusals import Failed, Malformed, TooMany
@@ -49,31 +50,31 @@ def sent(service: Service, content: bytes, source: str = "127.0.0.1") -> socket.
     return client
 
 
-# Going away.
+# Clients that go away.
 
 
 @pytest.mark.parametrize("program", [SLEEP, BUSY], ids=["sleeps", "computes"])
-def test_who_goes_away_takes_its_program_along(service: Service, program: dict[str, Any]) -> None:
+def test_a_program_ends_when_its_client_goes_away(service: Service, program: dict[str, Any]) -> None:
     clients = [sent(service, post("/run_code", program)) for _ in range(3)]
-    assert becomes(lambda: service.measured("curate_in_flight") + service.measured("curate_queue_depth") == 3)
+    assert becomes(lambda: service.metric("curate_in_flight") + service.metric("curate_queue_depth") == 3)
     for client in clients:
         client.close()
     began = time.monotonic()
     assert service.ask("/run_code", ECHO)[1]["run_result"]["stdout"] == "x\n"
     assert time.monotonic() - began < 30  # not the sixty seconds of each
-    assert becomes(lambda: service.measured("curate_in_flight") == 0)
-    assert service.measured("curate_sandbox_failures_total") == 0
-    assert service.measured("curate_cancelled_total") >= 1
+    assert becomes(lambda: service.metric("curate_in_flight") == 0)
+    assert service.metric("curate_sandbox_failures_total") == 0
+    assert service.metric("curate_cancelled_total") >= 1
 
 
-def test_who_goes_away_takes_all_its_records_along(service: Service) -> None:
-    runs = service.measured("curate_verdicts_total")
+def test_all_records_of_a_batch_end_when_the_client_goes_away(service: Service) -> None:
+    runs = service.metric("curate_verdicts_total")
     long = {**RECORD, "code": SLEEP["code"], "time_limit_s": 60}
     client = sent(service, post("/judge", [long] * 20))
-    assert becomes(lambda: service.measured("curate_in_flight") > 0)
+    assert becomes(lambda: service.metric("curate_in_flight") > 0)
     client.close()
-    assert becomes(lambda: service.measured("curate_in_flight") + service.measured("curate_queue_depth") == 0)
-    assert service.measured("curate_verdicts_total") == runs
+    assert becomes(lambda: service.metric("curate_in_flight") + service.metric("curate_queue_depth") == 0)
+    assert service.metric("curate_verdicts_total") == runs
 
 
 @pytest.mark.parametrize(
@@ -81,20 +82,20 @@ def test_who_goes_away_takes_all_its_records_along(service: Service) -> None:
     [({}, True), ({}, False), ({"code": "#" * 200_000}, False)],
     ids=["at once", "one after the other", "a large one later"],
 )
-def test_who_has_asked_for_more_on_the_same_connection_takes_its_program_along(
+def test_a_program_ends_when_a_client_with_pipelined_requests_goes_away(
     service: Service, later: dict[str, Any], at_once: bool
 ) -> None:
-    assert becomes(lambda: service.measured("curate_in_flight") == 0)
+    assert becomes(lambda: service.metric("curate_in_flight") == 0)
     following = post("/run_code", {**ECHO, **later})
     client = sent(service, post("/run_code", SLEEP) + (following if at_once else b""))
-    assert becomes(lambda: service.measured("curate_in_flight") == 1)
+    assert becomes(lambda: service.metric("curate_in_flight") == 1)
     if not at_once:
         client.sendall(following)
     client.close()
     began = time.monotonic()
     assert service.ask("/run_code", ECHO)[1]["run_result"]["stdout"] == "x\n"
     assert time.monotonic() - began < 30
-    assert becomes(lambda: service.measured("curate_in_flight") == 0)
+    assert becomes(lambda: service.metric("curate_in_flight") == 0)
 
 
 # Bodies.
@@ -127,19 +128,19 @@ def test_deep_bodies_are_refused(service: Service, text: str) -> None:
     assert (status, "nested too deeply" in answer["detail"]) == (422, True)
 
 
-def test_what_only_looks_large_or_deep_is_read() -> None:
+def test_a_body_that_only_looks_large_or_deep_is_parsed() -> None:
     few = Bounds(Limits(wall_seconds=100), records=10, values=40, depth=4)
     code = 'x = "[[[[[{{{{{,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,\\\\" # \\"'
-    asked = translation.read("/run_code", json.dumps({"code": code, "language": "python"}).encode(), few)
-    assert isinstance(asked, tuple)
-    assert asked[1].source == code
+    request = translation.parse("/run_code", json.dumps({"code": code, "language": "python"}).encode(), few)
+    assert isinstance(request, RunRequest)
+    assert request.program.source == code
     with pytest.raises(Malformed, match="40 JSON values"):
-        translation.read("/judge", json.dumps([[0] * 41]).encode(), few)
+        translation.parse("/judge", json.dumps([[0] * 41]).encode(), few)
     with pytest.raises(Malformed, match="nested"):
-        translation.read("/judge", b"[[[[[0]]]]]", few)
+        translation.parse("/judge", b"[[[[[0]]]]]", few)
 
 
-def test_large_requests_are_read_and_large_answers_written_as_small_ones_are(service: Service) -> None:
+def test_large_requests_and_answers_are_treated_like_small_ones(service: Service) -> None:
     text = 'é\\"\n' * 200_000
     status, answer, _ = service.ask("/run_code", {**ECHO, "code": "import sys\nprint(sys.stdin.read())", "stdin": text})
     assert (status, answer["run_result"]["stdout"]) == (200, text + "\n")
@@ -154,7 +155,7 @@ def test_large_requests_are_read_and_large_answers_written_as_small_ones_are(ser
     assert base64.b64decode(answer["stdout"]) == b"x" * 10**6 + b"\n"
 
 
-def test_nobody_waits_while_a_hostile_body_is_read() -> None:
+def test_nobody_waits_while_a_hostile_body_is_parsed() -> None:
     body = post("/judge", HUGE["zeros"])
 
     def answer(_: int) -> bytes:
@@ -164,26 +165,26 @@ def test_nobody_waits_while_a_hostile_body_is_read() -> None:
     with prepared(body_seconds=120) as service, ThreadPoolExecutor(4) as clients:
         hostile = [clients.submit(answer, number) for number in range(4)]
         waits = []
-        while not all(each.done() for each in hostile):
+        while not all(request.done() for request in hostile):
             began = time.monotonic()
             assert service.ask("/v1/ping")[0] == 200
             waits.append(time.monotonic() - began)
-        assert all(each.result().startswith(b"HTTP/1.1 422 ") for each in hostile)
-        assert max(waits) < 5  # it was half a minute
+        assert all(request.result().startswith(b"HTTP/1.1 422 ") for request in hostile)
+        assert max(waits) < 5  # parsing in the service itself would take half a minute
 
 
-def test_a_helper_that_dies_is_replaced_and_nothing_is_known_of_what_it_did() -> None:
+def test_a_helper_that_dies_is_replaced_and_its_request_is_refused() -> None:
     few = Bounds(Limits(wall_seconds=100))
     body = json.dumps(ECHO).encode()
     helpers = Helpers()
-    read = translation.opened(helpers.ask("read", "/run_code", body, few))
-    assert read == translation.read("/run_code", body, few)
+    read = translation.unpack(helpers.ask("read", "/run_code", body, few))
+    assert read == translation.parse("/run_code", body, few)
     for child in psutil.Process().children(recursive=True):
         if "sandbox.service.helpers" in " ".join(child.cmdline()):
             child.kill()
     with pytest.raises(Failed):
         helpers.ask("read", "/run_code", body, few)
-    assert translation.opened(helpers.ask("read", "/run_code", body, few)) == read
+    assert translation.unpack(helpers.ask("read", "/run_code", body, few)) == read
     helpers.close()
 
 
@@ -198,11 +199,11 @@ def memory_mb(service: Service) -> float:
 FLOOD = {"program": {"source": "print('x' * (8 << 20))"}}
 
 
-def test_who_does_not_read_its_answer_is_disconnected() -> None:
+def test_a_client_that_does_not_read_its_answer_is_disconnected() -> None:
     with prepared(answer_seconds=1) as service:
         before = memory_mb(service)
         silent = [slow_reader(service, post("/run", FLOOD)) for _ in range(6)]
-        assert becomes(lambda: service.measured("curate_http_responses_total", path="/run") == 6, 60)
+        assert becomes(lambda: service.metric("curate_http_responses_total", path="/run") == 6, 60)
         assert service.ask("/run_code", ECHO)[0] == 200
         for client in silent:
             assert becomes(lambda client=client: is_reset(client), 60)  # type: ignore[misc]
@@ -227,7 +228,7 @@ def _is_connected(client: socket.socket) -> bool:
     return state == 1  # TCP_ESTABLISHED
 
 
-def test_what_was_held_for_those_who_did_not_read_goes_back_when_they_go() -> None:
+def test_memory_held_for_slow_readers_is_freed_when_they_leave() -> None:
     large = {"program": {"source": "print('x' * 30_000_000)"}, "limits": {"output_kb": 64 * 1024}}
     with serving("--workers", "1") as service:
         process = psutil.Process(service.process.pid)
@@ -235,13 +236,13 @@ def test_what_was_held_for_those_who_did_not_read_goes_back_when_they_go() -> No
         before = process.memory_info().rss
         clients = [sent(service, post("/run", large)) for _ in range(4)]
         assert becomes(lambda: process.memory_info().rss > before + (100 << 20), 60)
-        assert becomes(lambda: service.measured("curate_queue_depth") + service.measured("curate_in_flight") == 0, 60)
+        assert becomes(lambda: service.metric("curate_queue_depth") + service.metric("curate_in_flight") == 0, 60)
         for client in clients:
             client.close()
         assert becomes(lambda: process.memory_info().rss < before + (40 << 20), 10)
 
 
-def test_who_reads_slowly_but_reads_gets_the_whole_answer() -> None:
+def test_a_slow_reader_gets_the_whole_answer() -> None:
     with prepared(answer_seconds=3) as service, slow_reader(service, post("/run", FLOOD)) as client:
         client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
         received = 0
@@ -252,8 +253,8 @@ def test_who_reads_slowly_but_reads_gets_the_whole_answer() -> None:
             time.sleep(0.01)
 
 
-def test_what_is_held_is_bounded_and_half_of_it_is_for_others() -> None:
-    held = Held(1_000_000, "answers")
+def test_held_bytes_are_bounded_and_one_client_gets_at_most_half() -> None:
+    held = HeldBytes(1_000_000, "answers")
     held.take("a", 400_000, size=400_000)
     with pytest.raises(TooMany):
         held.take("a", 200_000, size=200_000)
@@ -265,11 +266,11 @@ def test_what_is_held_is_bounded_and_half_of_it_is_for_others() -> None:
     held.take("c", 300_000, size=300_000)
 
 
-# Strange pages.
+# Pages of other sites.
 
 
 @pytest.mark.parametrize("host", ["localhost", "LocalHost:99", "127.0.0.1", "127.0.0.1:8080", "[::1]", "[::1]:80"])
-def test_it_is_called_by_the_names_of_this_machine(service: Service, host: str) -> None:
+def test_the_service_accepts_the_names_of_this_machine(service: Service, host: str) -> None:
     assert service.ask("/health", headers={"host": host})[0] == 200
 
 
@@ -288,12 +289,12 @@ def test_it_is_called_by_the_names_of_this_machine(service: Service, host: str) 
         "[::",
     ],
 )
-def test_pages_that_have_their_name_point_to_this_machine_run_nothing(service: Service, host: str) -> None:
+def test_pages_whose_name_resolves_to_this_machine_run_nothing(service: Service, host: str) -> None:
     for path, content in (("/run_code", ECHO), ("/health", None), ("/v1/ping", None)):
         status, answer, _ = service.ask(path, content, headers={"host": host})
         assert (status, answer["error"]) == (421, "Misdirected")
         assert "localhost" in answer["detail"]
-    assert service.measured("curate_http_responses_total", path="/run_code", code="421") >= 1
+    assert service.metric("curate_http_responses_total", path="/run_code", code="421") >= 1
 
 
 def test_a_request_without_a_host_is_refused(service: Service) -> None:
@@ -301,7 +302,7 @@ def test_a_request_without_a_host_is_refused(service: Service) -> None:
         assert client.recv(65536).startswith(b"HTTP/1.1 421 ")
 
 
-def test_a_host_in_the_first_line_counts_instead_of_the_header(service: Service) -> None:
+def test_a_host_in_the_request_line_replaces_the_header(service: Service) -> None:
     for named, header, status in (("evil.example", "localhost", b"421"), ("localhost:80", "evil.example", b"200")):
         head = f"GET http://{named}/health HTTP/1.1\r\nhost: {header}\r\n\r\n"
         with sent(service, head.encode()) as client:
@@ -318,7 +319,7 @@ def test_pages_of_other_sites_are_refused(service: Service, origin: str) -> None
     assert service.ask("/run_code", ECHO, headers=own)[0] == 200
 
 
-def test_with_a_token_any_name_will_do_but_no_strange_page() -> None:
+def test_with_a_token_any_name_is_accepted_but_no_foreign_page() -> None:
     with serving("--workers", "1", environment={"CURATE_TOKEN": "s3cret"}) as service:
         token = {"authorization": "Bearer s3cret", "host": "judge.example"}
         assert service.ask("/run_code", ECHO, headers=token)[0] == 200
@@ -326,7 +327,7 @@ def test_with_a_token_any_name_will_do_but_no_strange_page() -> None:
         assert service.ask("/run_code", ECHO, headers={**token, "origin": "http://evil.example"})[0] == 403
 
 
-def test_the_name_that_it_is_bound_to_is_one_of_its_names() -> None:
+def test_the_name_that_the_service_is_bound_to_is_accepted() -> None:
     Hosts("judge.internal", token=False).check([(b"host", b"judge.internal:80")])
 
 
@@ -356,9 +357,9 @@ def test_more_than_the_operator_allows_is_refused(
     assert bound in answer["detail"]
 
 
-def test_who_asks_for_no_limit_gets_one_that_is_allowed(service: Service) -> None:
+def test_a_request_without_limits_gets_allowed_ones(service: Service) -> None:
     for _ in range(2):
-        assert service.ask("/run_code", ECHO)[1]["status"] == "Success"  # where 1024 MB are usual
+        assert service.ask("/run_code", ECHO)[1]["status"] == "Success"  # the default of 1024 MB is lowered
     assert service.ask("/health")[1]["most"]["memory_mb"] == 700
     document = service.ask("/openapi.json")[1]["components"]["schemas"]
     assert document["Limits"]["properties"]["memory_mb"]["maximum"] == 700
@@ -398,19 +399,19 @@ def asking_all_the_time(service: Service, source: str, content: dict[str, Any], 
 def test_clients_have_equal_time_however_many_requests_they_have() -> None:
     busy = {**BUSY, "run_timeout": 0.3}
     with prepared(patience_seconds=100) as service, asking_all_the_time(service, "127.0.0.2", busy, 12):
-        assert becomes(lambda: service.measured("curate_queue_depth") >= 8)
+        assert becomes(lambda: service.metric("curate_queue_depth") >= 8)
         waits = []
         for _ in range(5):
             began = time.monotonic()
             assert service.ask("/run_code", ECHO)[0] == 200
             waits.append(time.monotonic() - began)
-        assert sorted(waits)[2] < 3  # those before it are one or two, not ten
+        assert sorted(waits)[2] < 3  # one or two requests go first, not ten
 
 
-def test_who_has_filled_the_line_is_turned_away_for_others() -> None:
+def test_a_client_that_has_filled_the_queue_makes_room_for_others() -> None:
     with serving("--workers", "1", "--queue", "6") as service:
         greedy = [sent(service, post("/run_code", {**SLEEP, "run_timeout": 2}), "127.0.0.2") for _ in range(8)]
-        assert becomes(lambda: service.measured("curate_queue_depth") == 6)
+        assert becomes(lambda: service.metric("curate_queue_depth") == 6)
         status, _, _ = service.ask("/run_code", ECHO)
         assert status in (200, 504)  # it was let in; it may have waited too long
         answers = [client.recv(65536)[9:12] for client in greedy]
@@ -419,6 +420,6 @@ def test_who_has_filled_the_line_is_turned_away_for_others() -> None:
             client.close()
 
 
-def test_an_address_is_a_client_and_half_of_one_where_a_half_is_given_to_each() -> None:
+def test_a_client_is_an_ipv4_address_or_half_of_an_ipv6_address() -> None:
     assert client_of("10.0.0.1") != client_of("10.0.0.2")
     assert client_of("2001:db8::1") == client_of("2001:db8::2:3") != client_of("2001:db9::1")

@@ -1,4 +1,4 @@
-"""`curate serve`: what it answers, to whom, and that nothing stops it but a signal."""
+"""`curate serve` gives the right answers to those who may ask, and only a signal stops it."""
 
 import base64
 import http.client
@@ -37,7 +37,7 @@ def stdout(answer: Any) -> Any:
     return answer["run_result"]["stdout"]
 
 
-# Records, as `curate judge` has them.
+# Records, as `curate judge` reads them.
 
 
 def without_measures(answer: dict[str, Any]) -> dict[str, Any]:
@@ -53,7 +53,7 @@ def records() -> list[dict[str, Any]]:
     return [{**RECORD, "id": number, "code": source} for number, source in enumerate(sources)] + [called]
 
 
-def test_verdicts_are_those_of_curate_judge(service: Service, box: Sandbox) -> None:
+def test_verdicts_match_those_of_curate_judge(service: Service, box: Sandbox) -> None:
     lines = ((number, json.dumps(record)) for number, record in enumerate(records()))
     expected = [without_measures(answer) for answer in judge_lines(box, lines, run_all=False)]
     answers = [service.ask("/judge", record)[1] for record in records()]
@@ -70,18 +70,18 @@ def test_a_batch_can_be_answered_line_by_line(service: Service) -> None:
     assert [answer["id"] for answer in answers] == [record["id"] for record in records()]
 
 
-def test_all_tests_are_run_where_that_is_asked_for(service: Service) -> None:
+def test_all_tests_are_run_on_request(service: Service) -> None:
     record = {**RECORD, "code": "print('b')"}
     assert [len(service.ask(path, record)[1]["tests"]) for path in ("/judge", "/judge?run_all=true")] == [1, 2]
 
 
-def test_a_malformed_record_is_its_senders_fault_and_says_where(service: Service) -> None:
+def test_a_malformed_record_is_refused_with_the_field_at_fault(service: Service) -> None:
     status, answer, _ = service.ask("/judge", {**RECORD, "tests": "none"})
     assert status == 422
     assert "field 'tests' must be a list" in answer["detail"]
 
 
-def test_in_a_batch_the_others_are_judged(service: Service) -> None:
+def test_malformed_records_in_a_batch_do_not_stop_the_others(service: Service) -> None:
     broken = [{"id": True}, {**RECORD, "checker": "none"}, {**RECORD, "memory_limit_mb": 1e400}, None]
     status, answers, _ = service.ask("/judge", json.dumps([*broken, RECORD]).replace("Infinity", "1e400").encode())
     assert status == 200
@@ -97,11 +97,11 @@ def test_a_batch_may_be_larger_than_the_queue() -> None:
     assert [(answer["id"], answer["verdict"]) for answer in answers] == [(n, "accepted") for n in range(40)]
 
 
-# SandboxFusion's words.
+# Requests and responses of SandboxFusion.
 
 
 def fusion_run(service: Service, **request: Any) -> Any:
-    """By the client that SandboxFusion publishes."""
+    """Run code with the client that SandboxFusion publishes."""
     import sandbox_fusion
 
     return sandbox_fusion.run_code(
@@ -135,7 +135,7 @@ def fusion_run(service: Service, **request: Any) -> Any:
         ),
     ],
 )
-def test_the_client_of_sandboxfusion_understands_what_became_of_a_run(
+def test_the_client_of_sandboxfusion_understands_how_a_run_ended(
     service: Service,
     request_: dict[str, Any],
     status: str,
@@ -152,7 +152,7 @@ def test_the_client_of_sandboxfusion_understands_what_became_of_a_run(
     assert answer.run_result.execution_time < 60
 
 
-def test_what_exceeds_memory_has_failed_whatever_it_says_itself(service: Service) -> None:
+def test_a_run_that_exceeds_its_memory_has_failed_whatever_its_exit_status(service: Service) -> None:
     code = "try:\n    x = bytearray(b'x' * (300 << 20))\nexcept MemoryError: pass"
     hog = {"code": code, "language": "python", "memory_limit_MB": 100}
     _, answer, _ = service.ask("/run_code", hog)
@@ -170,7 +170,7 @@ def test_files_go_in_and_come_out(service: Service) -> None:
     assert {name: base64.b64decode(content) for name, content in answer.files.items()} == {"d/out": b"cba\0"}
 
 
-def test_a_compiler_has_a_result_of_its_own(service: Service) -> None:
+def test_compilation_has_a_separate_result(service: Service) -> None:
     right = fusion_run(service, code='#include <cstdio>\nint main() { puts("7"); }', language="cpp")
     assert (right.status.value, right.compile_result.return_code, right.run_result.stdout) == ("Success", 0, "7\n")
     wrong = fusion_run(service, code="int main( {", language="cpp")
@@ -179,7 +179,7 @@ def test_a_compiler_has_a_result_of_its_own(service: Service) -> None:
     assert "error" in wrong.compile_result.stderr
 
 
-def test_many_at_once_each_get_their_own(service: Service) -> None:
+def test_many_concurrent_requests_each_get_their_own_answer(service: Service) -> None:
     import sandbox_fusion
 
     requests = [{"request": sandbox_fusion.RunCodeRequest(**ECHO, stdin=f"{number}\n")} for number in range(60)]
@@ -202,7 +202,7 @@ def test_the_asynchronous_client_works_too(service: Service) -> None:
     assert [answer.run_result.stdout for answer in answers] == [f"{number}\n" for number in range(20)]
 
 
-def test_ping(service: Service) -> None:
+def test_ping_answers_pong(service: Service) -> None:
     assert service.ask("/v1/ping")[:2] == (200, "pong")
 
 
@@ -221,14 +221,16 @@ def test_ping(service: Service) -> None:
     ],
     ids=str,
 )
-def test_what_cannot_be_run_is_refused_not_failed(service: Service, wrong: dict[str, Any]) -> None:
+def test_requests_that_cannot_be_run_are_refused_and_do_not_count_as_failed_programs(
+    service: Service, wrong: dict[str, Any]
+) -> None:
     status, answer, _ = service.ask("/run_code", {**ECHO, **wrong})
     assert status == 422
     assert answer["detail"]
 
 
 def verl_asks(url: str, code: str, stdin: Any, timeout: int, memory_mb: int) -> tuple[Any, str | None]:
-    """What verl's reward function sends, and when it asks again: upon 504, three times in all."""
+    """Send what verl's reward function sends. Like verl, try again after a 504, three times in all."""
     import requests
 
     payload = json.dumps(
@@ -258,7 +260,7 @@ def verl_asks(url: str, code: str, stdin: Any, timeout: int, memory_mb: int) -> 
 
 
 def verl_scores(url: str, code: str, stdin: Any, expected: str, timeout: int = 5) -> Any:
-    """How verl reads the answer: True, False, -1 nothing known, -2 error, -3 time limit, -4 not compiled."""
+    """Return the score that verl derives: True, False, -1 (unknown), -2 (error), -3 (time limit), -4 (not compiled)."""
     answer, error = verl_asks(url, code, stdin, timeout, 1024)
     if error is not None or answer["status"] == "SandboxError":
         return -1
@@ -281,11 +283,11 @@ def test_verl_gets_the_scores_it_should(service: Service, code: str, score: Any)
     assert verl_scores(f"{service.url}/run_code", code, "21\n", "42\n", timeout=1) is score
 
 
-def test_verl_asks_again_where_the_sandbox_failed_and_does_not_take_it_for_a_failed_program() -> None:
+def test_verl_retries_after_a_sandbox_failure_and_does_not_blame_the_program() -> None:
     with prepared("Broken(workers=1)") as service:
         assert verl_scores(f"{service.url}/run_code", "print(1)", "", "1") == -1
-        assert service.measured("curate_http_responses_total", path="/run_code", code="504") == 3
-        assert service.measured("curate_sandbox_failures_total") == 3
+        assert service.metric("curate_http_responses_total", path="/run_code", code="504") == 3
+        assert service.metric("curate_sandbox_failures_total") == 3
 
 
 def test_a_failing_sandbox_gives_no_verdict() -> None:
@@ -294,10 +296,10 @@ def test_a_failing_sandbox_gives_no_verdict() -> None:
         assert (status, answer["error"], answer["detail"]) == (503, "ExecutionLost", "the worker died")
         status, answers, _ = service.ask("/judge", [RECORD, {}])
         assert (status, [answer["error"].split(":")[0] for answer in answers]) == (200, ["sandbox", "malformed record"])
-        assert service.measured("curate_verdicts_total") == 0
+        assert service.metric("curate_verdicts_total") == 0
 
 
-# More than can be served, and what no client should send.
+# More requests than can be served, and requests that no client should send.
 
 HEAD = b"POST /run_code HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
 
@@ -314,7 +316,7 @@ def raw(service: Service, sent: bytes) -> socket.socket:
 
 
 def received(client: socket.socket) -> bytes:
-    """All that comes until the other side hangs up."""
+    """Return everything that arrives until the other side hangs up."""
     data = b""
     with client:
         while True:
@@ -328,7 +330,7 @@ def received(client: socket.socket) -> bytes:
 
 
 def is_cut_off(client: socket.socket, more: bytes) -> bool:
-    """Whether the other side hangs up on who goes on sending."""
+    """Return whether the other side hangs up on a client that keeps sending."""
 
     def hung_up() -> bool:
         try:
@@ -341,7 +343,7 @@ def is_cut_off(client: socket.socket, more: bytes) -> bool:
         return becomes(hung_up)
 
 
-def test_a_full_queue_turns_away_and_answers_the_others_rightly() -> None:
+def test_a_full_queue_turns_requests_away_and_answers_the_others_correctly() -> None:
     with serving("--workers", "1", "--queue", "2") as service, ThreadPoolExecutor(30) as clients:
         answers = list(clients.map(lambda n: service.ask("/run_code", {**NAP, "stdin": f"{n}\n"}), range(30)))
         served = [(n, answer) for n, (status, answer, _) in enumerate(answers) if status == 200]
@@ -354,7 +356,7 @@ def test_a_full_queue_turns_away_and_answers_the_others_rightly() -> None:
         assert stdout(service.ask("/run_code", {**ECHO, "stdin": "still there\n"})[1]) == "still there\n"
 
 
-def test_who_waits_too_long_is_told_to_ask_again() -> None:
+def test_a_request_that_waits_too_long_is_told_to_try_again() -> None:
     with prepared(patience_seconds=0.2) as service, ThreadPoolExecutor(8) as clients:
         answers = list(clients.map(lambda _: service.ask("/run_code", NAP), range(8)))
         late = [response for status, _, response in answers if status == 504]
@@ -363,27 +365,27 @@ def test_who_waits_too_long_is_told_to_ask_again() -> None:
         assert {status for status, _, _ in answers} == {200, 504}
 
 
-def test_what_its_client_does_not_wait_for_is_not_run() -> None:
+def test_a_program_whose_client_has_left_is_not_run() -> None:
     with serving("--workers", "1") as service:
         clients = [raw(service, post("/run_code", NAP)) for _ in range(12)]
-        assert becomes(lambda: service.measured("curate_queue_depth") >= 9)
+        assert becomes(lambda: service.metric("curate_queue_depth") >= 9)
         for client in clients:
             client.close()
-        assert becomes(lambda: service.measured("curate_queue_depth") == 0)
-        assert becomes(lambda: service.measured("curate_in_flight") == 0)
-        assert service.measured("curate_runs_total") <= 4
+        assert becomes(lambda: service.metric("curate_queue_depth") == 0)
+        assert becomes(lambda: service.metric("curate_in_flight") == 0)
+        assert service.metric("curate_runs_total") <= 4
 
 
-def test_a_batch_whose_client_goes_is_not_finished() -> None:
+def test_a_batch_whose_client_leaves_is_not_finished() -> None:
     with serving("--workers", "1") as service:
         with socket.create_connection(("127.0.0.1", service.port)) as client:
             client.sendall(post("/judge", [{**RECORD, "code": NAP["code"]}] * 50))
-            assert becomes(lambda: service.measured("curate_verdicts_total") >= 1)
-        assert becomes(lambda: service.measured("curate_in_flight") == 0)
-        assert service.measured("curate_verdicts_total") < 10
+            assert becomes(lambda: service.metric("curate_verdicts_total") >= 1)
+        assert becomes(lambda: service.metric("curate_in_flight") == 0)
+        assert service.metric("curate_verdicts_total") < 10
 
 
-# Nothing that is sent stops it.
+# Nothing that a client sends stops the service.
 
 DEEP = b"[" * 100_000 + b"]" * 100_000
 MALFORMED = [
@@ -425,7 +427,7 @@ MALFORMED = [
 def test_malformed_requests_are_the_clients_fault(service: Service, body: bytes) -> None:
     for path in ("/judge", "/run_code", "/run", "/judge_suite"):
         if (path, body) == ("/judge", b"[]"):
-            continue  # a batch of none
+            continue  # an empty batch
         status, answer, _ = service.ask(path, body)
         assert (path, status) == (path, 422), answer
         assert answer["detail"]
@@ -438,7 +440,7 @@ def test_lone_surrogates_are_text_like_any_other(service: Service) -> None:
 
 
 @pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", ""])
-def test_what_a_web_page_could_send_without_asking_is_refused(service: Service, kind: str) -> None:
+def test_content_types_that_a_web_page_may_send_without_preflight_are_refused(service: Service, kind: str) -> None:
     assert service.ask("/run_code", {**ECHO}, headers={"content-type": kind})[0] == 415
 
 
@@ -449,7 +451,7 @@ def test_unknown_paths_and_methods_say_where_to_look(service: Service) -> None:
 
 
 @pytest.mark.parametrize("how", ["declared", "chunked"])
-def test_a_body_that_is_too_large_is_not_read_to_its_end(service: Service, how: str) -> None:
+def test_a_body_that_is_too_large_is_not_read_to_the_end(service: Service, how: str) -> None:
     chunk = b"10000\r\n" + b" " * 0x10000 + b"\r\n"
     if how == "declared":
         client = raw(service, HEAD + b"content-length: 99999999999\r\n\r\n{")
@@ -460,7 +462,7 @@ def test_a_body_that_is_too_large_is_not_read_to_its_end(service: Service, how: 
     assert service.ask("/v1/ping")[0] == 200
 
 
-def test_who_sends_too_large_a_body_to_its_end_may_go_on_with_another_request(service: Service) -> None:
+def test_a_connection_survives_a_body_that_was_too_large(service: Service) -> None:
     connection = http.client.HTTPConnection("127.0.0.1", service.port, timeout=60)
     for size, status in ((3 << 20, 413), (3, 200), (2 << 20, 413), (5, 200)):
         connection.request("POST", "/run_code", json.dumps({**ECHO, "stdin": "x" * size}), JSON)
@@ -470,22 +472,22 @@ def test_who_sends_too_large_a_body_to_its_end_may_go_on_with_another_request(se
 
 
 @pytest.mark.parametrize("path", ["/v1/ping", "/nothing"])
-def test_endless_bodies_are_cut_off_also_where_none_is_expected(service: Service, path: str) -> None:
+def test_endless_bodies_are_cut_off_even_if_none_is_expected(service: Service, path: str) -> None:
     client = raw(service, HEAD.replace(b"/run_code", path.encode()) + b"transfer-encoding: chunked\r\n\r\n")
     assert is_cut_off(client, b"5\r\nabcde\r\n" * 1000)
 
 
-def test_bodies_that_do_not_come_neither_wait_for_ever_nor_keep_others_waiting() -> None:
+def test_missing_bodies_are_not_awaited_for_ever_and_delay_nobody() -> None:
     with prepared(body_seconds=1) as service:
         slow = [raw(service, HEAD + b"content-length: 500\r\n\r\n{") for _ in range(200)]
         assert stdout(service.ask("/run_code", {**ECHO, "stdin": "in between\n"})[1]) == "in between\n"
-        assert service.measured("curate_queue_depth") == 0
+        assert service.metric("curate_queue_depth") == 0
         for client in slow:
             assert client.recv(65536).startswith(b"HTTP/1.1 408 ")
             client.close()
 
 
-def test_heads_that_do_not_come_to_an_end_are_cut_off() -> None:
+def test_incomplete_heads_are_cut_off() -> None:
     with prepared(head_seconds=3) as service:
         silent = [
             raw(service, sent)
@@ -511,16 +513,16 @@ def test_endless_heads_are_cut_off(service: Service, sent: bytes) -> None:
     assert service.ask("/v1/ping")[0] == 200
 
 
-def test_garbage_is_no_request(service: Service) -> None:
+def test_garbage_is_refused(service: Service) -> None:
     for garbage in (b"\0\1\2\3\r\n\r\n", b"GET / HTTP/9.9\r\n\r\n", b"SSH-2.0-x\r\n"):
         assert received(raw(service, garbage)).startswith(b"HTTP/1.1 400 ")
     assert service.ask("/v1/ping")[0] == 200
 
 
-# Who may ask.
+# Who is served.
 
 
-def test_who_has_no_token_gets_nothing_but_a_ping(tmp_path: Path) -> None:
+def test_without_the_token_only_ping_is_answered(tmp_path: Path) -> None:
     (tmp_path / "token").write_text("s3cret\n")
     with serving("--host", "0.0.0.0", "--token-file", str(tmp_path / "token")) as service:
         for headers in (
@@ -535,10 +537,10 @@ def test_who_has_no_token_gets_nothing_but_a_ping(tmp_path: Path) -> None:
             assert service.ask("/v1/ping", headers=headers)[0] == 200
         right = {"authorization": "Bearer s3cret"}
         assert stdout(service.ask("/run_code", {**ECHO, "stdin": "hi\n"}, headers=right)[1]) == "hi\n"
-        assert "s3cret" not in service.said + service.stderr + str(service.ask("/metrics", headers=right)[1])
+        assert "s3cret" not in service.greeting + service.stderr + str(service.ask("/metrics", headers=right)[1])
 
 
-def test_clients_that_know_no_tokens_send_one_that_is_in_the_url() -> None:
+def test_clients_without_token_support_send_the_token_in_the_url() -> None:
     import asyncio
 
     import sandbox_fusion
@@ -559,7 +561,7 @@ def test_the_token_may_come_from_the_environment() -> None:
 
 
 def refused(*options: str) -> str:
-    """What `curate serve` says that does not start."""
+    """Return the error of a `curate serve` that does not start."""
     result = subprocess.run([*CURATE, "serve", *options], cwd=ROOT, capture_output=True, text=True, timeout=60)
     assert result.returncode == 1
     assert "Traceback" not in result.stderr
@@ -569,20 +571,20 @@ def refused(*options: str) -> str:
 def test_without_a_token_it_serves_this_machine_only() -> None:
     assert "--token-file" in refused("--host", "0.0.0.0", "--port", "0")
     with serving("--host", "::1") as service:
-        assert "[::1]" in service.said
+        assert "[::1]" in service.greeting
 
 
-def test_it_says_what_keeps_it_from_starting(service: Service, tmp_path: Path) -> None:
+def test_a_failed_start_explains_itself(service: Service, tmp_path: Path) -> None:
     assert "--port" in refused("--port", str(service.port))
     assert "--host" in refused("--host", "no.such.host.invalid")
     (tmp_path / "empty").write_text("\n")
     assert "openssl" in refused("--token-file", str(tmp_path / "empty"))
 
 
-# What it says of itself.
+# What the service says about itself.
 
 
-def test_health_says_what_it_is(service: Service) -> None:
+def test_health_describes_the_service(service: Service) -> None:
     status, health, _ = service.ask("/health")
     assert (status, health["service"], health["status"], health["workers"]) == (200, "curate", "serving", 2)
     assert health["layers"]["network"]
@@ -595,16 +597,16 @@ def test_metrics_count_what_happened() -> None:
         service.ask("/run_code", LATE)
         service.ask("/run_code", {})
         service.ask("/secret/path", {})
-        assert service.measured("curate_verdicts_total", verdict="accepted") == 2
-        assert service.measured("curate_verdicts_total", verdict="compile_error") == 1
-        assert service.measured("curate_runs_total", outcome="timed_out") == 1
-        assert service.measured("curate_work_seconds_count", kind="judge") == len(records())
-        assert service.measured("curate_work_seconds_sum", kind="run") >= 0.3
-        assert service.measured("curate_queue_seconds_count") == len(records()) + 1
-        assert service.measured("curate_http_responses_total", path="/run_code", code="422") == 1
-        assert service.measured("curate_http_responses_total", path="other", code="404") == 1
-        assert service.measured("curate_workers") == 1
-        assert service.measured("curate_queue_depth") == service.measured("curate_in_flight") == 0
+        assert service.metric("curate_verdicts_total", verdict="accepted") == 2
+        assert service.metric("curate_verdicts_total", verdict="compile_error") == 1
+        assert service.metric("curate_runs_total", outcome="timed_out") == 1
+        assert service.metric("curate_work_seconds_count", kind="judge") == len(records())
+        assert service.metric("curate_work_seconds_sum", kind="run") >= 0.3
+        assert service.metric("curate_queue_seconds_count") == len(records()) + 1
+        assert service.metric("curate_http_responses_total", path="/run_code", code="422") == 1
+        assert service.metric("curate_http_responses_total", path="other", code="404") == 1
+        assert service.metric("curate_workers") == 1
+        assert service.metric("curate_queue_depth") == service.metric("curate_in_flight") == 0
 
 
 def test_openapi_describes_what_is_asked_and_answered(service: Service) -> None:
@@ -647,13 +649,13 @@ def test_openapi_describes_what_is_asked_and_answered(service: Service) -> None:
                     jsonschema.Draft202012Validator.check_schema(part["schema"])
 
 
-# The end.
+# Shutdown.
 
 
-def test_a_signal_lets_what_was_accepted_finish() -> None:
+def test_a_signal_lets_accepted_requests_finish() -> None:
     with serving("--workers", "1") as service, ThreadPoolExecutor(6) as clients:
         asked = [clients.submit(service.ask, "/run_code", {**NAP, "stdin": f"{n}\n"}) for n in range(6)]
-        assert becomes(lambda: service.measured("curate_in_flight") + service.measured("curate_queue_depth") == 6)
+        assert becomes(lambda: service.metric("curate_in_flight") + service.metric("curate_queue_depth") == 6)
         children = below(service.process.pid)
         assert children
         service.process.send_signal(signal.SIGTERM)
@@ -664,11 +666,11 @@ def test_a_signal_lets_what_was_accepted_finish() -> None:
         assert not alive(children)
 
 
-def test_a_second_signal_ends_at_once_and_nobody_gets_a_verdict() -> None:
+def test_a_second_signal_stops_at_once_without_verdicts() -> None:
     with serving("--workers", "1") as service, ThreadPoolExecutor(5) as clients:
         asked = [clients.submit(service.ask, "/judge", {**RECORD, "code": SLEEP["code"], "time_limit_s": 60})]
         asked += [clients.submit(service.ask, "/run_code", SLEEP) for _ in range(4)]
-        assert becomes(lambda: service.measured("curate_in_flight") + service.measured("curate_queue_depth") == 5)
+        assert becomes(lambda: service.metric("curate_in_flight") + service.metric("curate_queue_depth") == 5)
         children = below(service.process.pid)
         service.process.send_signal(signal.SIGTERM)
         assert becomes(lambda: is_closed(service.port))
@@ -687,10 +689,10 @@ def is_closed(port: int) -> bool:
     return False
 
 
-def test_draining_has_an_end() -> None:
+def test_draining_is_bounded_in_time() -> None:
     with prepared(drain_seconds=0.5) as service, ThreadPoolExecutor(5) as clients:
         asked = [clients.submit(service.ask, "/run_code", SLEEP) for _ in range(5)]
-        assert becomes(lambda: service.measured("curate_in_flight") + service.measured("curate_queue_depth") == 5)
+        assert becomes(lambda: service.metric("curate_in_flight") + service.metric("curate_queue_depth") == 5)
         assert service.end() == 1
         assert {each.result()[0] for each in asked} == {504}
 

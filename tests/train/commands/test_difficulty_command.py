@@ -1,4 +1,4 @@
-"""`curate difficulty` with real models: vLLM in the command's own process, and a server's."""
+"""`curate difficulty` works with real models, one run by vLLM in the command's own process, one behind a server."""
 
 import json
 import os
@@ -84,7 +84,8 @@ def test_a_model_in_this_process_is_measured_and_its_band_is_kept(dataset, tiny_
     assert "2 problems in" in again.stdout
 
 
-def test_killed_again_and_again_it_ends_as_an_undisturbed_run(dataset, built, tiny_model, model_server, tmp_path):
+@pytest.mark.thorough
+def test_a_command_killed_repeatedly_ends_like_an_undisturbed_one(dataset, built, tiny_model, model_server, tmp_path):
     options = ["--model", tiny_model, "--base-url", model_server, "--k", 8, "--n", 48, *SAMPLING]
     undisturbed = shutil.copytree(built, tmp_path / "undisturbed")
     finish(undisturbed, *options)
@@ -108,7 +109,7 @@ def test_killed_again_and_again_it_ends_as_an_undisturbed_run(dataset, built, ti
 
 
 def saved(dataset):
-    """Answers that are on disk, torn ones not counted."""
+    """Return the number of complete answers on disk."""
     return sum(path.read_bytes().count(b"\n") for path in (dataset / "difficulty" / ".work").glob("*.answers.jsonl"))
 
 
@@ -118,7 +119,8 @@ def answered(base_url):
     return sum(float(line.rsplit(" ", 1)[1]) for line in lines if line.startswith("vllm:request_success_total{"))
 
 
-def test_a_server_gives_what_the_model_in_this_process_gives(dataset, built, tiny_model, model_server, tmp_path):
+@pytest.mark.thorough
+def test_a_server_gives_the_same_result_as_the_model_in_process(dataset, built, tiny_model, model_server, tmp_path):
     options = ["--model", tiny_model, "--k", 4, *SAMPLING]
     finish(dataset, *options, "--base-url", model_server)
     here = shutil.copytree(built, tmp_path / "here")
@@ -126,7 +128,7 @@ def test_a_server_gives_what_the_model_in_this_process_gives(dataset, built, tin
     assert rows(dataset) == rows(here)
 
 
-def test_interrupted_it_says_that_the_same_command_continues(dataset, tiny_model, model_server):
+def test_an_interrupted_command_says_that_the_same_command_continues(dataset, tiny_model, model_server):
     options = ["--model", tiny_model, "--base-url", model_server, "--n", 400, *SAMPLING]
     process = subprocess.Popen(
         [*COMMAND, str(dataset), *map(str, options)],
@@ -140,7 +142,7 @@ def test_interrupted_it_says_that_the_same_command_continues(dataset, tiny_model
     process.send_signal(signal.SIGINT)
     _, words = process.communicate(timeout=60)
     assert process.returncode == 1
-    assert f"interrupted; the samples are in {dataset}, the same command continues" in words
+    assert f"interrupted; the samples are in {dataset}; the same command continues" in words
     assert "Traceback" not in words
 
 
@@ -153,9 +155,13 @@ def test_interrupted_it_says_that_the_same_command_continues(dataset, tiny_model
         pytest.param(["--solve-rate", "1:0", "--out", "x"], "give LEAST:MOST", id="an empty band"),
         pytest.param(["--solve-rate", "0:1", "--out", "x"], "no model was sampled on it", id="nothing sampled"),
         pytest.param(["--model", "m", "--k", "8", "--n", "4"], "give a larger --n", id="n below k"),
-        pytest.param(["--model", "/no/model"], "/no/model: no folder of a model", id="no model"),
+        pytest.param(["--model", "/no/model"], "/no/model is not the folder of a model", id="no model"),
         pytest.param(["--model", "m", "--base-url", "http://127.0.0.1:9/v1"], "vllm serve m", id="no server"),
-        pytest.param(["--model", "m", "--base-url", "localhost"], "http://localhost:8000/v1", id="no address"),
+        pytest.param(
+            ["--model", "m", "--base-url", "localhost"],
+            "is not an address such as http://localhost:8000/v1",
+            id="no address",
+        ),
         pytest.param(["--model", "m", "--temperature", "3"], "0<=x<=2", id="too hot"),
     ],
 )
@@ -166,7 +172,7 @@ def test_mistakes_are_explained_without_a_traceback(dataset, arguments, message)
     assert message in result.stderr
 
 
-def test_without_vllm_it_says_what_to_install(dataset, tmp_path):
+def test_without_vllm_the_error_says_what_to_install(dataset, tmp_path):
     (tmp_path / "vllm.py").write_text("raise ImportError(\"No module named 'vllm'\")")
     done = subprocess.run(
         [*COMMAND, str(dataset), "--model", "someone/model"],
@@ -195,7 +201,7 @@ def test_a_damaged_table_is_named(dataset):
     assert "train-00000-of-00001.parquet: not a table of curate difficulty" in result.stderr
 
 
-def test_the_manifest_of_the_copy_says_by_what_it_was_chosen(dataset, tiny_model, model_server, tmp_path):
+def test_the_manifest_of_the_copy_records_the_filter(dataset, tiny_model, model_server, tmp_path):
     options = ["--model", tiny_model, "--base-url", model_server, "--k", 2, *SAMPLING]
     finish(dataset, *options, "--solve-rate", "0.5:", "--out", tmp_path / "out")
     (rule,) = json.loads((tmp_path / "out" / "manifest.json").read_text())["plan"]["solve_rate"]

@@ -1,4 +1,4 @@
-"""How sure a mean over problems is."""
+"""The confidence interval of a mean over problems is as wide as it should be."""
 
 import random
 from math import isnan, sqrt
@@ -8,8 +8,8 @@ import pytest
 from train.evaluation.confidence import interval, trials
 
 
-def test_the_interval_holds_the_truth_as_often_as_it_says():
-    """40 problems, drawn from many of differing difficulty; 4 samples of each. A third of them nearly always solved."""
+def test_the_interval_contains_the_true_mean_as_often_as_stated():
+    """Each of 1000 sets has 40 problems with 4 samples. About half of the problems are nearly always solved."""
     rng = random.Random(0)
     held = 0
     for _ in range(1000):
@@ -28,7 +28,7 @@ def test_samples_of_one_problem_do_not_count_as_problems():
     assert trials(unlike) == 320
 
 
-def test_with_one_sample_of_each_it_is_the_interval_of_wilson():
+def test_with_one_sample_per_problem_it_is_wilsons_interval():
     low, high = interval([(1, 1)] * 30 + [(1, 0)] * 70)
     n, share, z = 99, 0.3, 1.959963984540054
     half = z * sqrt(share * (1 - share) / n + z**2 / (4 * n**2)) / (1 + z**2 / n)
@@ -36,7 +36,7 @@ def test_with_one_sample_of_each_it_is_the_interval_of_wilson():
     assert (high - low) / 2 == pytest.approx(half)
 
 
-def test_nobody_is_sure_after_a_few_problems_that_were_all_solved():
+def test_the_interval_stays_wide_if_all_of_a_few_problems_are_solved():
     low, high = interval([(4, 4)] * 10)
     assert high == 1
     assert 0.65 < low < 0.75  # 0.72 by Wilson
@@ -46,5 +46,5 @@ def test_nobody_is_sure_after_a_few_problems_that_were_all_solved():
     assert interval([(4, 1)])[1] - interval([(4, 1)])[0] > 0.7
 
 
-def test_of_nothing_nothing_is_known():
+def test_without_samples_the_interval_is_unknown():
     assert all(map(isnan, interval([])))

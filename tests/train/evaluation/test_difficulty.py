@@ -1,11 +1,12 @@
-"""Real problems, sandbox and files; the model is a few lines whose answer depends on prompt and seed alone."""
+"""Difficulty is measured with a real sandbox, problems and files; the model's answers depend on prompt and seed."""
 
+import itertools
 import json
 import shutil
 import time
 from collections import Counter
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import datasets
 import pyarrow.parquet as pq
@@ -16,7 +17,8 @@ from source_rows import write_jsonl
 from curate.difficulty import table as solve_rates
 from curate.errors import CurateError
 from curate.pipeline import Options, build
-from sandbox import ExecutionLost, Sandbox
+from sandbox import ExecutionLost, RefereeFailed, Sandbox
+from train.errors import SamplerError
 from train.evaluation.difficulty import measure
 
 NAMES = sorted(tiny_world.PROBLEMS)
@@ -30,7 +32,7 @@ class Answer:
 
 
 class Model:
-    """Answers each problem by one of the texts for it, as the seed says, and remembers what it was asked."""
+    """A model that answers each problem with one of its texts, chosen by the seed, and remembers the prompts."""
 
     def __init__(self, stop_after=None, before=lambda number: None):
         self.asked = []
@@ -87,7 +89,7 @@ def table(dataset, model="m"):
     return {row["id"].partition("/")[2]: row for row in solve_rates.read(dataset) if row["model"] == model}
 
 
-def test_what_the_model_answered_is_counted(dataset):
+def test_the_answers_of_the_model_are_counted(dataset):
     model = Model()
     measured = run(dataset, model, asked={"k": 2, "n": 8, "seed": 3, "max_tokens": 99})
     assert (measured.n_sampled, measured.n_scored, measured.n_unscored) == (48, 48, 0)
@@ -116,7 +118,7 @@ def test_datasets_opens_the_table_beside_the_problems(dataset, tmp_path):
     assert "| m | 6 | 4 | " in card
 
 
-def test_what_is_known_is_not_sampled_again(dataset):
+def test_existing_samples_are_not_drawn_again(dataset):
     run(dataset, Model())
     before = {path: path.stat().st_mtime_ns for path in (dataset / "difficulty").glob("train-*")}
     card = (dataset / "README.md").read_text()
@@ -125,7 +127,7 @@ def test_what_is_known_is_not_sampled_again(dataset):
     assert (dataset / "README.md").read_text() == card
 
 
-def test_more_samples_are_added_to_those_that_are_there(dataset, built, tmp_path):
+def test_more_samples_are_added_to_the_existing_ones(dataset, built, tmp_path):
     run(dataset, Model())
     added = Model()
     run(dataset, added, asked={"n": 10})
@@ -135,7 +137,7 @@ def test_more_samples_are_added_to_those_that_are_there(dataset, built, tmp_path
     assert table(dataset) == table(at_once)
 
 
-def test_a_run_that_was_cut_short_goes_on_where_it_was(dataset, built, tmp_path):
+def test_an_interrupted_run_continues_where_it_stopped(dataset, built, tmp_path):
     broken = Model(stop_after=11)
     with pytest.raises(ConnectionError):
         run(dataset, broken)
@@ -150,8 +152,8 @@ def test_a_run_that_was_cut_short_goes_on_where_it_was(dataset, built, tmp_path)
     assert not list((dataset / "difficulty" / ".work").glob("*.answers.jsonl"))
 
 
-def test_answers_are_judged_while_others_are_still_to_come(dataset):
-    """The model holds back its last answer until an earlier one is judged; that would never be after all of them."""
+def test_answers_are_judged_while_others_are_still_being_sampled(dataset):
+    """The model withholds its last answer until an earlier one is judged; judging must not wait for the last answer."""
 
     def wait(number):
         if number == 23:
@@ -167,38 +169,105 @@ def test_answers_are_judged_while_others_are_still_to_come(dataset):
 
 
 class Flaky(Sandbox):
-    """Loses every third program."""
+    """A sandbox that raises an error for every third program."""
 
-    def judge_each(self, pairs, *, run_all=False):
-        for index, judgement in super().judge_each(pairs, run_all=run_all):
-            yield index, ExecutionLost("the worker died") if index % 3 == 2 else judgement
+    error = ExecutionLost("the worker died")
+
+    def __init__(self, *arguments, **options):
+        super().__init__(*arguments, **options)
+        self._numbers = itertools.count()
+
+    def judge(self, program, suite, *, run_all=False):
+        if next(self._numbers) % 3 == 2:
+            raise self.error
+        return super().judge(program, suite, run_all=run_all)
 
 
-def test_a_lost_run_is_neither_right_nor_wrong_and_is_judged_later_without_sampling(dataset, built, tmp_path):
-    measured = run(dataset, Model(), machine=lambda: Flaky(workers=2))
-    assert measured.n_unscored == 5  # of sixteen programs
+class FlakyReferee(Flaky):
+    error = RefereeFailed("the referee failed")
+
+
+def test_a_program_whose_run_is_lost_is_judged_again(dataset, built, tmp_path):
+    measured = run(dataset, Model(), machine=lambda: Flaky(workers=1))
+    assert (measured.n_scored, measured.n_unscored) == (24, 0)
+    undisturbed = shutil.copytree(built, tmp_path / "undisturbed")
+    run(undisturbed, Model())
+    assert table(dataset) == table(undisturbed)
+
+
+def test_a_sample_whose_checker_failed_is_neither_right_nor_wrong_and_is_judged_later(dataset, built, tmp_path):
+    measured = run(dataset, Model(), machine=lambda: FlakyReferee(workers=2))
+    n_lost = measured.n_unscored
+    assert n_lost >= 5  # a third of the programs
     rows = table(dataset)
-    assert sum(row["n_sampled"] - row["n"] for row in rows.values()) == 5
+    assert sum(row["n_sampled"] - row["n"] for row in rows.values()) == n_lost
     assert all(row["n_correct"] == row["n"] for row in (rows["sum"], rows["double"]))
     assert any(row["pass_at_k"] is None for row in rows.values())
-    assert run(dataset, never).n_scored == 5
+    assert run(dataset, never).n_scored == n_lost
     undisturbed = shutil.copytree(built, tmp_path / "undisturbed")
     run(undisturbed, Model())
     assert table(dataset) == table(undisturbed)
 
 
 class Broken(Sandbox):
-    def judge_each(self, pairs, *, run_all=False):
-        for number, _ in enumerate(pairs):
-            yield number, ExecutionLost("the worker died")
+    def judge(self, program, suite, *, run_all=False):
+        raise ExecutionLost("the worker died")
 
 
-def test_a_sandbox_that_is_broken_for_good_ends_the_run(dataset):
-    with pytest.raises(CurateError, match="the sandbox fails: the worker died.*curate doctor"):
-        run(dataset, Model(), machine=lambda: Broken(workers=1))
+def test_a_sandbox_that_is_broken_for_good_ends_the_run_and_no_answer_is_lost(dataset):
+    broken = Model()
+    with pytest.raises(CurateError, match="the sandbox failed 3 times in a row: the worker died.*curate doctor"):
+        run(dataset, broken, machine=lambda: Broken(workers=1))
+    rest = Model()
+    run(dataset, rest)
+    assert not set(rest.asked) & set(broken.asked)
+    assert {row["n"] for row in table(dataset).values()} == {4}
 
 
-def test_other_settings_are_not_mixed_with_what_is_there(dataset):
+def test_an_answer_that_was_cut_off_is_judged_by_the_program_in_it(dataset):
+    class Short(Model):
+        """A model whose answers are cut off after the program."""
+
+        def sample(self, prompts):
+            for index, answer in super().sample(prompts):
+                yield index, replace(answer, finish_reason="length")
+
+    model = Short()
+    run(dataset, model)
+    rows = table(dataset)
+    assert {row["n_truncated"] for row in rows.values()} == {4}
+    assert {name: row["n_truncated_correct"] for name, row in rows.items()} == {
+        name: model.right[name] for name in NAMES
+    }
+    assert rows["sum"]["n_correct"] == 4
+
+
+def write_as_an_earlier_version(dataset):
+    """Turn table and journal into those of an earlier version, which did not judge answers that were cut off."""
+    (path,) = (dataset / "difficulty").glob("train-*.parquet")
+    pq.write_table(pq.read_table(path).drop_columns(["n_truncated_correct"]), path)
+    (journal,) = [path for path in (dataset / "difficulty" / ".work").iterdir() if path.suffix == ".jsonl"]
+    records = [json.loads(line) for line in journal.read_text().splitlines()]
+    for _, record in records:
+        record.pop("truncated", None)
+    journal.write_text("".join(json.dumps(record) + "\n" for record in records))
+
+
+def test_samples_of_an_earlier_version_keep_their_meaning_and_are_reported(dataset):
+    run(dataset, Model())
+    write_as_an_earlier_version(dataset)
+    assert {name: row["n_truncated_correct"] for name, row in table(dataset).items()} == {
+        name: None if name == "larger" else 0 for name in NAMES
+    }
+    assert run(dataset, never, machine=never).n_unjudged == 1
+    added = Model()
+    assert run(dataset, added, asked={"n": 6}).n_unjudged == 1
+    assert len(added.asked) == 2 * 6
+    assert (table(dataset)["larger"]["n_truncated"], table(dataset)["larger"]["n_truncated_correct"]) == (6, None)
+    assert run(dataset, Model(), resample=True).n_unjudged == 0
+
+
+def test_samples_with_other_settings_are_not_mixed_with_existing_ones(dataset):
     run(dataset, Model(), asked={"temperature": 1.0})
     with pytest.raises(CurateError, match=r"have temperature 1.0, not 0.6.*--resample"):
         run(dataset, never, asked={"temperature": 0.6})
@@ -209,7 +278,7 @@ def test_other_settings_are_not_mixed_with_what_is_there(dataset):
     assert {row["temperature"] for row in table(dataset).values()} == {0.6}
 
 
-def test_settings_hold_from_the_first_sample_on(dataset):
+def test_settings_are_fixed_by_the_first_sample(dataset):
     with pytest.raises(ConnectionError):
         run(dataset, Model(stop_after=3), asked={"temperature": 1.0})
     with pytest.raises(CurateError, match="have temperature 1.0"):
@@ -217,7 +286,7 @@ def test_settings_hold_from_the_first_sample_on(dataset):
     assert run(dataset, Model()).settings.temperature == 1.0
 
 
-def test_models_stand_side_by_side(dataset):
+def test_several_models_can_be_measured_on_one_dataset(dataset):
     run(dataset, Model(), name="a")
     run(dataset, Model(), name="b/b", asked={"seed": 7})
     assert table(dataset, "a").keys() == table(dataset, "b/b").keys()
@@ -243,14 +312,14 @@ def test_prompts_that_the_model_refuses_leave_the_problem_unmeasured(dataset):
     assert {name for name, _ in later.asked} == {"sum"}
 
 
-def test_a_model_that_refuses_every_prompt_is_not_asked_for_long(dataset):
+def test_a_model_that_refuses_every_prompt_soon_ends_the_run(dataset):
     class Refusing(Model):
         def sample(self, prompts):
             for index, _ in super().sample(prompts):
                 yield index, ValueError("max_tokens is too large")
 
     refusing = Refusing()
-    with pytest.raises(CurateError, match="refuses every prompt: max_tokens is too large"):
+    with pytest.raises(SamplerError, match="refuses every prompt: max_tokens is too large"):
         run(dataset, refusing)
     assert len(refusing.asked) < 24
 
@@ -270,7 +339,7 @@ def test_only_problems_that_changed_are_sampled_again(dataset):
     assert Counter(name for name, _ in model.asked) == {"sum": 4}
 
 
-def test_k_may_change_without_sampling(dataset):
+def test_k_can_change_without_new_samples(dataset):
     run(dataset, Model())
     assert run(dataset, never, machine=never, asked={"k": 2}).settings.k == 2
     assert {row["k"] for row in table(dataset).values()} == {2}
@@ -289,7 +358,7 @@ def test_two_processes_do_not_sample_the_same_model(dataset):
         run(dataset, never)
 
 
-def test_a_folder_that_is_no_dataset_is_left_alone(tmp_path):
+def test_a_folder_that_is_not_a_dataset_is_left_alone(tmp_path):
     with pytest.raises(CurateError, match="Give the folder of a dataset"):
         run(tmp_path, never)
     assert not list(tmp_path.iterdir())

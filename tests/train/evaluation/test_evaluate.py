@@ -1,4 +1,4 @@
-"""A model that was taught, evaluated by the real vLLM and the real sandbox."""
+"""The tiny model is evaluated by the real vLLM and the real sandbox."""
 
 import json
 import threading
@@ -14,11 +14,12 @@ from source_rows import write_jsonl
 from cli import main
 from curate.dataset.journal import Journal
 from curate.errors import CurateError
-from sandbox import Sandbox, SandboxError
+from sandbox import RefereeFailed, Sandbox, SandboxError
+from train.errors import SamplerError
 from train.evaluation.evaluate import evaluate
 from train.evaluation.exercises import exercises
 from train.sampling.open_sampler import open_sampler
-from train.sampling.protocol import Completion, SamplerError, Sampling
+from train.sampling.protocol import Completion, Sampling
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of vLLM, torch and transformers about each other
 
@@ -56,7 +57,7 @@ def found(asked, sample, box):
     return evaluate(asked, sample, box, k=K)
 
 
-def test_the_model_solves_what_it_was_taught(found):
+def test_the_model_solves_the_problems_that_it_was_taught(found):
     assert (found.n_problems, found.n_samples, found.n_unscored) == (6, 6 * K, 0)
     solved = {id.partition("/")[2]: correct for id, (n, correct) in found.problems.items()}
     assert min(solved["sum"], solved["double"]) >= K - 1
@@ -71,15 +72,15 @@ def test_the_model_solves_what_it_was_taught(found):
     assert 5 < found.mean_tokens <= tiny_world.MOST_TOKENS
 
 
-def test_its_figures_are_shares(found):
-    figures = found.figures()
-    assert figures["eval/pass@1"] == found.pass_at_1
-    assert figures[f"eval/pass@{K}"] == found.pass_at_k
-    assert figures["eval/clipped_ratio"] == found.n_truncated / 48
-    assert figures["eval/no_signal"] == 0
+def test_its_metrics_are_shares(found):
+    metrics = found.metrics()
+    assert metrics["eval/pass@1"] == found.pass_at_1
+    assert metrics[f"eval/pass@{K}"] == found.pass_at_k
+    assert metrics["eval/clipped_ratio"] == found.n_truncated / 48
+    assert metrics["eval/no_signal"] == 0
 
 
-def test_a_seed_decides_all_of_it(asked, sample, box, found):
+def test_the_seed_determines_the_whole_evaluation(asked, sample, box, found):
     assert evaluate(asked, sample, box, k=K) == found
 
 
@@ -98,12 +99,12 @@ def test_an_interrupted_evaluation_samples_nothing_twice(asked, sample, box, fou
             sampled.append(answer)
             yield answer
 
-    told = []
+    counts = []
     with Journal(tmp_path / "samples.jsonl") as journal, pytest.raises(Interrupted):
-        evaluate(asked, some, box, k=K, journal=journal, report=lambda stage, done, total: told.append(done))
+        evaluate(asked, some, box, k=K, journal=journal, progress=lambda stage, done, total: counts.append(done))
     with Journal(tmp_path / "samples.jsonl") as journal:
         assert evaluate(asked, counted, box, k=K, journal=journal) == found
-    assert 0 < len(sampled) <= 6 * K - told[-1]
+    assert 0 < len(sampled) <= 6 * K - counts[-1]
     with Journal(tmp_path / "samples.jsonl") as journal:  # further samples of each join those that are there
         sampled.clear()
         evaluate(asked, counted, box, k=K + 1, journal=journal)
@@ -119,26 +120,34 @@ def answering(text, finish_reason="stop"):
 def test_a_cut_off_answer_is_judged_by_the_program_in_it(asked, box):
     (sum_,) = (one for one in asked if one.id.endswith("/sum"))
     found = evaluate([sum_], answering(tiny_world.PROBLEMS["sum"][1][0] + "\nAnd so", "length"), box, k=2)
-    assert (found.pass_at_1, found.n_truncated) == (1, 2)
+    assert (found.pass_at_1, found.n_truncated, found.n_truncated_correct) == (1, 2, 2)
+    assert found.metrics()["eval/clipped_correct_ratio"] == 1
 
 
 class Lost(Sandbox):
-    def judge_each(self, pairs, *, run_all=False):
-        for index, _ in enumerate(pairs):
-            yield index, SandboxError("gone") if index % 2 else RuntimeError("the referee failed")
+    def judge(self, program, suite, *, run_all=False):
+        raise SandboxError("gone")
 
 
-def test_a_lost_sandbox_is_not_a_zero(asked):
-    with Lost(workers=1) as box:
+class WithoutReferee(Sandbox):
+    def judge(self, program, suite, *, run_all=False):
+        raise RefereeFailed("the referee failed")
+
+
+def test_a_sample_without_a_verdict_is_not_a_zero(asked):
+    with WithoutReferee(workers=1) as box:
         found = evaluate(asked[:1], answering("```python\nprint(1)\n```"), box, k=4)
         assert (found.n_samples, found.n_unscored, found.n_problems, found.pass_at_k) == (0, 4, 0, None)
         assert isnan(found.pass_at_1)
         assert isnan(found.low)
-        with pytest.raises(CurateError, match="the sandbox failed 3 times in a row"):
-            evaluate(asked, answering("```python\nprint(1)\n```"), box, k=4)
 
 
-def test_a_model_that_refuses_everything_ends_it(asked, box):
+def test_a_sandbox_that_is_lost_for_good_ends_the_evaluation(asked):
+    with Lost(workers=1) as box, pytest.raises(CurateError, match="the sandbox failed 3 times in a row"):
+        evaluate(asked, answering("```python\nprint(1)\n```"), box, k=4)
+
+
+def test_a_model_that_refuses_every_prompt_ends_the_evaluation(asked, box):
     def refusing(prompts):
         return ((index, ValueError("too long")) for index, _ in enumerate(prompts))
 
@@ -147,15 +156,15 @@ def test_a_model_that_refuses_everything_ends_it(asked, box):
     assert evaluate(asked, refusing, box, k=1).n_unscored == 6
 
 
-def test_a_sampler_that_hangs_is_not_waited_for(asked, box, monkeypatch):
+def test_a_sampler_that_hangs_ends_the_evaluation(asked, box, monkeypatch):
     woken = threading.Event()
 
     def hanging(prompts):
         yield from islice(answering("I do not know.")(prompts), 2)
         woken.wait(60)
 
-    monkeypatch.setattr("train.evaluation.evaluate._SECONDS", 0.2)
-    with pytest.raises(SamplerError, match=r"has not answered for 0\.2 seconds: its sampler hangs"):
+    monkeypatch.setattr("train.evaluation.sample_and_judge._TIMEOUT_SECONDS", 0.2)
+    with pytest.raises(SamplerError, match=r"timed out: the model has not answered for 0\.2 s"):
         evaluate(asked, hanging, box, k=1)
     woken.set()
 
@@ -182,7 +191,7 @@ def test_the_command_writes_what_it_prints(path, tiny_model, model_server, tmp_p
     [
         (["--data", "/nowhere"], "no such file or folder"),
         (["--window", "soon"], "'soon' is not FROM..TO"),
-        (["--base-url", "no"], "is no address"),
+        (["--base-url", "no"], "is not an address"),
     ],
 )
 def test_a_mistake_is_explained(path, words, said):

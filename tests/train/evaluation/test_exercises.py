@@ -1,4 +1,4 @@
-"""What a model can be evaluated on, and that HumanEval's tests decide as in its own harness."""
+"""Sets of problems are read for evaluation. HumanEval's tests decide as they do in its own harness."""
 
 import gzip
 import json
@@ -62,7 +62,7 @@ def test_answers_to_humaneval_are_judged_by_its_assertions(humaneval, box, answe
     assert box.judge(humaneval.program(answer), humaneval.suite).verdict is verdict
 
 
-def test_humaneval_is_asked_for_as_code_to_complete(humaneval):
+def test_humaneval_prompts_ask_to_complete_code(humaneval):
     (message,) = humaneval.chat
     assert ROW["prompt"].strip() in message["content"]
     assert "`halves` is called" in message["content"]
@@ -70,7 +70,7 @@ def test_humaneval_is_asked_for_as_code_to_complete(humaneval):
 
 
 @pytest.mark.skipif(not HUMANEVAL.is_file(), reason="the real data are not beside this checkout")
-def test_of_humaneval_itself_every_solution_passes_and_no_empty_body(box):
+def test_every_solution_of_humaneval_itself_passes_and_no_empty_body_does(box):
     found = exercises(str(HUMANEVAL))
     assert len(found) == 164
     with gzip.open(HUMANEVAL, "rt") as file:
@@ -89,13 +89,13 @@ def livecodebench(tmp_path):
     return write_jsonl(tmp_path / "lcb" / "test.jsonl", rows)
 
 
-def test_a_window_holds_its_first_and_its_last_day(livecodebench):
+def test_a_window_includes_its_first_and_last_day(livecodebench):
     found = exercises(str(livecodebench), "2024-08-01..2025-02-01")
     assert [one.id for one in found] == ["livecodebench/b", "livecodebench/c"]
     assert len(exercises(str(livecodebench.parent))) == 4
 
 
-def test_a_dataset_has_the_same_exercises_as_what_it_was_built_from(livecodebench, tmp_path):
+def test_a_dataset_has_the_same_exercises_as_the_rows_it_was_built_from(livecodebench, tmp_path):
     out = tmp_path / "out"
     build([("livecodebench", str(livecodebench))], out, Options(), workers=2)
     window = "2024-08-01..2025-02-01"
@@ -114,7 +114,7 @@ def test_a_damaged_dataset_is_named(tmp_path):
         exercises(str(tmp_path))
 
 
-def test_a_part_of_a_set_is_always_the_same_and_in_order(livecodebench):
+def test_a_part_of_a_set_is_always_the_same_and_keeps_its_order(livecodebench):
     every = [one.id for one in exercises(str(livecodebench))]
     two = [one.id for one in exercises(str(livecodebench), most=2)]
     three = [one.id for one in exercises(str(livecodebench), most=3)]
@@ -123,27 +123,27 @@ def test_a_part_of_a_set_is_always_the_same_and_in_order(livecodebench):
     assert three == [id for id in every if id in three]
 
 
-def test_what_cannot_be_read_is_named_and_left_out(tmp_path, caplog):
+def test_unreadable_problems_are_named_and_left_out(tmp_path, caplog):
     bad = livecodebench_row(
         "bad", "Add.", [("1 2", "Error: out of range")] * 2, func_name="add", starter_code="class S"
     )
     path = write_jsonl(tmp_path / "test.jsonl", [*tiny_world.rows(), bad])
     assert len(exercises(str(path))) == 6
-    assert "left out, livecodebench/bad cannot be read" in caplog.text
+    assert "livecodebench/bad is left out, it cannot be read" in caplog.text
 
 
 @pytest.mark.parametrize(
     ("rows", "window", "said"),
     [
         ([ROW], "2024-08-01..2025-02-01", "HumanEval has no dates"),
-        ([{**ROW, "test": "def check("}], "", "HumanEval/0 is no Python"),
-        ([{"text": "hello"}], "", "neither a dataset of ours nor rows of LiveCodeBench or HumanEval"),
+        ([{**ROW, "test": "def check("}], "", "HumanEval/0 is not Python"),
+        ([{"text": "hello"}], "", "is neither a dataset that curate built nor rows of LiveCodeBench or HumanEval"),
         (tiny_world.rows(), "2024-13-01..2025-02-01", "is not FROM..TO, such as"),
-        (tiny_world.rows(), "2025-02-01..2024-08-01", "no contest lies between them"),
-        (tiny_world.rows(), "1999-01-01..1999-02-01", "no problem in it from 1999"),
+        (tiny_world.rows(), "2025-02-01..2024-08-01", "so there is no contest between them"),
+        (tiny_world.rows(), "1999-01-01..1999-02-01", "has no problem from 1999"),
     ],
 )
-def test_what_cannot_be_evaluated_on_says_why(tmp_path, rows, window, said):
+def test_the_error_explains_why_a_set_cannot_be_used(tmp_path, rows, window, said):
     with pytest.raises(CurateError, match=said):
         exercises(str(write_jsonl(tmp_path / "set.jsonl", rows)), window)
 

@@ -1,4 +1,4 @@
-"""The learner's updates: the same however the work is split, and the same after a restart."""
+"""The learner's updates are the same however the work is split, and the same after a restart."""
 
 import dataclasses
 import math
@@ -38,7 +38,7 @@ def distance(first, second):
     return max((first[name] - second[name]).abs().max().item() for name in first)
 
 
-def test_rows_of_any_length_make_the_same_update(path):
+def test_an_update_does_not_depend_on_the_length_of_rows(path):
     results = []
     for row_tokens in (8, 40, 1000):  # the first is shorter than most sequences
         one = learner(path, optimizer=Optimizer(row_tokens=row_tokens))
@@ -49,7 +49,7 @@ def test_rows_of_any_length_make_the_same_update(path):
         assert distance(after, results[0][1]) < 1e-5
 
 
-def test_the_order_of_sequences_is_nothing_to_an_update(path):
+def test_an_update_does_not_depend_on_the_order_of_sequences(path):
     forward, backward = learner(path), learner(path)
     one = forward.update(random_models.sequences())
     two = backward.update(random_models.sequences()[::-1])
@@ -72,7 +72,7 @@ def test_log_probabilities_are_those_of_the_model_itself(path):
         torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-5)
 
 
-def test_updates_make_what_was_good_likelier(path):
+def test_updates_make_good_completions_more_likely(path):
     given = [
         dataclasses.replace(s, advantages=(1.0,) * len(s.token_ids), truncated=False) for s in random_models.sequences()
     ]
@@ -93,7 +93,7 @@ FULL = Objective(kl=0.1, entropy=0.01, old="learner", truncation=2.0, mismatch_l
 
 
 @pytest.mark.parametrize("lora_rank", [0, 2])
-def test_a_run_that_was_stopped_goes_on_bit_for_bit(path, tmp_path, lora_rank):
+def test_a_restored_learner_continues_bit_for_bit(path, tmp_path, lora_rank):
     settings = Optimizer(row_tokens=64, schedule="cosine", warmup_steps=2)
     batches = [random_models.sequences(6, seed=seed) for seed in range(5)]
 
@@ -130,19 +130,19 @@ def test_a_state_is_a_copy(path):
     assert distance(state["weights"], before) == 0
 
 
-def test_another_models_checkpoint_is_refused(path, tmp_path):
+def test_a_checkpoint_of_another_model_is_refused(path, tmp_path):
     other = learner(random_models.folder(tmp_path / "other", "llama"))
     with pytest.raises(LearnerError, match="of another model"):
         learner(path).load_state(other.state())
 
 
-def test_a_checkpoint_without_the_reference_that_is_wanted_is_refused(path):
+def test_a_checkpoint_without_the_required_reference_is_refused(path):
     with pytest.raises(LearnerError, match="no reference"):
         learner(path, FULL).load_state(learner(path).state())
 
 
 @pytest.mark.parametrize("poison", ["weight", "advantage"])
-def test_what_is_not_finite_ends_the_run_before_a_weight_is_touched(path, poison):
+def test_an_update_that_is_not_finite_ends_the_run_before_a_weight_changes(path, poison):
     one = learner(path)
     given = random_models.sequences()
     one.update(given)
@@ -161,7 +161,7 @@ def test_what_is_not_finite_ends_the_run_before_a_weight_is_touched(path, poison
     assert one.state()["updates"] == 1
 
 
-def test_a_gradient_that_is_too_long_is_cut(path):
+def test_a_gradient_with_too_large_a_norm_is_clipped(path):
     one = learner(path, optimizer=Optimizer(row_tokens=64, betas=(0.0, 0.99), clip_norm=1e-3))
     assert one.update(random_models.sequences())["grad_norm"] > 2e-3
     moments = one.state()["moments"]
@@ -169,7 +169,7 @@ def test_a_gradient_that_is_too_long_is_cut(path):
     assert cut.norm().item() == pytest.approx(1e-3, rel=1e-3)
 
 
-def test_a_minibatch_in_which_nothing_counts_takes_no_step(path):
+def test_a_minibatch_without_a_counting_token_takes_no_step(path):
     one = learner(path)
     before = weights(one)
     cut = [dataclasses.replace(s, truncated=True) for s in random_models.sequences()]
@@ -180,7 +180,7 @@ def test_a_minibatch_in_which_nothing_counts_takes_no_step(path):
     assert distance(weights(one), before) == 0
 
 
-def test_figures_have_trls_names(path):
+def test_metrics_have_the_names_that_trl_uses(path):
     one = learner(path, FULL)
     given = random_models.sequences()
     one.begin_batch(given)
@@ -197,7 +197,7 @@ def test_figures_have_trls_names(path):
     assert figures["kl"] == pytest.approx(0, abs=1e-6)  # the reference is what it began with
 
 
-def test_a_refreshed_reference_is_the_policy(path):
+def test_a_refreshed_reference_equals_the_policy(path):
     one = learner(path, Objective(kl=0.1), Optimizer(row_tokens=64, learning_rate=0.01))
     given = random_models.sequences()
     kl = []
@@ -212,7 +212,7 @@ def test_a_refreshed_reference_is_the_policy(path):
     assert kl[3] > 1e-4
 
 
-def test_old_log_probabilities_are_those_that_began_the_batch(path):
+def test_old_log_probabilities_are_those_at_the_beginning_of_the_batch(path):
     one = learner(path, Objective(old="learner", overlong="none"), Optimizer(row_tokens=64, learning_rate=0.05))
     given = random_models.sequences()
     one.begin_batch(given)
@@ -222,14 +222,14 @@ def test_old_log_probabilities_are_those_that_began_the_batch(path):
     assert one.update(given[6:])["clip_ratio/region_mean"] == 0
 
 
-def test_completions_that_begin_batch_was_not_given_are_refused(path):
+def test_completions_not_given_to_begin_batch_are_refused(path):
     one = learner(path, Objective(old="learner"))
     one.begin_batch(random_models.sequences(seed=1))
-    with pytest.raises(LearnerError, match="begin_batch was not given"):
+    with pytest.raises(LearnerError, match="were not given to begin_batch"):
         one.update(random_models.sequences(seed=2))
 
 
-def test_settings_that_do_not_go_together_are_refused(path):
+def test_contradictory_settings_are_refused(path):
     with pytest.raises(LearnerError, match="objective.old"):
         learner(path, Objective(truncation=2.0))
     with pytest.raises(LearnerError, match="most_tokens"):
@@ -244,7 +244,7 @@ def test_activation_checkpointing_changes_no_gradient(path):
     assert distance(weights(plain), weights(checkpointing)) < 1e-6
 
 
-def test_half_precision_computes_but_does_not_keep(path):
+def test_half_precision_is_used_to_compute_but_not_for_the_weights(path):
     one, half = learner(path), learner(path, dtype="bfloat16")
     given = random_models.sequences()
     figures, exact = half.update(given), one.update(given)
@@ -275,7 +275,7 @@ def test_lora_trains_its_layers_and_gives_whole_weights(path):
 
 
 @pytest.mark.parametrize("lora_rank", [0, 2])
-def test_what_is_saved_is_the_model_that_was_trained(path, tmp_path, lora_rank):
+def test_the_saved_model_is_the_trained_one(path, tmp_path, lora_rank):
     from transformers import AutoModelForCausalLM
 
     one = learner(path, optimizer=Optimizer(row_tokens=64, learning_rate=0.05), lora_rank=lora_rank)

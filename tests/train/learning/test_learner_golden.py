@@ -1,5 +1,4 @@
-"""Loss and gradient of an update are those of the same objective written out naively: one completion at a time, full
-logits, one token after another."""
+"""An update has the loss and gradient of the same objective written naively: with full logits, token by token."""
 
 import math
 
@@ -42,8 +41,10 @@ def logps(model, sequence):
 
 
 def naive(now, began, sequences, objective):
-    """The loss, with gradient to the weights of the model `now`; `began` has those that began the batch, which are
-    the reference's too."""
+    """Return the loss, with its gradient with respect to the weights of the model `now`.
+
+    `began` is the model with the weights from the beginning of the batch, which are also those of the reference.
+    """
     needs_sampler = objective.old == "sampler" or objective.truncation > 0 or objective.mismatch_high > 0
     per_sequence, counts = [], []
     for sequence in sequences:
@@ -96,7 +97,7 @@ def path(tmp_path_factory):
 
 
 @pytest.mark.parametrize("name", OBJECTIVES)
-def test_loss_and_gradient_are_those_written_out(path, name):
+def test_loss_and_gradient_equal_those_of_the_naive_version(path, name):
     from transformers import AutoModelForCausalLM
 
     objective, given = OBJECTIVES[name], random_models.sequences(16, seed=3)
@@ -120,8 +121,8 @@ def test_loss_and_gradient_are_those_written_out(path, name):
         torch.testing.assert_close(moments[f"{name}/exp_avg"], gradient, rtol=1e-3, atol=1e-5 * norm)
 
 
-def test_every_objective_is_another_one(path):
-    """Or the test above would not see what it is for."""
+def test_every_objective_gives_a_different_loss(path):
+    """Otherwise, the test above could not tell the objectives apart."""
     given, losses = random_models.sequences(16, seed=3), {}
     for name, objective in OBJECTIVES.items():
         learner = Learner(

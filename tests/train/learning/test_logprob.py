@@ -1,4 +1,4 @@
-"""Log-probabilities made in chunks are those of the full logits, and so are their gradients."""
+"""Log-probabilities that are computed in chunks equal those of the full logits, and so do their gradients."""
 
 import pytest
 
@@ -82,7 +82,7 @@ def test_the_logits_of_all_tokens_are_never_held():
     assert max(sizes) <= 4 * WORDS
 
 
-def test_half_precision_comes_back_as_single():
+def test_half_precision_inputs_give_float32_results():
     hidden, head, target = inputs(torch.bfloat16)
     logp, entropy = logprob_and_entropy(hidden, head, target, chunk_tokens=4)
     assert logp.dtype == entropy.dtype == torch.float32

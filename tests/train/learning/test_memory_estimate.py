@@ -1,4 +1,4 @@
-"""The estimate of memory, beside what a learner really holds."""
+"""The estimate of memory is compared with what a learner really holds."""
 
 import pytest
 
@@ -39,7 +39,7 @@ def test_weights_moments_and_reference_are_exact(path, lora_rank):
 
 
 @pytest.mark.parametrize("activation_checkpointing", [False, True])
-def test_activations_are_about_those_that_backward_keeps(path, activation_checkpointing):
+def test_estimated_activations_are_close_to_those_that_autograd_keeps(path, activation_checkpointing):
     model = Model(path, activation_checkpointing=activation_checkpointing)
     policy = Policy(load(model), torch.float32, 1.0)
     (row,) = in_rows(random_models.sequences(40), row_tokens=10_000)
@@ -61,7 +61,7 @@ def test_activations_are_about_those_that_backward_keeps(path, activation_checkp
     del made
 
 
-def test_ranks_share_what_is_kept(path):
+def test_ranks_share_weights_and_their_states(path):
     model = Model(path, dtype="bfloat16")
     one, eight = (estimate(model, row_tokens=1000, reference=True, ranks=ranks) for ranks in (1, 8))
     assert one.moments == pytest.approx(8 * eight.moments, abs=8)
@@ -76,6 +76,6 @@ def test_longer_rows_take_more_and_checkpointing_less(path):
     assert lean.activations < short.activations
 
 
-def test_no_such_model_is_told(tmp_path):
+def test_a_missing_model_is_reported(tmp_path):
     with pytest.raises(LearnerError, match="cannot be loaded"):
         estimate(Model(str(tmp_path)), row_tokens=1, reference=False)

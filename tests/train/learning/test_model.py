@@ -1,4 +1,4 @@
-"""Models of many families take packed rows; those that cannot are refused with words."""
+"""Models of many families take packed rows; the others are refused with an explanation."""
 
 import dataclasses
 
@@ -25,7 +25,7 @@ def logprobs(policy, sequences, row_tokens):
 
 
 @pytest.mark.parametrize("family", ["qwen2", "qwen3", "llama", "mistral", "phi", "qwen3-moe"])
-def test_packed_log_probabilities_are_those_of_each_alone(tmp_path, family):
+def test_packed_log_probabilities_equal_those_of_each_sequence_alone(tmp_path, family):
     from transformers import AutoModelForCausalLM
 
     path = random_models.folder(tmp_path, family)
@@ -41,7 +41,7 @@ def test_packed_log_probabilities_are_those_of_each_alone(tmp_path, family):
 
 
 @pytest.mark.parametrize("family", ["qwen2", "phi", "qwen3-moe"])
-def test_weights_are_those_of_the_file(tmp_path, family):
+def test_weights_have_the_names_and_values_of_the_file(tmp_path, family):
     from safetensors.torch import load_file
 
     path = random_models.folder(tmp_path, family)
@@ -50,7 +50,7 @@ def test_weights_are_those_of_the_file(tmp_path, family):
     assert all(torch.equal(found[name], file[name]) for name in file)
 
 
-def test_nothing_of_a_sequence_reaches_its_neighbours(tmp_path):
+def test_a_sequence_does_not_influence_its_neighbours(tmp_path):
     policy = Policy(load(Model(random_models.folder(tmp_path))), torch.float32, 1.0)
     given = random_models.sequences(6)
     before = logprobs(policy, given, row_tokens=1000)
@@ -62,14 +62,14 @@ def test_nothing_of_a_sequence_reaches_its_neighbours(tmp_path):
 
 
 @pytest.mark.parametrize("family", ["gemma2", "granite", "mamba"])
-def test_families_whose_logits_or_rows_are_not_simple_are_refused(tmp_path, family):
+def test_families_with_unsupported_logits_or_rows_are_refused(tmp_path, family):
     path = random_models.folder(tmp_path, family)
     with pytest.raises(LearnerError, match="another"):
         load(Model(path))
 
 
-def test_a_folder_without_a_model_is_told(tmp_path):
-    with pytest.raises(LearnerError, match="no folder of a model"):
+def test_a_folder_without_a_model_is_reported(tmp_path):
+    with pytest.raises(LearnerError, match="is not the folder of a model"):
         load(Model(str(tmp_path / "nothing")))
     (tmp_path / "config.json").write_text('{"model_type": "qwen2"')
     with pytest.raises(LearnerError, match="cannot be loaded"):
@@ -88,7 +88,7 @@ def test_a_model_without_some_of_its_weights_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize("extra", ["softcap", "s_aux"])
-def test_attention_that_does_more_is_refused(extra):
+def test_unsupported_attention_is_refused(extra):
     one = torch.ones(1, 1, 3, 8)
     with pytest.raises(ValueError, match="soft caps"):
         packed_attention(torch.nn.Identity(), one, one, one, None, lengths=(3,), **{extra: 1.0})

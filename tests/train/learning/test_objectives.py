@@ -1,4 +1,4 @@
-"""The formulas, against the same formulas written out number by number in plain Python."""
+"""The formulas are compared with the same formulas written number by number in plain Python."""
 
 import math
 import random
@@ -14,7 +14,6 @@ from train.learning.objectives import (  # noqa: E402
     k3,
     outcome_advantages,
     overlong_to_zero,
-    process_advantages,
     ratio,
     sampler_weights,
     sequence_mask,
@@ -40,13 +39,13 @@ def close(found, expected):
 
 
 @pytest.mark.parametrize("by_std", [True, False])
-def test_advantages_are_those_of_the_paper(by_std):
+def test_advantages_follow_the_paper(by_std):
     rewards = [numbers(4, 0, 1, seed=n) for n in range(3)]
     expected = [[(r - mean(row)) / (stdev(row) + 1e-4 if by_std else 1) for r in row] for row in rewards]
     close(outcome_advantages(tensor(rewards), by_std=by_std), expected)
 
 
-def test_no_signal_takes_no_part_and_gets_none():
+def test_a_reward_without_signal_takes_no_part_and_has_advantage_zero():
     found = outcome_advantages(tensor([[1, 0, NAN, 0], [NAN, NAN, NAN, 1], [NAN] * 4]), by_std=True)
     centre, std = 1 / 3, stdev([1, 0, 0])
     close(found[0], [(1 - centre) / (std + 1e-4), -centre / (std + 1e-4), 0, -centre / (std + 1e-4)])
@@ -57,29 +56,6 @@ def test_groups_that_all_pass_or_all_fail_teach_nothing():
     close(outcome_advantages(tensor([[1, 1, 1], [0, 0, 0]]), by_std=True), [[0.0] * 3] * 2)
 
 
-def test_step_rewards_count_for_all_tokens_before_their_steps_end():
-    # Two completions of one group: steps end at tokens 1 and 3 of the first, at token 2 of the second.
-    steps = [1.0, 0.0, 0.5]
-    normal = [(r - mean(steps)) / (stdev(steps) + 1e-4) for r in steps]
-    found = process_advantages(
-        tensor(steps),
-        torch.tensor([1, 3, 2]),
-        torch.tensor([0, 0, 1]),
-        torch.tensor([7, 7]),
-        torch.tensor([0, 1, 2, 3, 0, 1, 2]),
-        torch.tensor([0, 0, 0, 0, 1, 1, 1]),
-    )
-    both = normal[0] + normal[1]
-    close(found, [both, both, normal[1], normal[1], *[normal[2]] * 3])
-
-
-def test_step_rewards_of_other_groups_are_another_matter():
-    steps = tensor([1.0, 0.0, 10.0, 30.0])
-    ends, samples, groups = torch.tensor([0, 0, 0, 0]), torch.tensor([0, 1, 2, 3]), torch.tensor([0, 0, 1, 1])
-    found = process_advantages(steps, ends, samples, groups, torch.tensor([0] * 4), torch.arange(4))
-    torch.testing.assert_close(found, tensor([1, -1, -1, 1]) * 0.5**0.5, rtol=1e-3, atol=0)
-
-
 def by_hand(logp, old, advantage, low, high, delta):
     r = math.exp(logp - old)
     bounded = r if delta is None else min(r, delta)
@@ -87,7 +63,7 @@ def by_hand(logp, old, advantage, low, high, delta):
 
 
 @pytest.mark.parametrize(("low", "high", "delta"), [(0.2, 0.2, None), (0.2, 0.28, None), (0.2, 0.2, 4.0)])
-def test_the_clipped_loss_is_that_of_the_papers(low, high, delta):
+def test_the_clipped_loss_follows_the_papers(low, high, delta):
     logp, old, advantage = numbers(200, seed=1), numbers(200, -4, 0, seed=2), numbers(200, -1, 1, seed=3)
     expected = [by_hand(*row, low, high, delta) for row in zip(logp, old, advantage, strict=True)]
     close(clipped_loss(tensor(logp), tensor(old), tensor(advantage), low=low, high=high, delta=delta), expected)
@@ -103,7 +79,7 @@ def test_two_sided_clipping_is_dual_clip_under_another_name():
     close(found, expected)
 
 
-def test_a_token_beyond_the_upper_clip_has_no_gradient_but_one_that_got_worse_has():
+def test_a_good_token_beyond_the_upper_clip_has_no_gradient_but_a_bad_one_has():
     logp = tensor([0.0, 0.0]).requires_grad_()
     clipped_loss(logp, tensor([-1.0, -1.0]), tensor([1.0, -1.0]), low=0.2, high=0.28).sum().backward()
     assert logp.grad[0] == 0
@@ -114,7 +90,7 @@ def test_ratios_stay_finite():
     assert ratio(tensor([0.0]), tensor([-1000.0])).isfinite().all()
 
 
-def test_k3_is_that_of_the_paper_and_never_negative():
+def test_k3_follows_the_paper_and_is_never_negative():
     logp, reference = numbers(100, seed=4), numbers(100, seed=5)
     expected = [math.exp(q - p) - (q - p) - 1 for p, q in zip(logp, reference, strict=True)]
     found = k3(tensor(logp), tensor(reference))
@@ -129,7 +105,7 @@ def test_sampler_weights_are_truncated_and_carry_no_gradient():
     assert not found.requires_grad
 
 
-def test_completions_of_another_model_are_left_out():
+def test_completions_that_another_model_sampled_are_left_out():
     sample = torch.tensor([0, 0, 0, 1, 1, 2])
     old, sampler = tensor([-1, -1, -9, -1, -1, -1]), tensor([-1, -1, -1, -1.5, -1.5, -1.0001])
     mask = tensor([1, 1, 0, 1, 1, 1])  # the token that differs most does not count
@@ -169,18 +145,18 @@ def test_no_aggregation_depends_on_how_the_batch_is_split(split):
     assert found == pytest.approx(expected)
 
 
-def test_a_batch_in_which_nothing_counts_is_zero_and_not_nan():
+def test_the_loss_of_a_batch_without_counting_tokens_is_zero_and_not_nan():
     loss, mask, sample = tensor([1.0, 2.0]), tensor([0.0, 0.0]), torch.tensor([0, 1])
     assert token_mean(loss, mask, n_tokens=0) == 0
     assert sequence_mean(loss, mask, sample, tokens_N=tensor([0, 0]), n_sequences=0) == 0
     assert constant_length(loss, mask, n_sequences=0, most_tokens=8) == 0
 
 
-def test_overlong_answers_leave_the_mask():
+def test_overlong_answers_are_removed_from_the_mask():
     found = without_overlong(tensor([1, 0, 1]), torch.tensor([True, False]), torch.tensor([0, 0, 1]))
     close(found, [0, 0, 1])
 
 
-def test_deepcoders_code_zeroes_only_what_was_cut_and_failed():
+def test_deepcoders_code_zeroes_only_answers_that_were_cut_off_and_failed():
     found = overlong_to_zero(tensor([-1, 1, -1]), tensor([0, 1, 0]), torch.tensor([True, True, False]))
     close(found, [0, 1, -1])

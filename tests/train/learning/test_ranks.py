@@ -1,4 +1,4 @@
-"""Two ranks with a part of the model each are one learner."""
+"""Two ranks, each with a part of the model, act as one learner."""
 
 import os
 import signal
@@ -19,8 +19,10 @@ ROOT = Path(__file__).parents[3]
 
 
 def run_on_two(job, path):
-    """Of each rank its exit status and words. They are started as torchrun starts them. One waits at most a minute for
-    the other; two minutes more is a hang."""
+    """Run two ranks, started as torchrun starts them, and return the exit status and the output of each.
+
+    A rank waits at most a minute for the other one; two minutes more mean that it hangs.
+    """
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
     common = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "OMP_NUM_THREADS": "1"}
@@ -35,17 +37,17 @@ def run_on_two(job, path):
         for rank in range(2)
     ]
     try:
-        words = [rank.communicate(timeout=180)[0] for rank in ranks]
+        outputs = [rank.communicate(timeout=180)[0] for rank in ranks]
     finally:
         for rank in ranks:
             rank.kill()
             rank.wait()
-    return [(rank.returncode, said) for rank, said in zip(ranks, words, strict=True)]
+    return [(rank.returncode, output) for rank, output in zip(ranks, outputs, strict=True)]
 
 
 @pytest.fixture(scope="module")
 def both(tmp_path_factory):
-    """What one rank makes of a run, and what two do."""
+    """Return the results of the same run on one rank and on two, and the folder of the latter."""
     path = random_models.folder(tmp_path_factory.mktemp("ranks") / "model")
     ended = run_on_two("train", path)
     assert [status for status, _ in ended] == [0, 0], ended
@@ -58,7 +60,7 @@ def assert_same(ones, twos, tolerance=1e-5):
         torch.testing.assert_close(ones[name], twos[name], rtol=0, atol=tolerance)
 
 
-def test_their_updates_are_those_of_one(both):
+def test_two_ranks_make_the_same_updates_as_one(both):
     one, two, _ = both
     assert len(one["figures"]) == 6
     for ours, theirs in zip(one["figures"] + one["lora_figures"], two["figures"] + two["lora_figures"], strict=True):
@@ -67,7 +69,7 @@ def test_their_updates_are_those_of_one(both):
     assert_same(one["lora_weights"], two["lora_weights"])
 
 
-def test_half_precision_on_two_is_about_that_of_one(both):
+def test_in_half_precision_two_ranks_give_nearly_the_updates_of_one(both):
     one, two, _ = both
     for ours, theirs in zip(one["half_figures"], two["half_figures"], strict=True):
         assert ours["entropy"] == pytest.approx(theirs["entropy"], rel=0.05)
@@ -75,20 +77,20 @@ def test_half_precision_on_two_is_about_that_of_one(both):
     assert {weight.dtype for weight in two["half_weights"].values()} == {torch.bfloat16}
 
 
-def test_their_state_is_whole_and_that_of_one(both):
+def test_the_state_of_two_ranks_is_whole_and_equals_that_of_one(both):
     one, two, _ = both
     for kind in ("weights", "moments", "reference"):
         assert_same(one["state"][kind], two["state"][kind])
         assert not any(hasattr(value, "full_tensor") for value in two["state"][kind].values())
 
 
-def test_their_log_probabilities_come_back_in_order(both):
+def test_log_probabilities_of_two_ranks_come_back_in_order(both):
     one, two, _ = both
     for ours, theirs in zip(one["logprobs"], two["logprobs"], strict=True):
         torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-4)
 
 
-def test_they_save_a_whole_model(both):
+def test_two_ranks_save_a_whole_model(both):
     from transformers import AutoModelForCausalLM
 
     _, two, folder = both
@@ -96,7 +98,7 @@ def test_they_save_a_whole_model(both):
     assert_same(dict(saved.named_parameters()), two["weights"], tolerance=0)
 
 
-def test_one_rank_goes_on_from_the_state_of_two(both):
+def test_one_rank_continues_from_the_state_of_two(both):
     one, two, folder = both
     resumed = on_ranks.learner(str(folder / "model"))
     resumed.load_state(two["halfway"])
@@ -106,7 +108,7 @@ def test_one_rank_goes_on_from_the_state_of_two(both):
 
 
 @pytest.mark.parametrize("lost", [0, 1])
-def test_a_rank_that_is_lost_ends_the_other_by_name(tmp_path, lost):
+def test_a_lost_rank_ends_the_other_with_an_error_that_says_so(tmp_path, lost):
     ended = run_on_two(f"lose-{lost}", random_models.folder(tmp_path / "model"))
     left = 1 - lost
     assert ended[lost][0] == -signal.SIGKILL

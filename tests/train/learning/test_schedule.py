@@ -1,4 +1,4 @@
-"""Learning rates."""
+"""The learning rate follows its schedule over the updates of a run."""
 
 import pytest
 
@@ -10,11 +10,11 @@ def rates(total, **settings):
     return [learning_rate(n, Optimizer(learning_rate=2.0, **settings), total_updates=total) for n in range(total)]
 
 
-def test_constant_after_warm_up():
+def test_the_rate_is_constant_after_warm_up():
     assert rates(6, warmup_steps=4) == [0.5, 1.0, 1.5, 2.0, 2.0, 2.0]
 
 
-def test_a_cosine_falls_from_the_whole_to_nearly_nothing():
+def test_a_cosine_falls_from_the_full_rate_to_nearly_zero():
     found = rates(10, schedule="cosine", warmup_steps=2)
     assert found[:3] == [1.0, 2.0, 2.0]
     assert found[2:] == sorted(found[2:], reverse=True)
@@ -22,6 +22,6 @@ def test_a_cosine_falls_from_the_whole_to_nearly_nothing():
     assert 0 < found[-1] < 0.1
 
 
-def test_a_run_that_is_longer_than_it_was_to_be_does_not_rise_again():
+def test_the_rate_does_not_rise_again_in_a_run_longer_than_planned():
     late = learning_rate(15, Optimizer(schedule="cosine"), total_updates=10)
     assert late == 0

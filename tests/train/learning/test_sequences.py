@@ -1,4 +1,4 @@
-"""Completions in rows: each token predicted once, from the tokens before it."""
+"""Each token of a completion is predicted once, from the tokens before it."""
 
 import pytest
 
@@ -8,11 +8,11 @@ import random_models  # noqa: E402
 from hypothesis import given  # noqa: E402
 from hypothesis import strategies as st  # noqa: E402
 
-from train.learning.sequences import Sequence, in_rows  # noqa: E402
+from train.learning.sequences import TrainingSequence, in_rows  # noqa: E402
 
 
 @given(st.integers(0, 9), st.integers(1, 60), st.integers(1, 3), st.integers(0, 5))
-def test_every_completion_token_is_predicted_once_after_all_that_precede_it(n, row_tokens, ranks, seed):
+def test_every_completion_token_is_predicted_once_from_all_tokens_before_it(n, row_tokens, ranks, seed):
     sequences = random_models.sequences(n, seed=seed)
     expected = [
         ([*each.prompt_ids, *each.token_ids[:place]], token)
@@ -33,24 +33,25 @@ def test_every_completion_token_is_predicted_once_after_all_that_precede_it(n, r
     assert [found[place] for place in range(len(found))] == expected
 
 
-def test_rows_grow_to_a_sequence_that_is_longer():
+def test_rows_grow_to_hold_a_longer_sequence():
     rows = list(
         in_rows(
-            random_models.sequences(3) + [Sequence((1,), (2,) * 50, (0.0,) * 50, (0.0,) * 50, False, 0.0)], row_tokens=9
+            random_models.sequences(3) + [TrainingSequence((1,), (2,) * 50, (0.0,) * 50, (0.0,) * 50, False, 0.0)],
+            row_tokens=9,
         )
     )
     assert max(len(row.token_ids_L) for row in rows) == 50
 
 
-def test_every_rank_has_a_row_though_there_is_one_sequence():
+def test_every_rank_has_a_row_even_if_there_is_only_one_sequence():
     rows = [list(in_rows(random_models.sequences(1), row_tokens=99, ranks=3, rank=rank)) for rank in range(3)]
     assert [len(each) for each in rows] == [1, 1, 1]
     assert sum(len(row.places_R) > 0 for each in rows for row in each) == 1
     assert all(len(row.token_ids_L) > 0 for each in rows for row in each)
 
 
-def test_a_sequence_with_a_number_too_few_is_refused():
+def test_a_sequence_with_a_missing_number_is_refused():
     with pytest.raises(ValueError, match="2 tokens, 1 log-probabilities and 2 advantages"):
-        Sequence((1,), (2, 3), (0.0,), (0.0, 0.0), False, 0.0)
+        TrainingSequence((1,), (2, 3), (0.0,), (0.0, 0.0), False, 0.0)
     with pytest.raises(ValueError, match="prompt"):
-        Sequence((), (2,), (0.0,), (0.0,), False, 0.0)
+        TrainingSequence((), (2,), (0.0,), (0.0,), False, 0.0)

@@ -1,4 +1,4 @@
-"""When a run goes on to its next stage."""
+"""A run goes on to its next stage at the right time."""
 
 from train.config import Stage
 from train.rollouts.context_stages import Course
@@ -7,7 +7,7 @@ STAGES = [Stage(8, until_clipped=0.5, over_steps=2), Stage(16, until_clipped=0.5
 
 
 def stages(cut, **options):
-    """The stage after each step."""
+    """Return the stage after each step."""
     course = Course(STAGES, **options)
     return [(course.after(step, share), course.index)[1] for step, share in enumerate(cut, 1)]
 
@@ -16,11 +16,11 @@ def test_a_stage_ends_when_answers_are_cut_off_over_some_steps():
     assert stages([0.9, 0.0, 0.3, 0.7, 0.9, 0.9, 0.9]) == [0, 0, 0, 1, 1, 2, 2]
 
 
-def test_answers_that_were_sampled_ahead_say_nothing_of_the_new_stage():
+def test_answers_sampled_ahead_do_not_count_for_the_new_stage():
     assert stages([0.5, 0.5, 1.0, 0.1, 0.1, 0.9], ahead=True) == [0, 1, 1, 1, 1, 2]
 
 
-def test_a_resumed_run_counts_the_steps_before():
+def test_a_resumed_run_also_counts_the_earlier_steps():
     course = Course(STAGES, ahead=True)
     for step, share in enumerate([0.5, 0.5, 1.0, 0.5], 1):
         course.after(step, share)

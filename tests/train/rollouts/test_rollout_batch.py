@@ -1,4 +1,4 @@
-"""A batch: sampled, scored, in order, filtered and refilled."""
+"""A batch is sampled, scored, ordered, filtered and refilled."""
 
 import math
 from concurrent.futures import Future
@@ -19,14 +19,14 @@ SAMPLING = Sampling(temperature=1.0, top_p=1.0, max_tokens=5, logprobs=True)
 
 
 class Endless:
-    """Questions named by their position."""
+    """An endless series of questions, which are named after their positions."""
 
     def at(self, position):
         return Question(f"q{position}", [{"role": "user", "content": str(position)}], Task())
 
 
 class Sampler:
-    """Answers with what it was asked, in the order that is given."""
+    """A sampler that repeats its prompts as answers, in the given order."""
 
     def __init__(self, order=lambda indices: indices):
         self.asked = []
@@ -47,7 +47,7 @@ def known(value, verdict="accepted"):
 
 
 def by_number(answer, task):
-    """One of two is right."""
+    """Score every other answer as right."""
     return known(float(answer.text.endswith("0")))
 
 
@@ -82,7 +82,7 @@ def test_groups_that_teach_nothing_are_replaced_until_the_batch_is_full():
     assert made.counts == {"rounds": 3, "all": 3, "some": 3}
 
 
-def test_refilling_has_an_end():
+def test_refilling_ends_after_max_rounds():
     made = batch(submit=lambda answer, task: known(0.0))
     assert list(made) == []
     assert made.counts == {"rounds": 4, "none": 12}
@@ -132,11 +132,11 @@ def test_a_sampler_without_log_probabilities_is_refused():
             for index, answer in super().sample(prompts, sampling):
                 yield index, replace(answer, logprobs=())
 
-    with pytest.raises(RolloutError, match="cannot be trained with"):
+    with pytest.raises(RolloutError, match="returns no log-probabilities or versions"):
         list(batch(Bare()))
 
 
-def test_no_seed_is_used_twice_and_a_repetition_uses_the_same():
+def test_no_seed_is_used_twice_and_a_repeated_run_uses_the_same_seeds():
     first, again, later = Sampler(), Sampler(), Sampler()
     list(batch(first)), list(batch(again)), list(batch(later, position=3))
     assert first.asked == again.asked
@@ -170,7 +170,7 @@ def test_every_pipeline_hands_out_the_same_groups(way):
     assert made.ahead() is None
 
 
-def test_one_off_samples_the_next_batch_while_this_one_is_learnt_from():
+def test_one_off_samples_the_next_batch_while_it_trains_on_this_one():
     sampler = Sampler()
     made = pipeline("one-off", sampler)
     for _ in made.stretches(1):
@@ -185,7 +185,7 @@ def test_one_off_samples_the_next_batch_while_this_one_is_learnt_from():
     assert names(resumed.stretches(3)) == [[["q8", "q9"], ["q10", "q11"]]]
 
 
-def test_what_goes_wrong_while_sampling_is_raised_where_the_batch_is_taken():
+def test_errors_while_sampling_are_raised_where_the_batch_is_taken():
     class Broken(Sampler):
         def sample(self, prompts, sampling):
             raise OSError("gone")
@@ -195,11 +195,11 @@ def test_what_goes_wrong_while_sampling_is_raised_where_the_batch_is_taken():
         list(pipeline("sync", Broken()).stretches(1))
 
 
-def test_a_batch_that_does_not_come_ends_in_words():
+def test_a_batch_that_does_not_arrive_is_explained():
     def never(answer, task):
         return Future()
 
     asked = replace(SETTINGS, max_seconds=0.2)
     made = Pipeline(asked, 1, lambda position: batch(submit=never, settings=asked), position=0, last_step=1)
-    with pytest.raises(RolloutError, match=r"within 0\.2 s: 0 groups"):
+    with pytest.raises(RolloutError, match=r"no whole batch within 0\.2 s, only 0 groups"):
         list(made.stretches(1))

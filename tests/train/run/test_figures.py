@@ -1,4 +1,4 @@
-"""The figures of a batch, by hand and as TRL would have them."""
+"""The figures of a batch are compared with figures computed by hand, and with TRL's."""
 
 from dataclasses import dataclass, replace
 from math import isnan, nan
@@ -28,7 +28,7 @@ LOST = replace(RIGHT, reward=nan, verdict="", reward_seconds=nan)
 CUT = replace(WRONG, token_ids=(4, 5, 6, 7), versions=(4, 5, 6, 7), truncated=True, verdict="no_code")
 
 
-def test_a_batch_by_hand():
+def test_the_figures_of_a_batch_equal_those_computed_by_hand():
     found = of_batch(
         [(RIGHT, WRONG), (CUT, WRONG), (RIGHT, RIGHT)],
         version=7,
@@ -52,7 +52,7 @@ def test_a_batch_by_hand():
     assert found["staleness/max"] == 3
 
 
-def test_what_the_sandbox_lost_is_counted_and_not_averaged():
+def test_completions_lost_by_the_sandbox_are_counted_and_not_averaged():
     found = of_rewards([[1, nan, 0], [nan, nan, nan], [1, nan, 1]])
     assert found["reward"] == pytest.approx(3 / 4)
     assert found["reward_std"] == pytest.approx(0.5)
@@ -61,25 +61,25 @@ def test_what_the_sandbox_lost_is_counted_and_not_averaged():
     assert (found["batch/solve_none"], found["batch/solve_all"], found["batch/solve_partial"]) == (0, 1, 1)
 
 
-def test_of_a_batch_without_any_signal_nothing_is_known_of_rewards():
+def test_the_rewards_of_a_batch_without_any_signal_are_unknown():
     found = of_batch([(LOST, LOST)], version=7)
     assert all(isnan(found[name]) for name in ("reward", "reward_std", "frac_reward_zero_std", "reward_latency_s/p95"))
     assert found["reward_no_signal"] == 2
 
 
-def test_a_batch_in_which_nothing_ended_has_terminated_lengths_of_zero_as_in_trl():
+def test_terminated_lengths_are_zero_as_in_trl_if_no_completion_ended():
     found = of_batch([(CUT, CUT)], version=7)
     assert found["completions/clipped_ratio"] == 1
     assert found["completions/mean_terminated_length"] == 0
 
 
-def test_a_batch_of_nothing_is_refused():
+def test_an_empty_batch_is_refused():
     with pytest.raises(ValueError, match="without a completion"):
         of_batch([()], version=0)
 
 
 @pytest.mark.parametrize(("share", "wanted"), [(0.5, 50), (0.95, 95), (1.0, 100), (0.0, 1), (0.951, 96)])
-def test_percentiles_are_values_that_were_seen(share, wanted):
+def test_percentiles_are_values_that_occurred(share, wanted):
     assert percentile([*range(100, 0, -1), nan], share) == wanted
 
 
@@ -88,16 +88,16 @@ def test_every_figure_has_a_meaning():
     from torch import zeros
 
     from train.config import Objective
-    from train.learning.loss import figures, minibatch
-    from train.learning.sequences import Sequence
+    from train.learning.loss import minibatch, minibatch_metrics
+    from train.learning.sequences import TrainingSequence
 
     objective = Objective(old="learner", kl=0.1, truncation=2.0, mismatch_low=0.5, mismatch_high=2.0)
-    sequence = Sequence((1,), (2, 3), (-1.0, -1.0), (1.0, 1.0), False, 1.0)
-    of = minibatch([sequence], objective, [zeros(2)], [zeros(2)])
+    sequence = TrainingSequence((1,), (2, 3), (-1.0, -1.0), (1.0, 1.0), False, 1.0)
+    batch = minibatch([sequence], objective, [zeros(2)], [zeros(2)])
     names = {
         *of_batch([(RIGHT, WRONG)], version=7, parts={"code": [1, 0]}),
-        *figures(zeros(2), zeros(2), of, objective),
-        *Evaluation(1, 4, 0.5, 0.0, 1.0, 0.5, 4, 0, 0, 0, 10.0, {}).figures(),
+        *minibatch_metrics(zeros(2), zeros(2), batch, objective),
+        *Evaluation(1, 4, 0.5, 0.0, 1.0, 0.5, 4, 0, 0, 0, 0, 10.0, {}).metrics(),
     }
     assert [name for name in names if meaning(name) is None] == []
     assert meaning("reward/of/nobody") is None

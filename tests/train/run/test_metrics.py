@@ -1,4 +1,4 @@
-"""What a run says of itself is complete after a kill, and said once after a resume."""
+"""The metrics of a run are complete after a kill, and have no repeated step after a resume."""
 
 import json
 from importlib.util import find_spec
@@ -7,11 +7,11 @@ from math import inf, nan
 import pytest
 from test_figures import LOST, RIGHT
 
-from train.config import ConfigError
+from train.errors import ConfigError
 from train.run.metrics import METRICS, SAMPLES, Metrics, forget_after, lines, steps
 
 
-def test_a_step_is_a_line_of_json_and_what_is_unknown_is_null(tmp_path):
+def test_a_step_is_a_line_of_json_with_null_for_unknown_values(tmp_path):
     metrics = Metrics(tmp_path / "run")
     metrics.log(1, {"reward": 0.25, "kl": nan, "loss": inf})
     metrics.log(2, {"reward": 0.5})
@@ -22,14 +22,14 @@ def test_a_step_is_a_line_of_json_and_what_is_unknown_is_null(tmp_path):
     ]
 
 
-def test_an_evaluation_of_a_step_joins_its_other_figures(tmp_path):
+def test_an_evaluation_is_added_to_the_other_figures_of_its_step(tmp_path):
     metrics = Metrics(tmp_path)
     metrics.log(1, {"reward": 0.25})
     metrics.log(1, {"eval/pass@1": 0.5})
     assert steps(tmp_path) == [{"step": 1, "reward": 0.25, "eval/pass@1": 0.5}]
 
 
-def test_a_resumed_run_says_every_step_once_and_goes_on_counting(tmp_path):
+def test_a_resumed_run_reports_every_step_once_and_continues_its_counts(tmp_path):
     before = Metrics(tmp_path)
     for step in range(1, 6):
         before.log(step, {"reward": step / 10, "num_tokens": 100 * step, "kl": nan})
@@ -42,12 +42,12 @@ def test_a_resumed_run_says_every_step_once_and_goes_on_counting(tmp_path):
     assert [line["step"] for line in lines(tmp_path / SAMPLES)] == [1, 2, 3, 4, 4]
 
 
-def test_nothing_is_known_of_a_run_that_has_not_begun(tmp_path):
+def test_a_run_that_has_not_begun_has_no_metrics(tmp_path):
     assert Metrics(tmp_path).resumed_at(0) == {}
     assert steps(tmp_path) == []
 
 
-def test_a_torn_line_is_no_line_and_does_not_spoil_the_next(tmp_path):
+def test_a_torn_line_is_ignored_and_does_not_spoil_the_next(tmp_path):
     (tmp_path / METRICS).write_text('{"step": 1, "reward": 0.5}\n{"step": 2, "rew')
     metrics = Metrics(tmp_path)
     metrics.resumed_at(2)

@@ -1,4 +1,4 @@
-"""The card of a trained model: its numbers are those of the run, and its settings can be run again."""
+"""The card of a trained model has the numbers of the run, and settings that can be run again."""
 
 import json
 import re
@@ -9,7 +9,7 @@ import tiny_world
 from source_rows import write_jsonl
 
 from curate.pipeline import Options, build
-from train.config import Config, Data, Evaluation, Model, Objective, Stage, as_table, read
+from train.config import Config, Data, Evaluation, Model, Objective, Stage, as_table, read_config
 from train.errors import ConfigError, NoRunError
 from train.run.metrics import Metrics
 from train.run.timeline import Timeline
@@ -82,7 +82,7 @@ def test_its_settings_are_a_file_that_can_be_run_again(dataset, tmp_path):
     text = write(run_of(tmp_path / "run", config)).read_text()
     (settings,) = re.findall(r"```toml\n(.*?)```", text, re.DOTALL)
     (tmp_path / "again.toml").write_text(settings)
-    assert read(tmp_path / "again.toml") == config
+    assert read_config(tmp_path / "again.toml") == config
     assert "base_model" not in text  # a folder of this machine is no name for others
     assert "library_name: transformers" in text  # LoRA is merged into what is saved
 
@@ -102,7 +102,7 @@ def test_its_settings_are_a_file_that_can_be_run_again(dataset, tmp_path):
         ),
     ],
 )
-def test_the_objective_is_said_in_words(dataset, tmp_path, objective, said, unsaid):
+def test_the_objective_is_described_in_words(dataset, tmp_path, objective, said, unsaid):
     config = Config(Model("a/b"), Data(str(dataset)), objective=objective)
     text = write(run_of(tmp_path / "run", config)).read_text()
     assert [words for words in said if words not in text] == []
@@ -110,13 +110,13 @@ def test_the_objective_is_said_in_words(dataset, tmp_path, objective, said, unsa
     assert "Nothing was evaluated on problems that training did not see." in text
 
 
-def test_a_dataset_that_is_gone_is_said_to_be(tmp_path):
+def test_a_missing_dataset_is_reported_as_missing(tmp_path):
     text = write(run_of(tmp_path / "run", Config(Model("a/b"), Data("/nowhere/set")))).read_text()
     assert "`/nowhere/set`, which is not there any more." in text
 
 
-def test_without_a_step_there_is_nothing_to_tell(tmp_path):
-    with pytest.raises(ConfigError, match="no folder of a run"):
+def test_a_run_without_a_step_has_no_card(tmp_path):
+    with pytest.raises(ConfigError, match="is not the folder of a run"):
         write(tmp_path)
-    with pytest.raises(NoRunError, match="no step of it has been counted"):
+    with pytest.raises(NoRunError, match="no step is finished yet"):
         write(run_of(tmp_path / "run", Config(Model("a/b"), Data("set")), steps=0))

@@ -1,4 +1,4 @@
-"""Pictures of runs: what is in them, and what is said where there is nothing to draw."""
+"""Pictures show the curves of runs, and it is an error if there is nothing to draw."""
 
 import json
 import re
@@ -11,7 +11,9 @@ from cli import main
 pytest.importorskip("matplotlib")
 from train.errors import NoRunError
 from train.run.metrics import Metrics
-from train.run.plot import Run, curves, timeline
+from train.run.picture import Run
+from train.run.plot import curves
+from train.run.plot_timeline import timeline
 from train.run.timeline import Timeline
 
 BLUE, VERMILION = "#0072b2", "#d55e00"
@@ -29,7 +31,7 @@ def texts(path):
     return re.findall(r"<text[^>]*>([^<]*)</text>", path.read_text())
 
 
-def test_there_is_a_panel_for_each_figure_that_is_known(tmp_path):
+def test_there_is_a_panel_for_each_known_figure(tmp_path):
     out = tmp_path / "curves.svg"
     curves([Run("one", run(tmp_path / "one", **{"clip_ratio/high_mean": 0.01}))], out)
     assert [text for text in texts(out) if text[:1].isalpha() and text != "step"] == [
@@ -63,7 +65,7 @@ def test_the_same_figures_make_the_same_file(tmp_path):
     assert (tmp_path / "a.svg").read_bytes() == (tmp_path / "b.svg").read_bytes()
 
 
-def test_a_timeline_says_how_much_of_the_time_each_part_was_busy(tmp_path):
+def test_a_timeline_shows_how_much_of_the_time_each_part_was_busy(tmp_path):
     clock = Timeline(tmp_path)
     for step in (1, 2):
         clock.note(step, "sample", 10 * step, 10 * step + 6)
@@ -76,7 +78,7 @@ def test_a_timeline_says_how_much_of_the_time_each_part_was_busy(tmp_path):
     assert "sync: steps 1 to 2 in 20 s; shares are of that time, white is idle" in texts(out)
 
 
-def test_of_a_long_run_a_timeline_shows_the_end(tmp_path):
+def test_the_timeline_of_a_long_run_shows_its_end(tmp_path):
     clock = Timeline(tmp_path)
     for step in range(1, 101):
         clock.note(step, "sample", step, step + 0.9)
@@ -97,10 +99,10 @@ def test_the_command_draws_into_the_run(tmp_path):
 @pytest.mark.parametrize(
     ("lines", "words", "said"),
     [
-        (None, [], "no metrics.jsonl inside. Give the folder of a run of curate train"),
-        ([], [], "no step of it has been counted yet"),
-        ([{"step": 1, "reward": None}], [], "no step of it has been counted yet"),
-        ([{"step": 1, "reward": 0.5}], ["--timeline"], "no timeline.jsonl inside, or an empty one"),
+        (None, [], "there is no metrics.jsonl in it. Give the folder of a run of curate train"),
+        ([], [], "no step is finished yet"),
+        ([{"step": 1, "reward": None}], [], "no step is finished yet"),
+        ([{"step": 1, "reward": 0.5}], ["--timeline"], "its timeline.jsonl is missing or empty"),
         ([{"step": 1, "reward": 0.5}], ["--out", "curves.txt"], "Give a name that ends in .svg, .png or .pdf"),
     ],
 )
@@ -112,7 +114,7 @@ def test_a_mistake_is_explained(tmp_path, lines, words, said):
     assert said in done.output
 
 
-def test_a_folder_is_called_by_its_name_even_if_that_has_an_equals_sign(tmp_path):
+def test_a_folder_with_an_equals_sign_in_its_name_can_be_drawn(tmp_path):
     odd = tmp_path / "lr=1e-3"
     odd.mkdir()
     assert Run.parse(str(odd)).label == "lr=1e-3"

@@ -1,4 +1,4 @@
-"""vLLM's own OpenAI-compatible server, and servers that are in trouble."""
+"""The sampler is tested with vLLM's own OpenAI-compatible server, and with servers that fail."""
 
 import json
 import threading
@@ -9,9 +9,10 @@ import pytest
 import tiny_world
 
 from curate.difficulty.prompt import chat
+from train.errors import SamplerError
 from train.sampling.http import HttpSampler
 from train.sampling.open_sampler import open_sampler
-from train.sampling.protocol import Completion, SamplerError, Sampling
+from train.sampling.protocol import Completion, Sampling
 
 SAMPLING = Sampling(max_tokens=tiny_world.MOST_TOKENS)
 ANSWER = {"choices": [{"message": {"content": "Yes."}, "finish_reason": "stop"}], "usage": {"completion_tokens": 2}}
@@ -30,7 +31,7 @@ def sampler(tiny_model, model_server):
 
 @contextmanager
 def answering(answer):
-    """A server: answer(path, number of the request, content) gives the status and the body, or None: it hangs up."""
+    """Serve HTTP. `answer` returns status and body for a request's path, number and content, or None to hang up."""
     asked = []
 
     class Handler(BaseHTTPRequestHandler):
@@ -42,11 +43,11 @@ def answering(answer):
 
         def reply(self, content):
             asked.append((self.path, self.headers, content))
-            found = answer(self.path, len(asked), content)
-            if found is None:
+            reply = answer(self.path, len(asked), content)
+            if reply is None:
                 self.close_connection = True
                 return
-            status, body = found
+            status, body = reply
             data = body if isinstance(body, bytes) else json.dumps(body).encode()
             self.send_response(status)
             self.send_header("content-length", str(len(data)))
@@ -65,7 +66,7 @@ def answering(answer):
 
 
 def plain(path, number, content):
-    """A server of another make: it tells neither ids nor lengths."""
+    """Answer like a server other than vLLM, which states neither token ids nor lengths."""
     return (200, {"data": [{"id": "m"}]}) if path == "/v1/models" else (200, ANSWER)
 
 
@@ -78,7 +79,7 @@ def test_the_server_gives_the_answers_that_were_taught_with_their_ids(sampler):
     assert all(answer.prompt_ids for answer in answers.values())
 
 
-def test_more_tokens_than_the_context_holds_are_what_the_prompt_leaves(sampler):
+def test_max_tokens_is_limited_to_what_the_prompt_leaves_of_the_context(sampler):
     for most in (1000, 1024, 16384):
         ((_, answer),) = sampler.sample(prompts("sum", times=1), Sampling(max_tokens=most))
         assert answer.finish_reason == "stop"
@@ -97,21 +98,21 @@ def test_a_model_that_the_server_does_not_have_is_named_with_those_it_has(tiny_m
         open_sampler("other", model_server)
 
 
-def test_no_server_at_all_says_how_to_start_one():
+def test_without_a_server_the_error_says_how_to_start_one():
     with pytest.raises(SamplerError, match="no server answers at http://127.0.0.1:9/v1.* vllm serve m"):
         open_sampler("m", "http://127.0.0.1:9/v1")
 
 
 @pytest.mark.parametrize("url", ["127.0.0.1:8000", "", "ftp://host/v1", "http://"])
-def test_an_address_that_is_none_is_refused(url):
-    with pytest.raises(SamplerError, match="it looks like http://localhost:8000/v1"):
+def test_an_invalid_address_is_refused(url):
+    with pytest.raises(SamplerError, match="is not an address such as http://localhost:8000/v1"):
         open_sampler("m", url)
 
 
-def test_a_server_that_is_something_else_is_recognised():
+def test_a_server_that_is_not_openai_compatible_is_recognised():
     with (
         answering(lambda *_: (404, {"detail": "Not Found"})) as (url, _),
-        pytest.raises(SamplerError, match=r"no OpenAI-compatible server: GET /models gave 404.*/v1"),
+        pytest.raises(SamplerError, match=r"is not OpenAI-compatible: GET /models gave 404.*/v1"),
     ):
         open_sampler("m", url)
 
@@ -128,14 +129,14 @@ def test_the_key_comes_from_the_environment_and_a_wrong_one_is_reported(monkeypa
         open_sampler("m", url)
 
 
-def test_a_server_of_another_make_is_asked_for_nothing_it_does_not_know():
+def test_other_servers_get_no_options_that_only_vllm_knows():
     with answering(plain) as (url, asked):
         answers = list(open_sampler("m", url).sample(prompts("sum", times=1), SAMPLING))
     assert answers == [(0, Completion("Yes.", "stop", 2))]
     assert asked[1][2].keys() == {"model", "messages", "temperature", "top_p", "max_tokens", "seed"}
 
 
-def test_trouble_that_passes_is_waited_for():
+def test_requests_are_repeated_until_a_passing_failure_is_over():
     def troubled(path, number, content):
         if path == "/v1/models":
             return plain(path, number, content)
@@ -149,19 +150,19 @@ def test_trouble_that_passes_is_waited_for():
     assert len(asked) == 5
 
 
-def test_a_server_that_has_gone_is_reported_with_what_to_do():
+def test_a_server_that_stops_is_reported_with_what_to_do():
     def dying(path, number, content):
         return plain(path, number, content) if number < 4 else None
 
     with answering(dying) as (url, _):
         stream = HttpSampler("m", url, retry_seconds=1).sample(prompts("sum", times=8), SAMPLING)
         got = [next(stream), next(stream)]
-        with pytest.raises(SamplerError, match=r"does not answer any more.* Start it again; then the same command"):
+        with pytest.raises(SamplerError, match=r"has stopped answering.* Start it again, then run the same command"):
             list(stream)
     assert len(got) == 2
 
 
-def test_an_answer_that_cannot_be_read_is_no_completion():
+def test_an_unreadable_answer_is_not_a_completion():
     def odd(path, number, content):
         return plain(path, number, content) if path == "/v1/models" else (200, b"<html>")
 
@@ -169,7 +170,7 @@ def test_an_answer_that_cannot_be_read_is_no_completion():
         list(HttpSampler("m", url).sample(prompts("sum", times=1), SAMPLING))
 
 
-def test_a_refused_right_is_an_error_rather_than_an_empty_answer():
+def test_a_refused_request_is_an_error_rather_than_an_empty_answer():
     def forbidding(path, number, content):
         return plain(path, number, content) if path == "/v1/models" else (402, {"error": {"message": "no money"}})
 

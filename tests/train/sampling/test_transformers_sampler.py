@@ -1,4 +1,4 @@
-"""The plain sampler: what it draws is what its model says, and the same each time."""
+"""The simple sampler draws from the distribution of its model, and draws the same answers each time."""
 
 from collections import Counter
 
@@ -8,7 +8,8 @@ import torch
 from transformers import AutoModelForCausalLM
 
 from curate.difficulty.prompt import chat
-from train.sampling.protocol import SamplerError, Sampling
+from train.errors import SamplerError
+from train.sampling.protocol import Sampling
 from train.sampling.transformers import TransformersSampler
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of torch and transformers about each other
@@ -50,7 +51,7 @@ def test_a_seed_draws_the_same_answer_again(sampler):
     assert first == again
 
 
-def test_new_weights_are_the_ones_it_samples_with(sampler, tiny_model):
+def test_it_samples_with_the_new_weights(sampler, tiny_model):
     known = {name: tensor.clone() for name, tensor in sampler._model.state_dict().items()}
     before = dict(sampler.sample(prompts("sum"), SAMPLING))
     sampler.load(((name, torch.zeros_like(tensor)) for name, tensor in known.items()), 3)
@@ -68,6 +69,6 @@ def test_a_prompt_that_is_too_long_is_refused_and_the_others_go_on(sampler):
     assert answers[1].finish_reason == "stop"
 
 
-def test_a_missing_model_is_said_in_words(tmp_path):
+def test_a_missing_model_is_explained(tmp_path):
     with pytest.raises(SamplerError, match="cannot load"):
         TransformersSampler(str(tmp_path / "none"))

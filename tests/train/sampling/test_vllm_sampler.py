@@ -1,4 +1,4 @@
-"""The real vLLM, in this process, on a processor."""
+"""The sampler is tested with the real vLLM, in this process and on the CPU."""
 
 import threading
 from collections import Counter
@@ -8,8 +8,9 @@ import tiny_world
 from tiny_model import END
 
 from curate.difficulty.prompt import chat
+from train.errors import SamplerError
 from train.sampling.open_sampler import open_sampler
-from train.sampling.protocol import SamplerError, Sampling
+from train.sampling.protocol import Sampling
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of vLLM, torch and transformers about each other
 
@@ -50,7 +51,7 @@ def test_every_prompt_gets_the_answer_that_was_taught(sampler):
         assert sum(texts[taught_one] for taught_one in tiny_world.PROBLEMS[name][1]) >= 3, texts
 
 
-def test_the_ids_are_those_that_were_read_and_written(sampler, tokenizer):
+def test_the_ids_are_those_that_the_model_read_and_wrote(sampler, tokenizer):
     prompt = prompts("sum", times=1)
     ((_, answer),) = sampler.sample(prompt, SAMPLING)
     assert answer.finish_reason == "stop"
@@ -79,7 +80,7 @@ def logprobs_of(model, answer, temperature):
 
 
 @pytest.mark.parametrize("by_file", [False, True], ids=["tensors", "file"])
-def test_new_weights_are_the_ones_it_samples_with(sampler, tiny_model, tmp_path, by_file):
+def test_it_samples_with_the_new_weights(sampler, tiny_model, tmp_path, by_file):
     import torch
     from safetensors.torch import save_file
     from transformers import AutoModelForCausalLM
@@ -152,8 +153,8 @@ def test_prompts_are_read_only_as_far_as_the_model_keeps_up(sampler):
     assert len(list(sampler.sample(prompts("sum"), SAMPLING))) == 4  # nothing is left of those that were cut short
 
 
-def test_a_folder_that_holds_no_model_is_named():
-    with pytest.raises(SamplerError, match=r"/nowhere/model: no folder of a model"):
+def test_a_folder_without_a_model_is_named():
+    with pytest.raises(SamplerError, match=r"/nowhere/model is not the folder of a model"):
         open_sampler("/nowhere/model")
 
 
@@ -164,8 +165,8 @@ def test_a_model_that_cannot_be_loaded_says_why(environment, tmp_path):
 
 
 @pytest.mark.parametrize("wrong", [{"temperature": -1}, {"top_p": 0}, {"max_tokens": 0}])
-def test_settings_that_cannot_be_are_refused(wrong):
-    with pytest.raises(ValueError, match="temperature is 0 to 2"):
+def test_impossible_settings_are_refused(wrong):
+    with pytest.raises(ValueError, match="temperature must be 0 to 2"):
         Sampling(**wrong)
 
 

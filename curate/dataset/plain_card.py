@@ -1,0 +1,27 @@
+"""Write the card of a dataset that curate did not build, and from which it only removed rows."""
+
+from pathlib import Path
+
+from curate.dataset import card
+from curate.manifest import Manifest
+
+
+def write(manifest: Manifest, folder: Path) -> None:
+    """Write the card of the dataset in `folder`, which must already contain the other files."""
+    suffix = next(path.suffix for path in sorted((folder / "data").rglob("*")) if path.is_file())
+    lines = [
+        "---",
+        "configs:",
+        "- config_name: default",
+        f"  data_files: data/**/*{suffix}",
+        "  default: true",
+        *card.configs(folder),
+        "---",
+        "",
+        "# A dataset without evaluation items",
+        "",
+        f"{manifest.n_kept} of {manifest.n_read} rows are left. Content hash `{manifest.content_hash}`.",
+        "",
+        *card.contamination(manifest),
+    ]
+    (folder / "README.md").write_text("\n".join(lines).rstrip("\n") + "\n", encoding="utf-8")

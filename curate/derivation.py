@@ -1,0 +1,184 @@
+"""A dataset made from another one by removing rows.
+
+Callers decide which rows to remove, which tables to write beside the remaining rows, and what to add to the manifest.
+Every such dataset is written here. Rows that stay are copied unchanged.
+"""
+
+import hashlib
+import os
+import shutil
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from curate.dataset import card, difficulty_section, plain_card, workspace
+from curate.dataset.files import DatasetFiles
+from curate.dataset.reader import readable
+from curate.dataset.writer import REJECTED_COLUMNS, ContentHash, rejected_row, write_table
+from curate.errors import CurateError
+from curate.manifest import Manifest, Plan, SourceCounts
+from curate.problem import Rejection
+from curate.reading.tables import sha256
+from curate.report.files import stored_duplicates, write_report
+
+Row = dict[str, Any]
+Columns = dict[str, tuple[str, str]]  # type and meaning by name
+DIFFICULTY = "difficulty"  # the folder of the table of solve rates
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """The dataset that rows are removed from. manifest: None if curate did not write it."""
+
+    location: Path
+    manifest: Manifest | None
+    files: DatasetFiles
+
+    @property
+    def built(self) -> bool:
+        """Whether curate built the dataset, so that its rows are problems."""
+        return self.manifest is not None and self.manifest.build is not None
+
+    def table(self, folder: str) -> list[Row]:
+        """Return the rows of one of the smaller tables; none if curate did not write the dataset."""
+        return table_rows(self.location / folder) if self.manifest is not None else []
+
+    def check_apart(self, out: Path) -> None:
+        """Raise CurateError if writing to `out` would overwrite files that are being read."""
+        target = _real(out)
+        inside = self.location.is_dir() and target.is_relative_to(_real(self.location))
+        if inside or any(_real(file).is_relative_to(target) for file in self.files.table.files):
+            raise CurateError(f"{out} contains the dataset, or lies inside it. Choose another --out.")
+
+
+@dataclass(frozen=True, slots=True)
+class Derivation:
+    """How the new dataset differs from its origin.
+
+    plan      plan of the new dataset
+    n_rows    number of rows of the origin
+    removed   rejections of the rows to remove, by the positions of these rows
+    tables    rows and columns of all tables other than `data` and `rejected`, by the name of the table's folder
+    describe  a function that completes the manifest, which already has the counts and the content hash
+    """
+
+    plan: Plan
+    n_rows: int
+    removed: Mapping[int, Rejection]
+    tables: Mapping[str, tuple[Sequence[Row], Columns]]
+    describe: Callable[[Manifest], Manifest]
+
+
+def own_manifest(folder: Path) -> Manifest | None:
+    """Return the manifest of a dataset that curate wrote; None for any other file or folder.
+
+    Raises CurateError for a folder that looks like such a dataset but has lost its manifest, because its rejected rows
+    would be mistaken for rows of the dataset.
+    """
+    try:
+        return workspace.manifest_of(folder)
+    except CurateError:
+        if (folder / "data").is_dir() and (folder / "rejected").is_dir():
+            raise CurateError(
+                f"{folder}: has data/ and rejected/, but no manifest.json that can be read. Build it again, or give "
+                f"{folder / 'data'}."
+            ) from None
+        return None
+
+
+def table_rows(folder: Path) -> list[Row]:
+    """Return the rows of a table, none if it has no folder. Raises CurateError if a file is damaged."""
+    import pyarrow.parquet as pq
+
+    rows: list[Row] = []
+    for file in sorted(folder.glob("*.parquet")):
+        with readable(file):
+            rows += pq.read_table(file).to_pylist()
+    return rows
+
+
+def write_derived(origin: Origin, derivation: Derivation, out: Path, *, overwrite: bool) -> Manifest:
+    """Write the dataset that the derivation describes into the folder `out` and return its manifest."""
+    with workspace.opened(out, derivation.plan, overwrite=overwrite) as work:
+        final = work / "final"
+        shutil.rmtree(final, ignore_errors=True)  # an earlier run that was killed may have left an incomplete copy
+        files = origin.files.copy(derivation.removed, final / "data")
+        rejected = [*origin.table("rejected"), *map(rejected_row, derivation.removed.values())]
+        rejected.sort(key=lambda row: tuple(row[name] for name in ("id", "stage", "reason", "detail")))
+        write_table(iter(rejected), REJECTED_COLUMNS, final / "rejected")
+        for folder, (rows, columns) in derivation.tables.items():
+            write_table(iter(rows), columns, final / folder)
+        manifest = derivation.describe(_counted(origin, derivation, files, rejected, final))
+        (card.write if origin.built else plain_card.write)(manifest, final)
+        if DIFFICULTY in derivation.tables:
+            solve_rates, _ = derivation.tables[DIFFICULTY]
+            difficulty_section.announce(final, list(solve_rates), manifest.solve_rate)
+        write_report(final, manifest, stored_duplicates(origin.location))
+        workspace.publish(work, out, manifest)
+    return manifest
+
+
+def _counted(
+    origin: Origin, derivation: Derivation, files: Sequence[Path], rejected: Iterable[Row], final: Path
+) -> Manifest:
+    """Return the origin's manifest, or a new one if it has none, with the new plan, content hash and counts."""
+    before = origin.manifest
+    if before is not None and before.build is not None:
+        content_hash, counts = _recount(before, derivation, files, rejected)
+    else:
+        content_hash, counts = _hash_of_files(files, final), _count_without_sources(before, derivation)
+    if before is None:
+        return Manifest(derivation.plan, content_hash, counts)
+    return replace(before, plan=derivation.plan, content_hash=content_hash, counts=counts)
+
+
+def _recount(
+    before: Manifest, derivation: Derivation, files: Sequence[Path], rejected: Iterable[Row]
+) -> tuple[str, dict[str, SourceCounts]]:
+    """Return the content hash and the counts, computed as in a build from the remaining and the rejected rows."""
+    import pyarrow.parquet as pq
+
+    content = ContentHash()
+    kept = dict.fromkeys(before.counts, 0)
+    verified = dict.fromkeys(before.counts, 0)
+    for path in files:
+        with pq.ParquetFile(path) as file:
+            for row in (row for batch in file.iter_batches(batch_size=16) for row in batch.to_pylist()):
+                content.add(row)
+                kept[row["source"]] += 1
+                verified[row["source"]] += row["verified"]
+    for row in rejected:
+        content.add(row)
+    counts = {}
+    for name, count in before.counts.items():
+        removed = [rejection for rejection in derivation.removed.values() if rejection.source == name]
+        counts[name] = SourceCounts(count.read, _with_removed(count.rejected, removed), kept[name], verified[name])
+    return content.hexdigest(), counts
+
+
+def _hash_of_files(files: Sequence[Path], final: Path) -> str:
+    """Return the content hash of a dataset that curate did not build and whose measured columns are unknown."""
+    listed = "".join(f"{sha256(file)} {file.relative_to(final).as_posix()}\n" for file in files)
+    return hashlib.sha256(listed.encode("utf-8", "surrogateescape")).hexdigest()
+
+
+def _count_without_sources(before: Manifest | None, derivation: Derivation) -> dict[str, SourceCounts]:
+    """Return the counts of a dataset that curate did not build, and whose rows have no sources and no references."""
+    count = before.counts["dataset"] if before is not None else SourceCounts(derivation.n_rows, {}, derivation.n_rows)
+    kept = derivation.n_rows - len(derivation.removed)
+    return {"dataset": SourceCounts(count.read, _with_removed(count.rejected, derivation.removed.values()), kept)}
+
+
+def _with_removed(before: Mapping[str, Mapping[str, int]], removed: Iterable[Rejection]) -> dict[str, dict[str, int]]:
+    """Return the numbers of rejected rows by stage and reason with the removed rows added."""
+    after = {stage: dict(reasons) for stage, reasons in before.items()}
+    for rejection in removed:
+        by_reason = after.setdefault(rejection.stage, {})
+        by_reason[rejection.reason] = by_reason.get(rejection.reason, 0) + 1
+    return after
+
+
+def _real(path: Path) -> Path:
+    """Return the path with links resolved, even if one points to itself (where Path.resolve raises RuntimeError)."""
+    return Path(os.path.realpath(path))

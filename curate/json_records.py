@@ -1,0 +1,128 @@
+"""Write dataclasses as JSON and read them back. Everything that curate keeps in JSON files goes through this module.
+
+A record is a frozen dataclass. Its fields may be numbers, text, booleans, None, enums with JSON values, other records,
+tuples, lists and mappings from text to any of these. Fields that are missing in the JSON take their defaults, so newer
+code can read older files. Unknown fields are an error unless the caller wants them to be ignored.
+"""
+
+from collections.abc import Mapping
+from dataclasses import MISSING, dataclass, field, fields, is_dataclass
+from enum import Enum
+from functools import cache
+from types import NoneType, UnionType
+from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
+
+Record = TypeVar("Record")
+_OMITTED = "omitted from the JSON where it has its default"
+
+
+def omitted(default: Any) -> Any:
+    """Declare a field that is left out of the JSON when its value is this default, which must be immutable."""
+    return field(default=default, metadata={_OMITTED: True})
+
+
+def to_json(value: Any) -> Any:
+    """Return a record, or any value that a field may have, as values that `json.dumps` accepts."""
+    if is_dataclass(value) and not isinstance(value, type):
+        values = {entry: getattr(value, entry.name) for entry in fields(value)}
+        return {
+            entry.name: to_json(held)
+            for entry, held in values.items()
+            if not (_OMITTED in entry.metadata and held == entry.default)
+        }
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, Mapping):
+        return {key: to_json(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [to_json(item) for item in value]
+    return value
+
+
+def from_json(kind: type[Record], data: Any, *, ignore_unknown: bool = False) -> Record:
+    """Read a record of this kind from a value that `json.loads` returned.
+
+    Raises ValueError if the data has another shape; the message names the field. With ignore_unknown, fields that the
+    record does not have are ignored, as is needed for files that another version has written.
+    """
+    record: Record = _Reader(ignore_unknown).read(kind, data, kind.__name__)
+    return record
+
+
+@cache
+def _hints(kind: type) -> dict[str, Any]:
+    return get_type_hints(kind)
+
+
+@dataclass(frozen=True, slots=True)
+class _Reader:
+    """Reads values of all these types. Error messages show `where`, the path of a value in the record."""
+
+    ignore_unknown: bool
+
+    def read(self, kind: Any, data: Any, where: str) -> Any:
+        if kind is Any:
+            return data
+        origin = get_origin(kind)
+        if origin in (Union, UnionType):
+            return self._union(get_args(kind), data, where)
+        if origin in (tuple, list):
+            return self._sequence(origin, get_args(kind), data, where)
+        if origin is not None and issubclass(origin, Mapping):
+            _expect(data, dict, where)
+            return {key: self.read(get_args(kind)[1], item, f"{where}.{key}") for key, item in data.items()}
+        if is_dataclass(kind):
+            return self._record(kind, data, where)
+        if issubclass(kind, Enum):
+            try:
+                return kind(data)
+            except ValueError as error:
+                raise ValueError(f"{where}: {error}") from None
+        if kind is float and isinstance(data, int) and not isinstance(data, bool):
+            return float(data)
+        _expect(data, kind, where)
+        return data
+
+    def _record(self, kind: Any, data: Any, where: str) -> Any:
+        _expect(data, dict, where)
+        hints = _hints(kind)
+        known = {entry.name: entry for entry in fields(kind)}
+        unknown = sorted(data.keys() - known.keys())
+        missing = [
+            name
+            for name, entry in known.items()
+            if name not in data and entry.default is MISSING and entry.default_factory is MISSING
+        ]
+        if missing:
+            raise ValueError(f"{where}: the field {', '.join(missing)} is missing")
+        if unknown and not self.ignore_unknown:
+            raise ValueError(f"{where}: unknown field {', '.join(unknown)}")
+        return kind(
+            **{name: self.read(hints[name], data[name], f"{where}.{name}") for name in known if name in data},
+        )
+
+    def _sequence(self, origin: Any, kinds: tuple[Any, ...], data: Any, where: str) -> Any:
+        _expect(data, list, where)
+        if origin is list or (len(kinds) == 2 and kinds[1] is Ellipsis):
+            return origin(self.read(kinds[0], item, f"{where}[{place}]") for place, item in enumerate(data))
+        if len(kinds) != len(data):
+            raise ValueError(f"{where}: expected {len(kinds)} values, not {len(data)}")
+        pairs = zip(kinds, data, strict=True)
+        return tuple(self.read(kind, item, f"{where}[{place}]") for place, (kind, item) in enumerate(pairs))
+
+    def _union(self, kinds: tuple[Any, ...], data: Any, where: str) -> Any:
+        if data is None and NoneType in kinds:
+            return None
+        errors = []
+        for kind in kinds:
+            if kind is not NoneType:
+                try:
+                    return self.read(kind, data, where)
+                except ValueError as error:
+                    errors.append(str(error))
+        raise ValueError("; or ".join(errors))
+
+
+def _expect(data: Any, kind: type, where: str) -> None:
+    if not isinstance(data, kind) or (isinstance(data, bool) and kind is not bool):
+        raise ValueError(f"{where}: expected {kind.__name__}, not {type(data).__name__}")

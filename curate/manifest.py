@@ -1,0 +1,251 @@
+"""`manifest.json` records what a finished dataset was made from, and what became of its rows.
+
+A manifest begins with its plan: everything that decides the content of the dataset. Two folders with the same plan
+have the same content. Datasets that curate built also have a `BuildRecord`. If others made a dataset, and `curate
+decontaminate` only removed rows from it, it has no such record, and nothing is known about its references.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from curate import json_records
+from curate.json_records import omitted
+
+MANIFEST = "manifest.json"  # the file's name
+# In the file, the fields of the build record are mixed with those of the manifest. They are written in this order.
+_FIRST = ("plan", "content_hash", "counts", "decontamination")
+_BUILD_FIRST = ("strength", "locations", "workers", "isolation", "backend", "versions", "machine")
+
+
+@dataclass(frozen=True, slots=True)
+class InputFile:
+    """A file that was read. bytes: its size, if that was recorded."""
+
+    name: str
+    bytes: int | None = omitted(None)
+    sha256: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluationPlan:
+    """What an evaluation set was read from: its name, its window of dates and its files."""
+
+    name: str
+    window: str | None
+    files: tuple[InputFile, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class BandPlan:
+    """A choice of problems by solve rate.
+
+    band: the bounds as LEAST:MOST
+    models: by model, the settings with which it was sampled
+    sha256: hash of the counts that were used
+    """
+
+    band: str
+    models: Mapping[str, Mapping[str, Any]]
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Everything that decides the content of a dataset; it has no workers, paths or times.
+
+    curate: version of the program
+    inputs: files by source; those of a dataset that curate did not build are under `dataset`
+    configuration: options of the build and the order of its sources; for another dataset, how it was read
+    against: evaluation sets, in the order in which rows were compared with them
+    content: content hash of the dataset from which a band of solve rates was taken
+    solve_rate: the bands of solve rates that were applied, in order
+    """
+
+    curate: str = ""
+    inputs: Mapping[str, tuple[InputFile, ...]] = field(default_factory=dict)
+    configuration: Mapping[str, Any] = field(default_factory=dict)
+    against: tuple[EvaluationPlan, ...] = ()
+    content: str | None = omitted(None)
+    solve_rate: tuple[BandPlan, ...] = omitted(())
+
+
+@dataclass(frozen=True, slots=True)
+class SourceCounts:
+    """What became of the rows of one source.
+
+    rejected: rows by stage, then by reason
+    verified: kept rows whose reference passed all tests; None if curate did not build the dataset
+    """
+
+    read: int
+    rejected: Mapping[str, Mapping[str, int]]
+    kept: int
+    verified: int | None = omitted(None)
+
+    @property
+    def n_rejected(self) -> int:
+        """Rows that were read and not kept."""
+        return self.read - self.kept
+
+    def rejected_in(self, stage: str) -> int:
+        """Return the number of rows that this stage rejected."""
+        return sum(self.rejected.get(stage, {}).values())
+
+
+@dataclass(frozen=True, slots=True)
+class SetCounts(EvaluationPlan):
+    """The result of a comparison with an evaluation set.
+
+    items: number of items of the set
+    items_found: number of items that were found in a row by their content
+    rows: number of rows that were compared
+    removed, review: numbers of rows that were removed, and of rows that stayed and should be reviewed
+    removal_rate: removed / rows
+    rules: removed rows by the rule that applied
+    warning: None, unless the rate is implausible
+    """
+
+    items: int
+    items_found: int
+    rows: int
+    removed: int
+    removal_rate: float
+    rules: Mapping[str, int]
+    review: int
+    warning: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class StrengthSummary:
+    """How strong the tests of all measured problems are.
+
+    measured, not_measured: numbers of problems whose tests were measured, and of the others
+    mutants: number of wrong programs that were tried on the tests
+    killed, equivalent: numbers of mutants that the tests rejected, and of mutants equivalent to the reference
+    survivors: numbers of wrong programs that no test rejects, by kind of mistake
+    """
+
+    measured: int = 0
+    not_measured: int = 0
+    mutants: int = 0
+    killed: int = 0
+    equivalent: int = 0
+    survivors: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Location:
+    """The place from which a source was read. revision: the commit, if the source was read from the Hub."""
+
+    location: str
+    revision: str
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """The machine that built the dataset."""
+
+    python: str
+    system: str
+    processors: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class BuildRecord:
+    """Facts about a build by `curate build-dataset` that do not decide the content of the dataset.
+
+    executed_cpu_seconds: CPU time of all programs that were executed
+    reference_cpu_seconds: the part of this CPU time that the references used
+    """
+
+    versions: Mapping[str, str]
+    strength: StrengthSummary | None = None
+    locations: Mapping[str, Location] = field(default_factory=dict)
+    workers: int | None = None
+    isolation: str = ""
+    backend: str = "local"
+    machine: Machine | None = None
+    reference_cpu_seconds: float = 0.0
+    executed_cpu_seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class ChosenBand:
+    """The band of solve rates that a dataset was reduced to, as LEAST:MOST, and the models whose rates lie in it.
+
+    warning: None, unless so few problems are left that chance may have selected them
+    """
+
+    band: str
+    models: tuple[str, ...]
+    warning: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """The manifest of a finished dataset.
+
+    counts: what became of the rows, by source
+    decontamination: results of comparisons, by evaluation set
+    seconds: wall time in seconds, by stage
+    """
+
+    plan: Plan
+    content_hash: str
+    counts: Mapping[str, SourceCounts]
+    decontamination: Mapping[str, SetCounts] = field(default_factory=dict)
+    build: BuildRecord | None = None
+    seconds: Mapping[str, float] = field(default_factory=dict)
+    solve_rate: ChosenBand | None = omitted(None)
+
+    @property
+    def n_read(self) -> int:
+        """The number of rows that were read from all sources."""
+        return sum(count.read for count in self.counts.values())
+
+    @property
+    def n_kept(self) -> int:
+        """The number of rows in the dataset."""
+        return sum(count.kept for count in self.counts.values())
+
+    @property
+    def n_rejected(self) -> int:
+        """Rows that were read and not kept."""
+        return self.n_read - self.n_kept
+
+    @property
+    def n_verified(self) -> int:
+        """The number of rows in the dataset whose reference passed all tests."""
+        return sum(count.verified or 0 for count in self.counts.values())
+
+    @property
+    def warnings(self) -> list[str]:
+        """The warnings of the commands that made the dataset, each after the name of its subject."""
+        warned = [(name, count.warning) for name, count in self.decontamination.items()]
+        if self.solve_rate is not None:
+            warned.append(("solve rate", self.solve_rate.warning))
+        return [f"{name}: {warning}" for name, warning in warned if warning]
+
+
+def to_json(manifest: Manifest) -> dict[str, Any]:
+    """Return the content of `manifest.json`."""
+    build = json_records.to_json(manifest.build) or {}
+    values = json_records.to_json(replace(manifest, build=None))
+    del values["build"]
+    return {
+        **{name: values.pop(name) for name in _FIRST},
+        **{name: build.pop(name) for name in _BUILD_FIRST if build},
+        "seconds": values.pop("seconds"),
+        **build,
+        **values,
+    }
+
+
+def from_json(data: Any) -> Manifest:
+    """Read the content of `manifest.json`. Raises ValueError unless it is a manifest of a known version."""
+    if not isinstance(data, dict):
+        raise ValueError("not a JSON object")
+    build = json_records.from_json(BuildRecord, data, ignore_unknown=True) if "versions" in data else None
+    values = {name: value for name, value in data.items() if name != "build"}
+    return replace(json_records.from_json(Manifest, values, ignore_unknown=True), build=build)

@@ -1,0 +1,68 @@
+"""Run further solutions, to find tests that have several right answers or a wrong expected answer."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from curate.ongoing_build import OngoingBuild
+from curate.problem import Problem, Rejection
+from curate.stage import ProblemStage
+from curate.stages.verify import Verify, reference_fails
+from curate.verification.cross_check import Opinion, cross_check
+
+
+class CrossCheck(ProblemStage[Opinion]):
+    """Executes further solutions of each problem that has solutions.
+
+    If a problem has a reference, up to `others` further solutions are executed. If it has none, the solutions that
+    failed are executed again, because it may be the tests that are wrong, rather than all of the solutions.
+    """
+
+    name = "cross-check"
+    word = "verify"
+    record_type = Opinion
+    journal = "opinions.jsonl"
+
+    def __init__(self, verify: Verify, *, others: int) -> None:
+        self._verify, self._others = verify, others
+
+    @property
+    def options(self) -> Mapping[str, Any]:
+        return {"cross_checks": self._others}
+
+    def ids(self, build: OngoingBuild) -> Iterable[str]:
+        """Return all problems that have solutions, including those without a reference."""
+        return self._verify.records
+
+    def fingerprint(self, id: str, build: OngoingBuild) -> str | None:
+        asked = self._others or self._verify.records[id].passed is None
+        return self._verify.fingerprint(id, build) if asked else None
+
+    def examine(self, ids: list[str], build: OngoingBuild) -> Iterator[tuple[str, Opinion]]:
+        with build.sandbox(seed=self._verify.seed) as sandbox:
+            for problem, opinion in cross_check(
+                map(build.load_as_read, ids),
+                self._verify.records,
+                sandbox,
+                others=self._others,
+                tries=self._verify.tries,
+                languages=self._verify.languages,
+            ):
+                yield problem.id, opinion
+
+    def settled(self, problem: Problem, record: Opinion) -> Problem:
+        if not problem.verified:
+            return problem
+        return replace(
+            problem,
+            n_references=problem.n_references + record.n_passing,
+            multi_answer_suspect=record.n_dissenting > 0,
+        )
+
+    def rejection(self, id: str, record: Opinion, build: OngoingBuild) -> Rejection | None:
+        """Return a more precise rejection of a problem without a reference."""
+        finding = self._verify.records[id]
+        return None if finding.passed is not None else reference_fails(build.load_as_read(id), finding, record)
+
+    def cpu_seconds(self, record: Opinion) -> float:
+        return record.spent_seconds

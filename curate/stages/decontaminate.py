@@ -1,0 +1,33 @@
+"""Remove problems that contain an item of an evaluation set."""
+
+from collections.abc import Sequence
+from dataclasses import asdict
+
+from curate.dataset.hits import HIT_COLUMNS
+from curate.decontamination.decontaminate import decontaminate
+from curate.decontamination.evaluation import Evaluation
+from curate.decontamination.rows import reported, rows_of
+from curate.ongoing_build import OngoingBuild
+from curate.stage import Stage
+from curate.stages.deduplicate import Deduplicate
+
+
+class Decontaminate(Stage):
+    """Compares all rows with the evaluation sets. A row also counts as having the names and dates of its duplicates.
+
+    The plan's `against` records what the sets were read from, so the stage has no options of its own.
+    """
+
+    name = "decontaminate"
+
+    def __init__(self, evaluations: Sequence[Evaluation], deduplicate: Deduplicate) -> None:
+        self.evaluations = tuple(evaluations)
+        self._deduplicate = deduplicate
+
+    def run(self, build: OngoingBuild) -> None:
+        rows = rows_of(build.ids, build.load, self._deduplicate.removed)
+        findings = decontaminate(reported(rows, build.progress), self.evaluations)
+        build.extras.decontamination = findings.counts
+        if self.evaluations:
+            build.extras.tables["contamination"] = map(asdict, findings.hits), HIT_COLUMNS
+        build.reject(findings.rejections.values())

@@ -1,0 +1,78 @@
+"""Measure how many wrong programs the tests of verified problems reject; problems with weak tests can be rejected."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from curate.json_records import from_json
+from curate.manifest import StrengthSummary
+from curate.ongoing_build import OngoingBuild
+from curate.problem import Problem, Rejection
+from curate.stage import ProblemStage
+from curate.stages.verify import Verify
+from curate.strength import measure
+from curate.strength.strength import Strength, summary
+
+
+class MeasureStrength(ProblemStage[Strength]):
+    """Makes wrong programs from each reference and counts those that the tests reject.
+
+    most         maximum number of wrong programs made from each reference; 0: nothing is measured
+    least_share  minimum share of them that the tests must reject; None: no minimum. Unmeasured problems stay
+    """
+
+    name = "measure the tests"
+    word = "strength"
+    record_type = Strength
+    journal = "strengths.jsonl"
+
+    def __init__(self, verify: Verify, *, most: int, least_share: float | None, seed: int) -> None:
+        self._verify = verify
+        self._most, self._least_share, self._seed = most, least_share, seed
+
+    @property
+    def options(self) -> Mapping[str, Any]:
+        return {"mutants": self._most, "min_test_strength": self._least_share, "seed": self._seed}
+
+    def ids(self, build: OngoingBuild) -> Iterable[str]:
+        """Return the problems that have a reference."""
+        return filter(self._verify.records.__contains__, build.ids) if self._most else ()
+
+    def fingerprint(self, id: str, build: OngoingBuild) -> str | None:
+        problem = build.load(id)
+        if not measure.measurable(problem):
+            return None
+        return measure.fingerprint(problem, most=self._most, seed=self._seed)
+
+    def examine(self, ids: list[str], build: OngoingBuild) -> Iterator[tuple[str, Strength]]:
+        with build.sandbox(seed=self._seed) as sandbox:
+            problems = map(build.load, ids)
+            for problem, strength in measure.measure(problems, sandbox, most=self._most, seed=self._seed):
+                yield problem.id, strength
+
+    def settled(self, problem: Problem, record: Strength) -> Problem:
+        if record.share is None:
+            return problem
+        return replace(
+            problem,
+            test_strength=round(record.share, 4),
+            n_mutants=record.n_mutants,
+            n_mutants_killed=record.n_killed,
+            n_mutants_equivalent=record.n_equivalent,
+            strongest_tests=record.strongest,
+        )
+
+    def rejection(self, id: str, record: Strength, build: OngoingBuild) -> Rejection | None:
+        if self._least_share is None or record.share is None or record.share >= self._least_share:
+            return None
+        survivors = ", ".join(f"{kind} {n}" for kind, n in record.survivors)
+        wrong = record.n_mutants - record.n_equivalent
+        detail = f"{record.n_killed} of {wrong} wrong programs rejected; accepted: {survivors}"
+        return Rejection(id, id.partition("/")[0], "strength", "weak_tests", detail)
+
+    def cpu_seconds(self, record: Strength) -> float:
+        return record.spent_seconds
+
+    def run(self, build: OngoingBuild) -> None:
+        super().run(build)
+        build.extras.strength = from_json(StrengthSummary, summary(self.records.values()))

@@ -1,0 +1,84 @@
+"""Find out which mutants the tests kill, and choose a few tests that kill all of these."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from curate.strength.greedy_cover import cover
+from curate.strength.mutation import Mutant
+from curate.verification.metered import MeteredSandbox
+from rewards.selection import longest_first, picked
+from sandbox import Program, Suite, Verdict
+
+_SECONDS = 10.0  # CPU time of a problem's mutants after which no more are tried; most problems need a second
+_AT_ONCE = 8  # mutants to try before checking the time
+
+Item = TypeVar("Item")
+
+
+@dataclass(frozen=True, slots=True)
+class Kill:
+    """A mutant that was killed.
+
+    killer     place of the first case that killed it
+    spared_by  places of the earlier cases, which did not kill it
+    verdict    the verdict at the case that killed it
+    """
+
+    mutant: Mutant
+    killer: int
+    spared_by: frozenset[int]
+    verdict: Verdict
+
+
+def try_mutants(mutants: Sequence[Mutant], suite: Suite, sandbox: MeteredSandbox) -> tuple[list[Kill], list[Mutant]]:
+    """Return the mutants that the suite kills, and those that it does not kill.
+
+    Once _SECONDS of CPU time are used, no more mutants are tried, and the remaining ones are in neither list.
+    """
+    places = longest_first(suite)  # the longest input kills most mutants
+    ordered = picked(suite, places)
+    kills: list[Kill] = []
+    alive: list[Mutant] = []
+    for batch in _batches(mutants, sandbox):
+        judgements = sandbox.judge_many([(Program(mutant.source), ordered) for mutant in batch])
+        for mutant, judgement in zip(batch, judgements, strict=True):
+            if judgement.accepted:
+                alive.append(mutant)
+            else:
+                end = len(judgement.cases) - 1
+                kills.append(Kill(mutant, places[end], frozenset(places[:end]), judgement.verdict))
+    return kills, alive
+
+
+def strongest_tests(kills: Sequence[Kill], suite: Suite, sandbox: MeteredSandbox) -> tuple[int, ...]:
+    """Return the places of a few cases that together kill all these mutants, the strongest first.
+
+    They are chosen from the cases that were the first to kill a mutant, and only these cases are tried on all mutants.
+    A matrix of all cases and all mutants would cost many times as much, and the result would hardly be better.
+    """
+    first_killers = {kill.killer for kill in kills}
+    places = [place for place in longest_first(suite) if place in first_killers]
+    killers = [{kill.killer} for kill in kills]
+    untried = [_untried(kill, places) for kill in kills]
+    for batch in _batches([number for number, some in enumerate(untried) if some], sandbox):
+        pairs = [(Program(kills[number].mutant.source), picked(suite, untried[number])) for number in batch]
+        for number, judgement in zip(batch, sandbox.judge_many(pairs, run_all=True), strict=True):
+            cases = zip(untried[number], judgement.cases, strict=False)
+            killers[number] |= {place for place, case in cases if case.verdict is not Verdict.ACCEPTED}
+    return cover([frozenset(row) for row in killers], places)
+
+
+def _untried(kill: Kill, places: Sequence[int]) -> list[int]:
+    if kill.verdict is Verdict.TIME_LIMIT:
+        return []  # each further run would take just as long
+    return [place for place in places if place != kill.killer and place not in kill.spared_by]
+
+
+def _batches(items: Sequence[Item], sandbox: MeteredSandbox) -> Iterator[Sequence[Item]]:
+    """Yield the items in batches until the sandbox has spent _SECONDS on them."""
+    enough = sandbox.spent_seconds + _SECONDS
+    for start in range(0, len(items), _AT_ONCE):
+        if sandbox.spent_seconds > enough:
+            return
+        yield items[start : start + _AT_ONCE]

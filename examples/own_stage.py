@@ -1,0 +1,60 @@
+"""A dataset with a stage of one's own: problems whose statement is too long for a context window fall out.
+
+    python examples/own_stage.py --most-words 200 --out short        (examples/raw/taco is the source)
+
+The stage is one more entry in the list of stages. Its options are part of the dataset's plan, its rejections are in
+the table `rejected`, and they are counted in the manifest, the report and the card like those of any other stage.
+"""
+
+import argparse
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from curate import OngoingBuild, Options, ProblemStage, Rejection, build, default_stages, fingerprint_of
+
+RAW = Path(__file__).parent / "raw" / "taco"
+
+
+class ShortStatements(ProblemStage[int]):
+    """Rejects problems whose statement has more than `most` words. The record of a problem is the number of words."""
+
+    name = "short statements"
+    record_type = int
+
+    def __init__(self, *, most: int) -> None:
+        self._most = most
+
+    @property
+    def options(self) -> Mapping[str, Any]:
+        return {"most_words": self._most}
+
+    def fingerprint(self, id: str, build: OngoingBuild) -> str:
+        """Return a fingerprint of the statement, since the number of words depends on nothing else."""
+        return fingerprint_of(build.load(id).statement)
+
+    def examine(self, ids: list[str], build: OngoingBuild) -> Iterator[tuple[str, int]]:
+        """Count words. A stage that executes programs would open `build.sandbox(seed=...)` here."""
+        for id in ids:
+            yield id, len(build.load(id).statement.split())
+
+    def rejection(self, id: str, record: int, build: OngoingBuild) -> Rejection | None:
+        if record <= self._most:
+            return None
+        return Rejection(id, build.load(id).source, self.name, "long_statement", f"{record} words")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--most-words", type=int, default=200)
+    parser.add_argument("--out", type=Path, required=True)
+    arguments = parser.parse_args()
+    options = Options(mutants=0, cross_checks=0)
+    stages = [*default_stages(options), ShortStatements(most=arguments.most_words)]
+    manifest = build([("taco", str(RAW))], arguments.out, options, stages=stages)
+    rejected = sum(count.rejected_in(ShortStatements.name) for count in manifest.counts.values())
+    print(f"{manifest.n_kept} problems in {arguments.out}; {rejected} statements were too long")
+
+
+if __name__ == "__main__":
+    main()

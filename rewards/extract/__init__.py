@@ -1,0 +1,10 @@
+"""Find the program in a model's answer.
+
+program    choose the one program that is judged
+thought    leave out what the model only thought
+fences     read the fenced blocks of a text
+"""
+
+from rewards.extract.program import program_in
+
+__all__ = ["program_in"]

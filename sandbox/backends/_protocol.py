@@ -1,0 +1,44 @@
+"""What every backend can do."""
+
+from collections.abc import Iterable, Iterator
+from typing import Protocol
+
+from sandbox.concurrency.cancellation import Cancellation
+from sandbox.request import Answer, Request
+
+
+class Backend(Protocol):
+    """A place where programs run. All methods may be called by any number of threads.
+
+    Each module of sandbox/backends has one class of this shape, named Backend. It is constructed with the keywords
+    `workers` (int or None), `isolation` and `seed`, which mean the same as for Sandbox, and further keywords of its
+    own. Constructing it raises BackendUnavailable if the backend cannot give what is asked for, and ValueError if an
+    argument is wrong.
+    """
+
+    @property
+    def workers(self) -> int:
+        """The number of programs that run at once."""
+
+    @property
+    def layers(self) -> dict[str, str]:
+        """The layers that isolate a run: name -> how. A value that begins with "none" means a missing layer."""
+
+    def ask(self, request: Request[Answer], cancellation: Cancellation | None = None) -> Answer:
+        """Wait for a free worker, have it carry out the request, and return the answer.
+
+        cancellation   once it is cancelled, the program is killed, its worker serves others, and Cancelled is raised
+
+        Raises SandboxError if the sandbox failed: then nothing is known about the program. Raises ValueError or
+        TypeError if the request itself is wrong.
+        """
+
+    def ask_many(self, requests: Iterable[Request[Answer]]) -> Iterator[tuple[int, Answer | Exception]]:
+        """Yield the index of each request and its answer, or the exception that `ask` would raise, as they finish.
+
+        The requests are read in the thread that consumes the answers, and only a little ahead of the workers, so
+        there may be endlessly many. Raises SandboxError if no further request can be answered.
+        """
+
+    def close(self) -> None:
+        """End all workers. Requests in progress raise SandboxError."""

@@ -1,0 +1,101 @@
+"""Compiles programs, in the sandbox like any other run, and keeps what the compilers have made."""
+
+import os
+from collections.abc import Callable
+from dataclasses import replace
+
+from sandbox import languages
+from sandbox.errors import BackendUnavailable, ExecutionLost, KilledFromOutside
+from sandbox.jail.child import COMPILER_BROKEN, COMPILER_KILLED
+from sandbox.jail.compiled import Compilations, Compiled, Shared, memfd
+from sandbox.jail.order import Order, make_order
+from sandbox.program import Limits, Outcome, Program, RunResult
+
+_LIMITS = Limits(wall_seconds=20, memory_mb=1024, output_kb=64 * 1024, disk_mb=256)
+_MESSAGE_BYTES = 1 << 16  # the most that is kept of a compiler's messages
+_LONGEST_SOURCE = 16 << 20  # characters
+
+# Runs an order with an input. Raises ExecutionLost, or KilledFromOutside, which is a kind of it.
+Execute = Callable[[Order, Compiled, bytes], RunResult]
+
+
+class Compiler:
+    """Compiles programs.
+
+    execute   how an order is run
+    seed      see Sandbox
+    shared    what the workers of a Sandbox share, or None if this one keeps to itself
+    """
+
+    def __init__(self, execute: Execute, seed: int | None, shared: Shared | None) -> None:
+        self._execute = execute
+        self._seed = seed
+        self._compilations = Compilations(shared)
+        self._sound: set[str] = set()  # languages whose self-test has passed
+
+    def compile(self, program: Program) -> Compiled | RunResult:
+        """Return the compiled program, or the result that says why there is none. It is kept for the next case.
+
+        Raises ExecutionLost if the sandbox fails repeatedly, and BackendUnavailable if there is no compiler.
+        """
+        if len(program.source) > _LONGEST_SOURCE:  # not the caller's error: the program's author chose its length
+            message = f"a program must be shorter than {_LONGEST_SOURCE >> 20} million characters".encode()
+            return RunResult(Outcome.NOT_COMPILED, 1, b"", message, 0, 0, 0)
+        known = self._compilations.find(program)
+        if known is not None:
+            return known
+        self._check_language(program.language)
+        result = self._run_compiler(program)
+        if result.outcome is Outcome.EXITED and result.exit_code == 0 and result.returned:
+            return self._compilations.add(program, result, result.returned)
+        message = result.stderr[:_MESSAGE_BYTES] or f"the compiler ended: {result.outcome.value}".encode()
+        failed = replace(result, outcome=Outcome.NOT_COMPILED, stdout=b"", stderr=message, returned=None)
+        if result.outcome is Outcome.EXITED:  # else the machine may have had a part in it
+            self._compilations.add_failure(program, failed)
+        return failed
+
+    def _run_compiler(self, program: Program) -> RunResult:
+        """Run the compiler and return its result. Raises ExecutionLost if it failed for a reason other than the
+        program.
+        """
+        source = memfd(program.source.encode("utf-8", "surrogatepass"))
+        try:
+            order = make_order("compile", program, _LIMITS, seed=self._seed)
+            result = self._execute(order, Compiled(source, source), b"")
+        finally:
+            os.close(source)
+        if result.outcome is Outcome.EXITED and result.exit_code == COMPILER_KILLED:
+            # Not for its memory or time, which are outcomes of their own.
+            raise KilledFromOutside(f"the compiler of {program.language}, or a part of it, was killed from outside")
+        if result.outcome is Outcome.EXITED and result.exit_code == COMPILER_BROKEN:
+            raise ExecutionLost(f"the compiler of {program.language} did not start: {result.stderr.decode()}")
+        return result
+
+    def _check_language(self, name: str) -> None:
+        """Check once that programs in a compiled language work here: if none works, the programs are not at fault.
+
+        Raises BackendUnavailable.
+        """
+        language = languages.load(name)
+        if name in self._sound:
+            return
+        try:
+            if not language.toolchain():
+                return
+        except LookupError as error:
+            raise BackendUnavailable(f"cannot compile {name}: {error}") from error
+        self._sound.add(name)
+        try:
+            result = self._self_test(Program(language.SELF_TEST, name))
+            if result.outcome is not Outcome.EXITED or result.stdout.strip() != b"7":
+                words = result.stderr.decode("utf-8", "replace").strip()[:500]
+                raise BackendUnavailable(f"a trivial {name} program does not work: {result.outcome.value} {words}")
+        except BaseException:
+            self._sound.discard(name)
+            raise
+
+    def _self_test(self, program: Program) -> RunResult:
+        compiled = self.compile(program)
+        if isinstance(compiled, RunResult):
+            return compiled
+        return self._execute(make_order("run", program, Limits(), seed=self._seed), compiled, b"3 4\n")

@@ -1,0 +1,101 @@
+"""System calls of programs about which the kernel notifies the zygote before it carries them out (seccomp user
+notifications).
+
+Record locks are kernel memory that no cgroup is charged for, and on a file that other runs also see they could carry
+messages: a run gets only a limited number, on its own files. Another thread can change what a descriptor leads to
+between our check and the kernel's, so a process with several threads gets no lock: its threads would share the lock
+anyway, and it is told that it has it. The use of SIGKILL is noted, too: a program that has used it may have killed
+itself, and one that died of it without having used it was killed from outside.
+"""
+
+import ctypes
+import errno
+import mmap
+import os
+import struct
+
+from sandbox.jail import linux, system_calls
+
+_MOST_LOCKS = 10_000  # calls of one run, each good for two locks of some 200 bytes; a transaction of SQLite takes eight
+_NOTICE = struct.Struct("QI4xi12xi4xi")  # id, pid, number, first two arguments; the rest is not looked at
+_NOTICE_BYTES = 80
+_ANSWER = struct.Struct("QqiI")  # id, value, error, flags
+_RECEIVE, _SEND = 0xC0502100, 0xC0182101  # requests of ioctl
+_CONTINUE = 1  # flag of an answer: the kernel carries the call out
+_F_GETLK = 5
+
+
+class Notifications:
+    """Answers the notifications of one run at a time.
+
+    descriptor  what seccomp.install has returned; readable when a call waits for its answer. -1: there are no
+                notifications
+    directory   the directory on whose file system locks may be taken; "" allows any file system
+    """
+
+    def __init__(self, descriptor: int, directory: str = "") -> None:
+        self.descriptor = descriptor
+        self._directory = directory
+        self._proc = os.open("/proc", os.O_RDONLY | os.O_DIRECTORY)  # ours; a run's own is mounted over it
+        numbers = system_calls.NUMBERS.get(os.uname().machine, {})
+        self._ioctl, self._fcntl = numbers.get("ioctl", -1), numbers.get("fcntl", -1)
+        # Later runs must not find the registers of earlier programs: a fork does not inherit this page.
+        self._page = mmap.mmap(-1, mmap.PAGESIZE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        self._page.madvise(mmap.MADV_DONTFORK)
+        self._start = ctypes.addressof(ctypes.c_char.from_buffer(self._page))
+        self._locks = 0
+        self.has_used_sigkill = False
+
+    def begin(self) -> None:
+        """Forget the last run."""
+        self._locks, self.has_used_sigkill = 0, False
+
+    def answer(self) -> None:
+        """Answer one notification. Nothing happens if the process that made the call has gone meanwhile."""
+        ctypes.memset(self._start, 0, _NOTICE_BYTES)
+        try:
+            self._exchange(_RECEIVE)
+            identity, pid, number, first, second = _NOTICE.unpack_from(self._page)
+            error, flags = 0, _CONTINUE
+            if number == self._fcntl:
+                error, flags = self._answer_for_lock(pid, first, second)
+            else:
+                self.has_used_sigkill = True
+            _ANSWER.pack_into(self._page, 0, identity, 0, -error, flags)
+            self._exchange(_SEND)
+        except OSError as error:
+            if error.errno not in (errno.ENOENT, errno.EINTR):
+                raise
+
+    def _answer_for_lock(self, pid: int, descriptor: int, command: int) -> tuple[int, int]:
+        """Return the error and the flags of the answer to a call that asks for a lock."""
+        self._locks += 1
+        if self._locks > _MOST_LOCKS or not self._is_its_own(pid, descriptor):
+            return errno.ENOLCK, 0
+        if self._is_alone(pid):
+            return 0, _CONTINUE
+        return (errno.ENOLCK if command == _F_GETLK else 0), 0
+
+    def _is_alone(self, pid: int) -> bool:
+        """Return whether a thread is the only one of its process. Then nobody else can change its descriptors, since
+        seccomp.py lets only threads share them."""
+        try:
+            return os.stat(f"{pid}/task", dir_fd=self._proc).st_nlink == 3  # itself, its parent and one folder below
+        except OSError:
+            return False
+
+    def _is_its_own(self, pid: int, descriptor: int) -> bool:
+        """Return whether a program's open file lies in the workspace of its run: other runs would notice a lock on any
+        other file."""
+        try:
+            return not self._directory or _device(f"{pid}/fd/{descriptor}", self._proc) == _device(self._directory)
+        except OSError:  # the process is gone, or the file is closed
+            return False
+
+    def _exchange(self, request: int) -> None:
+        linux.system_call(self._ioctl, self.descriptor, request, self._start)
+
+
+def _device(path: str, folder: int | None = None) -> int:
+    """Return the number of the file system on which a file lies."""
+    return os.stat(path, dir_fd=folder).st_dev

@@ -1,0 +1,103 @@
+"""The files of one run: opened before the run, handed to its zygote, read after the run, and closed.
+
+What a program gets is opened anew, so that it shares the file with us but no open file description: flags and offsets
+that it sets are its own.
+"""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from sandbox.jail import files
+from sandbox.jail.compiled import memfd
+from sandbox.jail.order import Order
+
+_ABSENT = -1  # in place of a descriptor
+
+
+@dataclass(frozen=True, slots=True)
+class Pipes:
+    """Standard input and output of a program that talks to another; closed here once its zygote has them."""
+
+    stdin: int
+    stdout: int
+
+
+class RunFiles:
+    """The files of one run; a context manager that closes them all.
+
+    handed   the descriptors that go to the zygote, in the order in which it expects them (see child.Job)
+    """
+
+    def __init__(self, order: Order, stdin: bytes | Pipes) -> None:
+        job = order.job
+        self._to_close: list[int] = []
+        self._to_close_when_handed: list[int] = []
+        self.handed: list[int] = []
+        self._stdout = self._result = self._fetched = _ABSENT
+        if isinstance(stdin, Pipes):
+            self.handed += [stdin.stdin, stdin.stdout]
+            self._to_close_when_handed += self.handed
+        else:
+            self._give(memfd(stdin), os.O_RDONLY)
+            self._stdout = self._give(memfd(), os.O_RDWR)
+        self._stderr = self._give(memfd(), os.O_RDWR)
+        if job.op != "run":
+            self._result = self._give(memfd(), os.O_RDWR)
+        if job.instructions:
+            self._give(memfd(order.instructions.to_bytes()), os.O_RDONLY)
+        if job.files:
+            self._give(memfd(order.packed), os.O_RDONLY)
+        if job.fetch:
+            self._fetched = self._give(memfd(), os.O_RDWR)
+
+    def _give(self, descriptor: int, mode: int) -> int:
+        """Open the file anew for the zygote, and return our own descriptor of it."""
+        self._close_later(descriptor)
+        self.handed.append(self._close_later(os.open(f"/proc/self/fd/{descriptor}", mode | os.O_CLOEXEC)))
+        return descriptor
+
+    def copy(self, descriptor: int) -> int:
+        """Return a sealed copy of a file, for this run alone."""
+        return self._close_later(memfd(read_whole(descriptor), sealed=True))
+
+    def _close_later(self, descriptor: int) -> int:
+        self._to_close.append(descriptor)
+        return descriptor
+
+    def hand_over(self) -> None:
+        """Close our ends of the pipes once the zygote has them: otherwise the other side would never see their end."""
+        while self._to_close_when_handed:
+            os.close(self._to_close_when_handed.pop())
+
+    def printed(self) -> bytes:
+        """Return what the program has written to stdout; nothing if that was a pipe."""
+        return read_whole(self._stdout) if self._stdout != _ABSENT else b""
+
+    def said(self) -> bytes:
+        """Return what the program has written to stderr."""
+        return read_whole(self._stderr)
+
+    def result(self) -> bytes | None:
+        """Return the result of a compilation or a call; None for other runs."""
+        return read_whole(self._result) if self._result != _ABSENT else None
+
+    def fetched(self) -> Mapping[str, bytes]:
+        """Return the files that were fetched from the run's directory: name -> content."""
+        return files.unpack(read_whole(self._fetched)) if self._fetched != _ABSENT else {}
+
+    def __enter__(self) -> "RunFiles":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.hand_over()
+        for descriptor in self._to_close:
+            os.close(descriptor)
+
+
+def read_whole(descriptor: int) -> bytes:
+    """Return the whole content of a file, wherever its offset is."""
+    size, data = os.fstat(descriptor).st_size, b""
+    while len(data) < size:
+        data += os.pread(descriptor, size - len(data), len(data))
+    return data

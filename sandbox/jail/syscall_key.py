@@ -1,0 +1,86 @@
+"""The key to the system calls that the filter reserves for us.
+
+The zygote, and its children until they are programs, must do what programs must not: mount, set limits, kill a whole
+run. A filter of their own for the children would cost each run a fifth of a millisecond. So there is one filter, which
+lets such calls through if they carry a random number in the sixth register, which the kernel does not look at. The
+number is in one place only: in the machine code that makes the calls, on a page that a child unmaps before it becomes
+a program. It is never an object of Python's and never on the stack, so that nothing of it is left in the memory that
+a program inherits.
+"""
+
+import ctypes
+import mmap
+import os
+
+_libc = ctypes.PyDLL(None, use_errno=True)
+_libc.mprotect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+_libc.getrandom.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_uint]
+_libc.getrandom.restype = ctypes.c_ssize_t
+_Call = ctypes.PYFUNCTYPE(ctypes.c_long, *[ctypes.c_long] * 6)
+
+BYTES = 8
+# The code of long call(long number, long a, long b, long c, long d, long e) before the key, and after it.
+_CODE = {
+    "x86_64": (
+        "4889f8"  # mov rax, rdi
+        "4889f7"  # mov rdi, rsi
+        "4889d6"  # mov rsi, rdx
+        "4889ca"  # mov rdx, rcx
+        "4d89c2"  # mov r10, r8
+        "4d89c8"  # mov r8, r9
+        "49b9",  # mov r9, key
+        "0f05"  # syscall
+        "4d31c9"  # xor r9, r9
+        "c3",  # ret
+    ),
+    "aarch64": (
+        "e80300aa"  # mov x8, x0
+        "e00301aa"  # mov x0, x1
+        "e10302aa"  # mov x1, x2
+        "e20303aa"  # mov x2, x3
+        "e30304aa"  # mov x3, x4
+        "e40305aa"  # mov x4, x5
+        "85000058"  # ldr x5, key
+        "010000d4"  # svc 0
+        "e5031faa"  # mov x5, xzr
+        "c0035fd6",  # ret; the key
+        "",
+    ),
+}
+
+
+def _map(length: int) -> tuple[mmap.mmap, int]:
+    """Return new memory and its address."""
+    memory = mmap.mmap(-1, length, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    return memory, ctypes.addressof(ctypes.c_char.from_buffer(memory))
+
+
+class SyscallKey:
+    """A new key. Raises OSError, and KeyError for a machine other than x86_64 and aarch64."""
+
+    def __init__(self) -> None:
+        before, after = (bytes.fromhex(code) for code in _CODE[os.uname().machine])
+        page, start = _map(mmap.PAGESIZE)
+        self._address = start + len(before)
+        ctypes.memmove(start, before, len(before))
+        ctypes.memmove(self._address + BYTES, after, len(after))
+        if _libc.getrandom(self._address, BYTES, 0) != BYTES:
+            raise OSError(ctypes.get_errno(), "getrandom")
+        if _libc.mprotect(start, mmap.PAGESIZE, mmap.PROT_READ | mmap.PROT_EXEC) != 0:
+            raise OSError(ctypes.get_errno(), "mprotect")
+        # Makes a system call that carries the key: its number and five arguments; returns what the kernel returns,
+        # errors as negative numbers.
+        self.call = _Call(start)
+        self.throw_away = page.close  # for good; what a child does before it becomes a program
+
+    def put_into(self, code: bytes, halves: list[tuple[int, int]]) -> tuple[mmap.mmap, int]:
+        """Return memory that holds `code` with the key in it, and its address. Close the memory soon.
+
+        Each of `halves` is the offset of a word in the code, and 0 or 1 for the lower or upper half of the key, which
+        is written there.
+        """
+        memory, start = _map(len(code))
+        memory[:] = code
+        for offset, half in halves:
+            ctypes.memmove(start + offset, self._address + 4 * half, 4)
+        return memory, start

@@ -1,0 +1,187 @@
+"""The zygotes of one runner, and the cgroup that they and their runs are in.
+
+There are several kinds of zygote: a plain one, one that has numpy loaded, the same two for referees, and one for each
+compiler, whose file system has what the compiler needs. Each is started when it is first needed.
+"""
+
+import contextlib
+import logging
+
+from sandbox import languages
+from sandbox.errors import BackendUnavailable
+from sandbox.jail import cgroups
+from sandbox.jail.child import Job
+from sandbox.jail.configuration import HINT, Configuration
+from sandbox.jail.order import Order
+from sandbox.jail.outcome import Memory, Report
+from sandbox.jail.spawn import Kind
+from sandbox.jail.warden import Warden
+from sandbox.jail.zygotes import Zygote, ZygoteLost
+
+log = logging.getLogger(__name__)
+
+_STARTS = 3  # failed starts of the first zygote until the machine counts as unable to isolate
+_PARALLEL_SECONDS = 0.05  # CPU time beyond wall time: with less, a run cannot have used up a period of 0.1 s
+_WITHOUT_CGROUP = (
+    "resident memory of the tree, looked at 20 times a second, and the address space of each process; not what the"
+    " kernel holds for them, such as the buffers of sockets and pipes",
+    "RLIMIT_NPROC, which counts all processes of the same user together",
+    "CPU time alone, not how many processors at once",
+)
+
+
+class WarmZygotes:
+    """The zygotes of one runner.
+
+    cgroup   that of the zygotes and their runs, or why there is none
+    place    the number by which the warden knows the runner
+    ends     events that end a run in progress: descriptor -> poll mask
+
+    Raises BackendUnavailable if the machine cannot isolate as configured.
+    """
+
+    def __init__(
+        self,
+        configuration: Configuration,
+        warden: Warden,
+        cgroup: cgroups.Cgroup | str,
+        place: int,
+        ends: dict[int, int],
+    ) -> None:
+        self._configuration = configuration
+        self._warden = warden
+        self._place = place
+        self._ends = ends
+        self._zygotes: dict[Kind, Zygote] = {}
+        self._cgroup = None if isinstance(cgroup, str) else cgroup
+        self._no_cgroup = cgroup if isinstance(cgroup, str) else ""
+        self._surroundings: cgroups.Surroundings | None = None
+        if configuration.alone:
+            with contextlib.suppress(OSError):
+                self._surroundings = cgroups.Surroundings()
+        try:
+            self._start_first()
+        except BaseException:
+            self.close()
+            raise
+
+    def _start_first(self) -> None:
+        """Start the first zygote, with a cgroup if it can join one."""
+        lost = 0
+        while not self._zygotes:
+            try:
+                self._zygote(Kind())
+            except cgroups.CannotJoin as error:
+                self._cgroup, self._no_cgroup = None, str(error)
+            except ZygoteLost as error:  # killed while it started: that says nothing about the machine
+                lost += 1
+                if lost == _STARTS:
+                    raise BackendUnavailable(f"a zygote ended {lost} times while it started: {error}") from error
+            except (BackendUnavailable, OSError) as error:
+                raise BackendUnavailable(f"cannot isolate programs on this machine: {error}. {HINT}") from error
+
+    @property
+    def layers(self) -> dict[str, str]:
+        """The layers that isolate a run: name -> how."""
+        missing = f"none: {self._configuration.no_namespaces}" if self._configuration.no_namespaces else ""
+        memory, processes, processors = (f"best-effort: {how}" for how in _WITHOUT_CGROUP)
+        memory = f"{memory}. No cgroup: {self._no_cgroup}"
+        if self._cgroup:
+            memory = processes = processors = f"cgroup v{self._cgroup.version}"
+            if not self._cgroup.bounds_cpu:
+                processors = f"best-effort: {_WITHOUT_CGROUP[2]}: the cgroup has no cpu controller"
+        elif self._surroundings is not None:  # each worker has a container, with bounds for all that is in it
+            memory, processes, processors = (f"the container's bounds; {how}" for how in _WITHOUT_CGROUP)
+        return {
+            "user": missing or "",
+            "processes": missing or "pid namespace for each run; the whole tree is killed and reaped",
+            "files": missing or "read-only copy of the standard library in memory; fresh /tmp and /proc for each run",
+            "network": missing or "empty network namespace; sockets other than AF_UNIX refused",
+            "ipc": missing or "ipc namespace; objects that outlive their process refused",
+            "host name": missing or "uts namespace",
+            "privileges": "no new privileges, scrubbed environment, three descriptors",
+            **self._zygotes[Kind()].layers,
+            "memory": memory,
+            "number of processes": processes,
+            "processors": processors,
+            "time": "cpu and wall clock of the tree; time without a processor is not counted",
+            "numpy": "yes" if self._configuration.numpy else "none: not installed beside the sandbox",
+        }
+
+    def kind_for(self, order: Order) -> Kind:
+        """Return the kind of zygote that an order needs."""
+        language = languages.load(order.program.language)
+        if order.job.op == "compile" and language.toolchain():
+            return Kind(compiles=order.program.language)
+        interpreted = order.job.op != "compile" and not language.EXECUTABLE
+        with_numpy = interpreted and bool(self._configuration.numpy) and "numpy" in order.program.source
+        return Kind(numpy=with_numpy, referee=order.referee)
+
+    def ready(self, kind: Kind) -> Zygote:
+        """Return a zygote in whose cgroup nothing of earlier runs is charged; if need be, a new one in a new cgroup.
+
+        Raises ZygoteLost, and NotIdle if even a new cgroup does not help.
+        """
+        try:
+            zygote = self._zygote(kind)
+            if self._cgroup is not None:
+                self._cgroup.calm()
+            return zygote
+        except cgroups.NotIdle as error:
+            log.info("zygotes are started anew: %s", error)
+            self.renew()
+            return self._zygote(kind)
+
+    def begin_run(self, kind: Kind, job: Job) -> Zygote:
+        """Return the zygote for a run, after setting counters and limits for this run. Raises as ready does."""
+        zygote = self.ready(kind)
+        if self._cgroup is not None:
+            self._cgroup.begin(job.memory_mb, job.processes)
+        elif self._surroundings is not None:
+            self._surroundings.begin()
+        return zygote
+
+    def end_run(self, report: Report) -> Memory:
+        """Return what is known of the memory of the run that has just ended.
+
+        Raises OSError if it was killed because of memory that others use.
+        """
+        exceeded = report.ended_by == "memory"
+        if self._cgroup is not None:
+            parallel = report.cpu_seconds > report.wall_seconds + _PARALLEL_SECONDS
+            used = self._cgroup.end(was_parallel=parallel)
+            peak_mb = report.max_resident_mb if used.peak_mb is None else used.peak_mb
+            return Memory(peak_mb, exceeded or used.killed, used.hit)
+        if self._surroundings is not None:
+            exceeded = self._surroundings.end() or exceeded
+        return Memory(report.max_resident_mb, exceeded, hit=True)  # whether address space ran out, we cannot tell
+
+    def discard(self, kind: Kind) -> None:
+        """Go on without a zygote that was lost. Raises the same as renew."""
+        if self._cgroup is not None:
+            self.renew()  # what its run was charged for may stay a while
+        elif kind in self._zygotes:
+            self._zygotes.pop(kind).close()
+
+    def renew(self) -> None:
+        """Go on with new zygotes in a new cgroup. Raises OSError if none can be made."""
+        assert self._cgroup is not None
+        while self._zygotes:
+            self._zygotes.popitem()[1].close()
+        self._cgroup.close()
+        self._cgroup = self._warden.renew(self._place)
+
+    def _zygote(self, kind: Kind) -> Zygote:
+        if kind not in self._zygotes:
+            if self._cgroup is not None:
+                self._cgroup.make_room()
+            zygote = self._warden.start(kind, self._place)
+            zygote.watch(self._ends)
+            if self._cgroup is not None:
+                self._cgroup.settle()
+            self._zygotes[kind] = zygote
+        return self._zygotes[kind]
+
+    def close(self) -> None:
+        for zygote in self._zygotes.values():
+            zygote.close()

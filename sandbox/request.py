@@ -1,0 +1,103 @@
+"""What a backend is asked to do: run a program once, or judge it by a suite."""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field, replace
+from typing import Generic, Self, TypeVar
+
+from sandbox import referee
+from sandbox.cases import INTERACTIVE, Suite
+from sandbox.judge import Judgement
+from sandbox.program import Invocation, Limits, Program, RunResult
+
+Answer = TypeVar("Answer")
+AnswerType = TypeVar("AnswerType", covariant=True)
+
+
+class Request(ABC, Generic[AnswerType]):
+    """A request; the type parameter is the type of its answer."""
+
+    __slots__ = ()
+
+    @property
+    @abstractmethod
+    def answer_type(self) -> type[AnswerType]: ...
+
+    @property
+    @abstractmethod
+    def run_limits(self) -> Limits:
+        """The limits of each run of the submitted program."""
+
+    @property
+    @abstractmethod
+    def memory_mb(self) -> int:
+        """Megabytes that the programs of this request may use at the same time."""
+
+    @property
+    @abstractmethod
+    def n_data_bytes(self) -> int:
+        """Size of the data that the request brings for its runs."""
+
+    @abstractmethod
+    def with_limits(self, limits: Limits) -> Self:
+        """Return the same request with other limits for each run."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunRequest(Request[RunResult]):
+    """Run a program once. The service takes this at POST /run."""
+
+    program: Program
+    invocation: Invocation = field(default_factory=Invocation)
+    limits: Limits = field(default_factory=Limits)
+
+    @property
+    def answer_type(self) -> type[RunResult]:
+        return RunResult
+
+    @property
+    def run_limits(self) -> Limits:
+        return self.limits
+
+    @property
+    def memory_mb(self) -> int:
+        return self.limits.memory_mb
+
+    @property
+    def n_data_bytes(self) -> int:
+        return len(self.invocation.stdin) + sum(map(len, self.invocation.files.values()))
+
+    def with_limits(self, limits: Limits) -> Self:
+        return replace(self, limits=limits)
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeRequest(Request[Judgement]):
+    """Judge a program by a suite. The service takes this at POST /judge_suite.
+
+    run_all   whether to go on with the other cases after one has failed
+    """
+
+    program: Program
+    suite: Suite
+    run_all: bool = False
+
+    @property
+    def answer_type(self) -> type[Judgement]:
+        return Judgement
+
+    @property
+    def run_limits(self) -> Limits:
+        return self.suite.limits
+
+    @property
+    def memory_mb(self) -> int:
+        """An interactive referee runs beside the program; any other runs after it."""
+        referee_mb = referee.LIMITS.memory_mb if self.suite.checker == INTERACTIVE else 0
+        return self.suite.limits.memory_mb + referee_mb
+
+    @property
+    def n_data_bytes(self) -> int:
+        return sum(len(case.input) + len(case.expected) for case in self.suite.cases)
+
+    def with_limits(self, limits: Limits) -> Self:
+        return replace(self, suite=replace(self.suite, limits=limits))

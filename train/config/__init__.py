@@ -1,0 +1,51 @@
+"""The configuration of a run: a TOML file becomes one frozen Config, or an error that names the wrong key.
+
+    preset = "deepcoder-16k"         # train/presets/deepcoder-16k.toml spells out every value
+    [model]
+    path = "Qwen/Qwen3-0.6B"
+    [data]
+    dataset = "datasets/taco"
+
+Values in the file replace those of its preset, and `--set section.key=value` replaces both.
+
+    sections.py   all keys, with their defaults, units and reasons
+    checks.py     the conditions that the values must satisfy, section by section
+    table.py      the conversion of a configuration to plain tables, and back
+    file.py       the TOML file, its preset and the changes from the command line
+"""
+
+from train.config.file import presets, read_config
+from train.config.sections import (
+    Config,
+    Data,
+    Engine,
+    Evaluation,
+    Model,
+    Most,
+    Objective,
+    Optimizer,
+    Reward,
+    Rollout,
+    Run,
+    Stage,
+)
+from train.config.table import as_table, from_table
+
+__all__ = [
+    "Config",
+    "Data",
+    "Engine",
+    "Evaluation",
+    "Model",
+    "Most",
+    "Objective",
+    "Optimizer",
+    "Reward",
+    "Rollout",
+    "Run",
+    "Stage",
+    "as_table",
+    "from_table",
+    "presets",
+    "read_config",
+]

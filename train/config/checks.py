@@ -1,0 +1,116 @@
+"""Check the values of a configuration: one function per section yields a message for each fault."""
+
+from collections.abc import Iterator
+from itertools import chain
+from typing import TYPE_CHECKING
+
+from train.errors import ConfigError
+
+if TYPE_CHECKING:
+    from train.config.sections import Config
+
+_MOST_SHARED_MEMORY = 0.6  # share of a GPU for an engine that works at the same time as the trainer
+_ABOVE_ZERO = {  # in other keys, 0 has a meaning of its own
+    "rollout": "prompts max_rounds max_seconds",
+    "engine": "tensor_parallel memory_share load_seconds sync_seconds parity",
+    "reward": "overlong_buffer_tokens tests least_wall_seconds",
+    "optimizer": "learning_rate clip_norm minibatches epochs row_tokens",
+    "evaluation": "every_steps k top_p",
+    "run": "steps checkpoint_steps",
+}
+
+
+def check(config: "Config") -> None:
+    """Raise ConfigError for the first value that makes no sense."""
+    sections = (_stages, _above_zero, _rollout, _engine, _reward, _objective, _optimizer, _evaluation)
+    for message in chain.from_iterable(check_section(config) for check_section in sections):
+        raise ConfigError(message)
+
+
+def _above_zero(config: "Config") -> Iterator[str]:
+    for section, names in _ABOVE_ZERO.items():
+        for name in names.split():
+            if getattr(getattr(config, section), name) <= 0:
+                yield f"{section}.{name} must be more than 0"
+    for number, stage in enumerate(config.stages):
+        for name in ("max_tokens", "over_steps"):
+            if getattr(stage, name) <= 0:
+                yield f"stages.{number}.{name} must be more than 0"
+
+
+def _stages(config: "Config") -> Iterator[str]:
+    if not config.stages:
+        yield "give at least one [[stages]]"
+    if any(stage.until_step == 0 and stage.until_clipped == 0 for stage in config.stages[:-1]):
+        yield "stages: all but the last need until_step or until_clipped"
+
+
+def _rollout(config: "Config") -> Iterator[str]:
+    rollout = config.rollout
+    if rollout.completions < 2:
+        yield "rollout.completions must be at least 2: in a group of one there is no advantage"
+    if rollout.temperature <= 0:
+        yield "rollout.temperature must be more than 0: at 0 all answers of a group are the same"
+    if rollout.temperature > 2:
+        yield "rollout.temperature must be at most 2"
+    if rollout.pipeline == "minibatch" and config.objective.old == "learner":
+        yield (
+            'rollout.pipeline = "minibatch" needs objective.old = "sampler": the weights that a later minibatch was '
+            "sampled with are gone when the learner comes to it"
+        )
+
+
+def _engine(config: "Config") -> Iterator[str]:
+    engine = config.engine
+    if engine.tensor_parallel > 1 and not engine.gpus:
+        yield "engine.tensor_parallel: name the GPUs in engine.gpus; in the trainer's process an engine has only one"
+    if config.rollout.pipeline == "one-off" and not engine.gpus and engine.memory_share > _MOST_SHARED_MEMORY:
+        yield (
+            'rollout.pipeline = "one-off": trainer and engine work at the same time and share the memory of one GPU. '
+            f"Name other GPUs in engine.gpus, or lower engine.memory_share to {_MOST_SHARED_MEMORY:g}"
+        )
+
+
+def _reward(config: "Config") -> Iterator[str]:
+    reward = config.reward
+    if reward.least_wall_seconds > reward.most_wall_seconds:
+        yield "reward.least_wall_seconds must be at most reward.most_wall_seconds"
+    if reward.length_budget > 0 and not config.data.target_tokens:
+        yield "reward.length_budget needs data.target_tokens, the lengths that prompts ask for"
+    if reward.overlong > 0 and reward.overlong_buffer_tokens >= min(stage.max_tokens for stage in config.stages):
+        yield (
+            "reward.overlong_buffer_tokens must be less than the max_tokens of every stage, or every answer would be "
+            "punished"
+        )
+
+
+def _objective(config: "Config") -> Iterator[str]:
+    objective = config.objective
+    if objective.delta is not None and objective.delta < 1 + objective.clip_high:
+        yield "objective.delta must be at least 1 + clip_high: below that it would clip what is meant to be learned"
+    if objective.reference_steps > 0 and not objective.kl:
+        yield "objective.reference_steps needs objective.kl: without it there is no reference"
+    if objective.mismatch_high < objective.mismatch_low:
+        yield "objective.mismatch_high must be at least mismatch_low: no completion would be left"
+    for name in ("mismatch_high", "truncation"):
+        if getattr(objective, name) > 0 and objective.old == "sampler":
+            yield f'objective.{name} compares the learner with the sampler: it needs objective.old = "learner"'
+
+
+def _optimizer(config: "Config") -> Iterator[str]:
+    optimizer = config.optimizer
+    if optimizer.minibatches > config.rollout.prompts:
+        yield "optimizer.minibatches must be at most rollout.prompts, the number of groups"
+    if max(optimizer.betas) >= 1:
+        yield "optimizer.betas must be below 1"
+    if optimizer.epochs > 1 and config.rollout.pipeline == "minibatch":
+        yield (
+            'optimizer.epochs must be 1 with rollout.pipeline = "minibatch": there is no whole batch to pass over again'
+        )
+
+
+def _evaluation(config: "Config") -> Iterator[str]:
+    if config.evaluation.temperature > 2:
+        yield "evaluation.temperature must be at most 2"
+    if config.evaluation.top_p > 1:
+        yield "evaluation.top_p must be at most 1"

@@ -1,0 +1,80 @@
+"""Read a configuration: the values of `--set section.key=value` replace those of the file, which replace a preset's."""
+
+import tomllib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from train.config.sections import Config
+from train.config.table import from_table
+from train.errors import ConfigError
+
+_PRESETS = Path(__file__).parents[1] / "presets"
+
+
+def read_config(path: Path, changes: Sequence[str] = ()) -> Config:
+    """Return the configuration in a TOML file, with changes of the form section.key=value. Raises ConfigError."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path} is not a text file. Give the path of a TOML file.") from error
+    except OSError as error:
+        raise ConfigError(f"{path}: {error.strerror}. Give the path of a TOML file.") from error
+    from_file = _parse(text, str(path))
+    preset = from_file.pop("preset", None)
+    table = {} if preset is None else preset_table(preset)
+    _merge(table, from_file)
+    for change in changes:
+        _apply(table, change)
+    return from_table(table)
+
+
+def presets() -> list[str]:
+    """Return the names of the presets."""
+    return sorted(path.stem for path in _PRESETS.glob("*.toml"))
+
+
+def preset_table(name: object) -> dict[str, Any]:
+    """Return the contents of a preset's file. Raises ConfigError for an unknown name."""
+    if name not in presets():
+        raise ConfigError(f"unknown preset {name!r}; known are {', '.join(presets())}")
+    return _parse((_PRESETS / f"{name}.toml").read_text(encoding="utf-8"), f"preset {name}")
+
+
+def _parse(text: str, source: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{source} is not TOML: {error}") from error
+
+
+def _merge(table: dict[str, Any], over: Mapping[str, Any]) -> None:
+    """Replace values of the table with those of `over`, in place and key by key."""
+    for key, value in over.items():
+        if isinstance(value, dict) and isinstance(table.get(key), dict):
+            _merge(table[key], value)
+        else:
+            table[key] = value
+
+
+def _apply(table: dict[str, Any], change: str) -> None:
+    """Apply one section.key=value, or stages.NUMBER.key=value, in place."""
+    name, equals, text = change.partition("=")
+    *sections, key = name.strip().split(".")
+    if not equals or len(sections) not in (1, 2):
+        raise ConfigError(f"--set {change}: give section.key=value, or stages.0.key=value")
+    try:
+        value = tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        value = text.strip()  # a bare word is a string, so that nobody has to quote twice in a shell
+    place: Any = table
+    for section in sections:
+        if isinstance(place, list):
+            if not section.isdecimal() or int(section) >= len(place):
+                raise ConfigError(f"--set {change}: the number of stages is {len(place)}, counted from 0")
+            place = place[int(section)]
+        else:
+            place = place.setdefault(section, [{}] if section == "stages" else {})
+    if not isinstance(place, dict):
+        raise ConfigError(f"--set {change}: {'.'.join(sections)} has no keys of its own; give stages.0.{key}=value")
+    place[key] = value

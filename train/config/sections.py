@@ -1,0 +1,167 @@
+"""The sections of a configuration, with the unit of each value and the reason for it beside it.
+
+The defaults come from a run that we have made, the tiny one of `make learn`. checks.py says what the values must
+satisfy, alone and together.
+"""
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from train.config import checks
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    path: str  # a folder, or the name of a model on the Hub
+    dtype: Literal["float32", "bfloat16"] = "float32"  # precision of the computation; the trained weights stay float32
+    lora_rank: int = 0  # rank of the LoRA layers; 0: all weights are trained
+    lora_alpha: float = 32.0
+    activation_checkpointing: bool = False  # costs a third more computation, but memory does not grow with depth
+
+
+@dataclass(frozen=True, slots=True)
+class Data:
+    dataset: str  # folder of a dataset that curate built
+    max_prompt_tokens: int = 2048  # longer prompts are left out and counted
+    target_tokens: tuple[int, ...] = ()  # lengths that prompts ask for, one drawn for each prompt (INTELLECT-2)
+
+
+@dataclass(frozen=True, slots=True)
+class Rollout:
+    prompts: int = 16  # prompts in a batch; the completions of one prompt are a group
+    completions: int = 16  # completions of each prompt
+    temperature: float = 1.0
+    pipeline: Literal["sync", "minibatch", "one-off"] = "sync"
+    online_filter: bool = True  # replace groups whose advantages are all zero by those of further prompts
+    max_rounds: int = 4  # rounds of sampling for one batch; then it is used as it is, or ends the run if empty
+    max_seconds: float = 7200.0  # time limit for sampling one batch; an engine that needs longer counts as hanging
+
+
+@dataclass(frozen=True, slots=True)
+class Engine:
+    kind: Literal["vllm", "transformers"] = "vllm"  # transformers: slow and simple, for tests
+    gpus: tuple[int, ...] = ()  # GPUs for engines in processes of their own; empty: an engine in the trainer's process
+    tensor_parallel: int = 1  # GPUs of one engine; with more `gpus` there are several engines
+    memory_share: float = 0.5  # share of a GPU's memory; can be larger where the trainer uses other GPUs
+    max_model_len: int = 0  # tokens of prompt and answer together; 0: as many as the stages need
+    load_seconds: float = 1200.0  # time limit for starting the engine
+    sync_seconds: float = 600.0  # time limit for loading new weights
+    # Upper bound of the mean of exp |difference| of log-probabilities between engine and learner. NeMo-RL allows 1.05
+    # in half precision; in float32 they hardly differ.
+    parity: float = 1.001
+
+
+@dataclass(frozen=True, slots=True)
+class Reward:
+    code: float = 1.0  # this and the next three keys are weights of rewards; 0: the reward is not computed
+    format: float = 0.0
+    length_budget: float = 0.0  # weight of -|target - length| / 1000 tokens
+    overlong: float = 0.0  # weight of DAPO's soft penalty, which is from -1 to 0
+    overlong_buffer_tokens: int = 4096  # tokens before the limit over which that penalty grows
+    select: Literal["longest", "strongest", "all"] = "longest"  # which tests of a problem are run
+    tests: int = 15  # maximum number of tests, unless select is "all"
+    least_wall_seconds: float = 6.0  # lower bound of a test's time limit, which is otherwise the problem's own
+    most_wall_seconds: float = 12.0  # upper bound of a test's time limit
+    workers: int = 0  # workers of the sandbox, or of each node of a Ray cluster; 0: one per core
+    sandbox: str = "local"  # "local", ray://ADDRESS, or the URL of a `curate serve`
+    random: bool = False  # true: a control experiment with rewards that do not depend on the answer
+
+
+@dataclass(frozen=True, slots=True)
+class Most:
+    """Upper limits for one run of a program, even if its problem asks for more. 0 stands for all that is available."""
+
+    memory_mb: int = 0  # 0: the memory of the machine it runs on, or of our own cgroup
+    wall_seconds: float = 0.0  # in training, reward.most_wall_seconds holds as well
+    processes: int = 0  # 0: 4096
+    output_kb: int = 0
+    disk_mb: int = 0  # size of /tmp, which is kept in memory
+
+
+@dataclass(frozen=True, slots=True)
+class Objective:
+    by_std: bool = False  # true: divide advantages by their group's standard deviation (GRPO); false: Dr.GRPO
+    clip_low: float = 0.2
+    clip_high: float = 0.28  # more than clip_low is clip-higher (DAPO, DeepCoder)
+    delta: float | None = None  # bound of the ratio where the advantage is negative (INTELLECT-2: 4); none: no bound
+    kl: float = 0.0  # coefficient of the k3 estimate against the reference
+    reference_steps: int = 0  # steps after which the policy becomes the reference (DeepSeekMath); 0: never
+    entropy: float = 0.0  # coefficient of the entropy bonus
+    aggregation: Literal["token_mean", "sequence_mean", "constant_length"] = "token_mean"
+    # How answers that were cut off are treated. "mask": they are left out of the loss but count in the mean of their
+    # group (DAPO, DeepCoder). "unknown": they are left out of both, as if they had no reward. "zero_advantage": those
+    # with reward 0 get advantage 0 (DeepCoder's released code). "none": they count like all others.
+    overlong: Literal["mask", "unknown", "zero_advantage", "none"] = "mask"
+    old: Literal["sampler", "learner"] = "sampler"  # source of the old log-probabilities in the ratio
+    truncation: float = 0.0  # upper bound of the weights that correct the sampler's mismatch; 0: no weights
+    # Completions are left out if the geometric mean of the ratios of the learner's to the sampler's probabilities is
+    # below this bound.
+    mismatch_low: float = 0.0
+    mismatch_high: float = 0.0  # upper bound of the same mean; 0: neither bound holds
+
+
+@dataclass(frozen=True, slots=True)
+class Optimizer:
+    learning_rate: float = 3e-4
+    schedule: Literal["constant", "cosine"] = "constant"
+    warmup_steps: int = 0  # counted in updates; a batch has minibatches * epochs of them
+    betas: tuple[float, float] = (0.9, 0.99)
+    weight_decay: float = 0.0
+    clip_norm: float = 1.0
+    minibatches: int = 2  # minibatches in a batch, with one update for each
+    epochs: int = 1  # passes over a batch: DeepSeekMath's mu, TRL's num_iterations
+    row_tokens: int = 4096  # tokens of one forward pass, which several sequences share
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """A part of the run with its own answer length. It ends at a step, or once too many answers are cut off."""
+
+    max_tokens: int = 96  # maximum length of an answer
+    until_step: int = 0  # the last step of the stage; 0: it does not end at a step
+    until_clipped: float = 0.0  # mean share of cut-off answers over `over_steps` steps; 0: it does not end the stage
+    over_steps: int = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    dataset: str = ""  # folder of a dataset, or a file of HumanEval or LiveCodeBench; empty: no evaluation
+    window: str = ""  # first and last contest date, as in 2024-08-01..2025-02-01; empty: all
+    every_steps: int = 10
+    k: int = 1  # samples of each problem
+    problems: int = 0  # maximum number of problems; 0: all
+    temperature: float = 1.0
+    top_p: float = 1.0
+    max_tokens: int = 0  # 0: as in training; a larger value shows what the model can do with longer answers
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    steps: int = 50  # batches to train on
+    seed: int = 0
+    checkpoint_steps: int = 10
+    keep: int = 2  # number of checkpoints that are kept, the newest ones; the last one is always kept
+    wandb: str = ""  # name of the project at wandb; empty: do not log there
+    tensorboard: bool = False
+    most_truncated: float = 0.95  # share of cut-off answers that ends the run if it lasts for five steps
+    save_samples: int = 4  # completions of each step that are kept, with their verdicts
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """A whole configuration. Raises ConfigError for values that make no sense, alone or in combination."""
+
+    model: Model
+    data: Data
+    rollout: Rollout = field(default_factory=Rollout)
+    engine: Engine = field(default_factory=Engine)
+    reward: Reward = field(default_factory=Reward)
+    most: Most = field(default_factory=Most)
+    objective: Objective = field(default_factory=Objective)
+    optimizer: Optimizer = field(default_factory=Optimizer)
+    evaluation: Evaluation = field(default_factory=Evaluation)
+    run: Run = field(default_factory=Run)
+    stages: tuple[Stage, ...] = (Stage(),)
+
+    def __post_init__(self) -> None:
+        checks.check(self)

@@ -1,0 +1,148 @@
+"""Sample a model and judge its answers, as every measurement of a model does.
+
+    prompt -> answer, drawn with its own seed -> the program in the answer -> verdict
+
+Answers are judged while the model continues. The caller gets each answer as it arrives and each verdict as it becomes
+known, so that it can keep them.
+
+There is one rule for answers that were cut off: the program in such an answer is judged, if there is one, as
+LiveCodeBench and EvalPlus do and as `rewards.code.CodeReward` does in training. So pass@1 is the reward that a run
+would see. Callers also count how many answers were cut off, and how many of those were right.
+"""
+
+import hashlib
+import logging
+from collections.abc import Callable, Generator, Iterable, Iterator
+from dataclasses import dataclass
+
+from curate.verification.retrying import with_retries
+from rewards.extract import program_in
+from rewards.reward import NO_CODE, TRUNCATED
+from sandbox import Sandbox, SandboxError
+from sandbox.concurrency.prefetch import prefetch
+from train.errors import SamplerError
+from train.evaluation.exercises import Exercise
+from train.sampling.protocol import Completion, Prompt
+
+log = logging.getLogger(__name__)
+
+# The method `sample` of a sampler (train/sampling/protocol.py), with its Sampling already bound.
+Sample = Callable[[Iterable[Prompt]], Iterator[tuple[int, Completion | ValueError]]]
+
+_MOST_REFUSALS = 16  # after so many refusals and no answer, the other prompts are not tried
+_MOST_WAITING = 256  # answers that may wait for the sandbox
+_TIMEOUT_SECONDS = 7200.0  # time without any answer after which the sampler counts as hanging
+
+
+@dataclass(frozen=True, slots=True)
+class WantedSample:
+    """A sample that a measurement lacks. `key` names everything that its answer and its verdict depend on."""
+
+    key: str
+    seed: int
+    exercise: Exercise
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """An answer of the model. finish_reason is "length" if it was cut off."""
+
+    text: str
+    finish_reason: str
+    n_tokens: int
+
+    @property
+    def truncated(self) -> bool:
+        return self.finish_reason == "length"
+
+
+OnAnswer = Callable[[WantedSample, Answer], None]
+OnRefusal = Callable[[WantedSample], None]
+Judged = tuple[WantedSample, Answer, str]  # the third is the verdict
+
+
+def sample_seed(seed: int, number: int, exercise_id: str) -> int:
+    """Return the seed of one sample, which does not depend on the order in which samples are drawn."""
+    digest = hashlib.sha256(f"{seed} {number} {exercise_id}".encode()).digest()
+    return int.from_bytes(digest[:4]) >> 1
+
+
+def sample_and_judge(
+    wanted: Iterable[WantedSample],
+    sample: Sample,
+    sandbox: Sandbox,
+    *,
+    on_answer: OnAnswer = lambda wanted, answer: None,
+    on_refusal: OnRefusal = lambda wanted: None,
+) -> Generator[Judged, None, None]:
+    """Draw the samples and yield each with its verdict, in the order in which verdicts become known.
+
+    wanted      is read only as far as the model keeps up
+    on_answer   is called in another thread with each answer, before it is judged
+    on_refusal  is called in another thread for each prompt that the model refuses
+
+    A sample is not yielded if its prompt is refused, or if its verdict cannot be known because a checker fails.
+    Raises SamplerError if the model refuses every prompt or stops answering, and CurateError if the sandbox fails
+    again and again.
+    """
+    drawn = _draw(wanted, sample, on_answer, on_refusal)
+    with prefetch(drawn, _MOST_WAITING, timeout_seconds=_TIMEOUT_SECONDS) as answers:
+        try:
+            yield from judge(answers, sandbox)
+        except TimeoutError:
+            raise SamplerError(f"timed out: the model has not answered for {_TIMEOUT_SECONDS:g} s") from None
+
+
+def judge(answers: Iterable[tuple[WantedSample, Answer]], sandbox: Sandbox) -> Iterator[Judged]:
+    """Yield each answer with its verdict. Answers whose verdict cannot be known because a checker fails are left out.
+
+    Raises CurateError if the sandbox fails again and again.
+    """
+
+    def verdict(item: tuple[WantedSample, Answer]) -> str | Exception:
+        wanted, answer = item
+        source = program_in(answer.text)
+        if source is None:
+            return TRUNCATED if answer.truncated else NO_CODE
+        try:
+            return sandbox.judge(wanted.exercise.program(source), wanted.exercise.suite).verdict.value
+        except SandboxError:
+            raise
+        except Exception as error:  # RefereeFailed, most likely; no answer may end the measurement
+            return error
+
+    for (wanted, answer), result in with_retries(answers, verdict, sandbox):
+        if isinstance(result, Exception):
+            log.warning("%s: its tests cannot judge this answer: %s", wanted.exercise.id, result)
+        else:
+            yield wanted, answer, result
+
+
+def _draw(
+    wanted: Iterable[WantedSample], sample: Sample, on_answer: OnAnswer, on_refusal: OnRefusal
+) -> Iterator[tuple[WantedSample, Answer]]:
+    """Yield the answers as they arrive. Raises SamplerError if the model refuses every prompt."""
+    open_samples: dict[int, WantedSample] = {}  # an exercise is in memory only while it waits for answers
+
+    def prompts() -> Iterator[Prompt]:
+        for index, one in enumerate(wanted):
+            open_samples[index] = one
+            yield one.exercise.chat, one.seed
+
+    n_refused = n_answered = 0
+    last_refused = ""
+    for index, completion in sample(prompts()):
+        done = open_samples.pop(index)
+        if isinstance(completion, ValueError):
+            n_refused += 1
+            on_refusal(done)
+            if done.exercise.id != last_refused:
+                log.warning("%s: the model refuses the prompt: %s", done.exercise.id, completion)
+            last_refused = done.exercise.id
+            if n_refused >= _MOST_REFUSALS and not n_answered:
+                raise SamplerError(f"the model refuses every prompt: {completion}")
+            continue
+        n_answered += 1
+        answer = Answer(completion.text, completion.finish_reason, completion.n_tokens)
+        on_answer(done, answer)
+        yield done, answer
