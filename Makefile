@@ -1,16 +1,19 @@
 # make demo    build the sample dataset and show it        make setup   everything into .venv
-# make test    run all tests                               make check   linters and types
+# make test    the quick tests, two at a time              make check   linters and types
+# make test-all   the repetitions, too: all kills, clusters, attacks in every language; half an hour
 # make sandbox-image   build the containers of the docker backend
 # make soak    200,000 runs with kills: half an hour
+# make docs    build the documentation into build/docs, and fail on a broken link
 # make learn   from problems to a better model, with vLLM on the processor: six minutes; SEED=1 for another
-# make bench   measure, and write the numbers into the README
+# make bench   measure, and write the numbers into the README and docs/numbers.md
 
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/ready
 TRAIN := .venv/train
+DOCS := .venv/docs
 
-.PHONY: setup demo learn test check bench sandbox-image soak clean
+.PHONY: setup demo learn test test-all check docs bench sandbox-image soak clean
 
 setup: $(READY)
 
@@ -33,6 +36,11 @@ $(TRAIN): $(READY) train/requirements-cpu.txt tests/requirements-exports.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -r tests/requirements-exports.txt
 	@touch $(TRAIN)
 
+# What builds the documentation is small, but the demo does without it.
+$(DOCS): $(READY)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[docs]'
+	@touch $(DOCS)
+
 demo: $(READY)
 	$(BIN)/curate build-dataset \
 		--source taco=examples/raw/taco \
@@ -45,12 +53,18 @@ learn: $(READY) $(TRAIN)
 	@examples/learn/run.sh $(or $(SEED),0)
 
 test: $(READY) $(TRAIN)
+	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile -m "not thorough"
+
+test-all: $(READY) $(TRAIN)
 	$(BIN)/python -m pytest
 
 check: $(READY) $(TRAIN)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+docs: $(READY) $(DOCS)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --strict
 
 bench: $(READY)
 	$(BIN)/python -m benchmarks.sandbox

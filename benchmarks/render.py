@@ -1,4 +1,4 @@
-"""Write what was measured into the README and docs/numbers.md:  python -m benchmarks.render"""
+"""Render the results into the README and docs/numbers.md:  python -m benchmarks.render"""
 
 import json
 from collections.abc import Callable, Iterator
@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).parent
+RESULTS = HERE / "results"
 BEGIN, END = "<!-- numbers: rendered by benchmarks/render.py, do not edit -->", "<!-- end of numbers -->"
 
 
@@ -178,7 +179,7 @@ _LEARNT = {"grpo_plus": "GRPO+", "grpo": "plain GRPO", "random": "GRPO+, random 
 
 
 def learn_table(measured: dict[str, Any]) -> str:
-    """A row for each run; columns are the steps at which it was evaluated."""
+    """Return a table with a row for each run and a column for each step at which it was evaluated."""
     curves = measured["curves"]
     at = sorted({step for by_seed in curves.values() for known in by_seed.values() for step, _ in known})
     lines = [f"| held-out pass@1 after steps | {' | '.join(map(str, at))} |", "|---|" + "---:|" * len(at)]
@@ -231,40 +232,89 @@ def pipeline_table(measured: dict[str, Any]) -> str:
     )
 
 
-_JUDGE = (
+Tables = tuple[tuple[str, Callable[[dict[str, Any]], str]], ...]
+
+_JUDGE: Tables = (
     ("sandbox", sandbox_table),
     ("docker", docker_table),
     ("ray", ray_table),
     ("service", service_line),
     ("soak", soak_line),
 )
-_CURATION_AND_TRAINING = (
+_CURATION: Tables = (
     ("build", build_line),
     ("strength", strength_table),
     ("million", million_line),
     ("dedup", dedup_table),
-    ("learn", learn_table),
-    ("trl", trl_table),
-    ("pipeline", pipeline_table),
 )
+_TRAINING: Tables = (("learn", learn_table), ("trl", trl_table), ("pipeline", pipeline_table))
 
 
-_PAGES = {"README.md": _JUDGE, "docs/numbers.md": _CURATION_AND_TRAINING}
+def all_numbers() -> Iterator[str]:
+    """Yield the parts of docs/numbers.md for which there are results."""
+    for heading, tables in (("The judge", _JUDGE), ("Curation", _CURATION), ("Training", _TRAINING)):
+        yield f"## {heading}"
+        for name, render in tables:
+            if (path := RESULTS / f"{name}.json").exists():
+                yield render(json.loads(path.read_text()))
+
+
+def five_numbers() -> Iterator[str]:
+    """Yield the README's table. All results that it shows must exist."""
+    judge, soak, strength, dedup, learn = (
+        json.loads((RESULTS / f"{name}.json").read_text()) for name in ("sandbox", "soak", "strength", "dedup", "learn")
+    )
+    milliseconds = judge["milliseconds"]
+    mistakes = sum(len(soak[part]["mistakes"]) for part in ("steady", "deaths", "restarts"))
+    kills = sum(sum(soak[part]["kills"].values()) for part in ("deaths", "restarts"))
+    unseen = strength["wrong_programs"]["unseen"]["failing"]
+    statements = max(dedup, key=int)
+    duplicates = dedup[statements]["ours"]
+    curve = learn["curves"]["grpo_plus"]["0"]
+    rows = (
+        (
+            "one test of a trivial program, fully isolated",
+            f"{milliseconds['suite']['p50']:.1f} ms (a bare `python -I`: {milliseconds['subprocess']['p50']:.0f} ms)",
+            judge,
+        ),
+        (f"false, lost or doubled verdicts in {soak['steady']['runs']:,} runs and {kills} kills", f"{mistakes}", soak),
+        (
+            f"of {unseen['wrong_programs']:,} wrong programs, let through by the 8 strongest tests of a problem",
+            f"{unseen['let_through']['strongest']['8']:.0f} (by its 8 longest: "
+            f"{unseen['let_through']['longest']['8']:.0f})",
+            strength,
+        ),
+        (
+            f"recall and precision of near-duplicates among {int(statements):,} statements",
+            f"{duplicates['recall']:.4f} and {duplicates['precision']:.4f}",
+            duplicates,
+        ),
+        (
+            f"held-out pass@1 before and after {curve[-1][0]} steps of `make learn`",
+            f"{curve[0][1]:.2f} and {curve[-1][1]:.2f}",
+            learn,
+        ),
+    )
+    lines = ["| what | measured | on 2 cores, date |", "|---|---|---|"]
+    for what, measured, result in rows:
+        processor, *_, date = result["machine"].removeprefix("2 cores of ").split(", ")
+        lines.append(f"| {what} | {measured} | {processor.replace('(R)', '').replace(' Processor', '')}, {date} |")
+    yield "\n".join(lines)
+
+
+PAGES: dict[str, Callable[[], Iterator[str]]] = {"README.md": five_numbers, "docs/numbers.md": all_numbers}
+
+
+def rendered(page: str, parts: Callable[[], Iterator[str]]) -> str:
+    """Return the text of the page, with these parts in place of the numbers between its marks."""
+    before, _, rest = page.partition(BEGIN)
+    return before + f"{BEGIN}\n" + "\n\n".join(parts()) + f"\n{END}" + rest.partition(END)[2]
 
 
 def main() -> None:
-    for name, tables in _PAGES.items():
+    for name, parts in PAGES.items():
         page = HERE.parent / name
-        numbers = f"{BEGIN}\n" + "\n\n".join(_rendered(tables)) + f"\n{END}"
-        before, _, rest = page.read_text().partition(BEGIN)
-        page.write_text(before + numbers + rest.partition(END)[2])
-
-
-def _rendered(tables: tuple[tuple[str, Callable[[dict[str, Any]], str]], ...]) -> Iterator[str]:
-    for name, render in tables:
-        path = HERE / "results" / f"{name}.json"
-        if path.exists():
-            yield render(json.loads(path.read_text()))
+        page.write_text(rendered(page.read_text(), parts))
 
 
 if __name__ == "__main__":

@@ -100,7 +100,8 @@ def test_a_program_that_is_killed_again_and_again_gets_no_verdict(own: Sandbox) 
 SLOW_TO_COMPILE = '#include <bits/stdc++.h>\nint main() {{ std::regex r("a"); puts("7"); }}  // {}'
 
 
-@pytest.mark.parametrize("part", ["cc1plus", pytest.param("as", marks=pytest.mark.thorough)])
+@pytest.mark.thorough
+@pytest.mark.parametrize("part", ["cc1plus", "as"])
 def test_a_compiler_that_was_killed_once_compiles_again(own: Sandbox, part: str) -> None:
     own.judge(Program(SLOW_TO_COMPILE.format("before"), "cpp"), SUITE)
     with killer(1, parts_of_a_compiler(part)) as killed:

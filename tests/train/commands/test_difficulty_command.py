@@ -57,6 +57,7 @@ def rows(dataset):
     return {row["id"].partition("/")[2]: row for row in table.read(dataset)}
 
 
+@pytest.mark.thorough
 def test_a_model_in_this_process_is_measured_and_its_band_is_kept(dataset, tiny_model, tmp_path):
     out = tmp_path / "out"
     band = ["--solve-rate", "0.05:0.85", "--out", out]

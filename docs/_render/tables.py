@@ -1,0 +1,164 @@
+"""Reference pages in Markdown, rendered from the code that they describe.
+
+A page asks for one with a comment on a line of its own, for example `<!-- render: columns -->`. The names are the keys
+of PAGES.
+"""
+
+import ast
+import dataclasses
+import inspect
+import re
+import textwrap
+import tomllib
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import get_args
+
+import click
+
+ROOT = Path(__file__).parents[2]
+
+
+def commands() -> str:
+    """Return a section for each command of `curate`: its help, its usage and its options."""
+    from cli import main
+
+    return "\n\n".join(_command(name, command) for name, command in sorted(main.commands.items()))
+
+
+def columns() -> str:
+    """Return the table of the columns of a dataset."""
+    from curate.problem import COLUMNS, MEASURED
+
+    rows = (
+        (f"`{name}`", f"`{kind}`", meaning, "yes" if name in MEASURED else "")
+        for name, (kind, meaning) in COLUMNS.items()
+    )
+    return _table(("column", "type", "meaning", "measured"), rows)
+
+
+def metrics() -> str:
+    """Return the table of the figures that a training run logs."""
+    from train.run.figures import MEANINGS
+
+    return _table(("metric", "meaning"), ((f"`{name}`", meaning) for name, meaning in MEANINGS.items()))
+
+
+def configuration() -> str:
+    """Return a section for each section of a training run's configuration, with its keys and their comments."""
+    return "\n\n".join(_section(heading, kind) for heading, kind in _sections())
+
+
+def presets() -> str:
+    """Return the table of the values of all presets, a column for each preset."""
+    paths = sorted((ROOT / "train" / "presets").glob("*.toml"))
+    tables = {path.stem: dict(_flat(tomllib.loads(path.read_text()))) for path in paths}
+    keys = dict.fromkeys(key for table in tables.values() for key in table)
+    rows = ((f"`{key}`", *(_code(table.get(key, "")) for table in tables.values())) for key in keys)
+    return _table(("key", *tables), rows)
+
+
+def contributing() -> str:
+    """Return CONTRIBUTING.md without its title."""
+    return (ROOT / "CONTRIBUTING.md").read_text().partition("\n")[2]
+
+
+PAGES: dict[str, Callable[[], str]] = {
+    "commands": commands,
+    "columns": columns,
+    "metrics": metrics,
+    "configuration": configuration,
+    "presets": presets,
+    "contributing": contributing,
+}
+
+
+def data_cards() -> dict[str, str]:
+    """Return the card of each source, by its name."""
+    return {path.stem: path.read_text() for path in sorted((ROOT / "data_cards").glob("*.md"))}
+
+
+def _command(name: str, command: click.Command) -> str:
+    context = click.Context(command, info_name=f"curate {name}")
+    usage = " ".join([f"curate {name}", *command.collect_usage_pieces(context)])
+    help_text = inspect.cleandoc(command.help or "")
+    records = (param.get_help_record(context) for param in command.get_params(context))
+    options = _table(
+        ("option", "meaning"), ((f"`{option}`", _escaped(meaning)) for option, meaning in filter(None, records))
+    )
+    return f"## curate {name}\n\n{help_text}\n\n```text\n{usage}\n```\n\n{options}"
+
+
+def _sections() -> Iterator[tuple[str, type]]:
+    from train.config import Config
+
+    hints = inspect.get_annotations(Config, eval_str=True)
+    for field in dataclasses.fields(Config):
+        hint = hints[field.name]
+        if isinstance(hint, type) and dataclasses.is_dataclass(hint):
+            yield f"[{field.name}]", hint
+        else:  # a tuple of sections
+            yield f"[[{field.name}]]", get_args(hint)[0]
+
+
+def _section(heading: str, kind: type) -> str:
+    source = textwrap.dedent(inspect.getsource(kind))
+    lines = source.splitlines()
+    (definition,) = ast.parse(source).body
+    assert isinstance(definition, ast.ClassDef)
+    rows = []
+    for node in definition.body:
+        if isinstance(node, ast.AnnAssign):
+            first, last = node.lineno - 1, (node.end_lineno or node.lineno) - 1
+            default = "required" if node.value is None else f"`{ast.unparse(node.value)}`"
+            meaning = " ".join([*_above(lines, first), *_comment(lines[last])])
+            rows.append((f"`{ast.unparse(node.target)}`", _kind(node.annotation), default, meaning))
+    text = [found] if (found := ast.get_docstring(definition)) else []
+    return "\n\n".join([f"## `{heading}`", *text, _table(("key", "type", "default", "meaning"), rows)])
+
+
+def _kind(annotation: ast.expr) -> str:
+    if isinstance(annotation, ast.Subscript) and ast.unparse(annotation.value) == "Literal":
+        return ast.unparse(annotation.slice).strip("()").replace("'", "`").replace(", ", " or ")
+    return f"`{ast.unparse(annotation)}`"
+
+
+def _above(lines: list[str], place: int) -> list[str]:
+    """Return the comment lines directly above this line."""
+    comments: list[str] = []
+    while place > 0 and lines[place - 1].lstrip().startswith("#"):
+        place -= 1
+        comments.insert(0, lines[place].lstrip("# "))
+    return comments
+
+
+def _comment(line: str) -> list[str]:
+    """Return the comment at the end of this line, if it has one."""
+    return [found[1]] if (found := re.search(r"  # (.*)", line)) else []
+
+
+def _flat(table: dict[str, object], prefix: str = "") -> Iterator[tuple[str, object]]:
+    for key, value in table.items():
+        if isinstance(value, dict):
+            yield from _flat(value, f"{prefix}{key}.")
+        elif isinstance(value, list) and value and isinstance(value[0], dict):
+            for number, inner in enumerate(value):
+                yield from _flat(inner, f"{prefix}{key}.{number}.")
+        else:
+            yield prefix + key, value
+
+
+def _code(value: object) -> str:
+    if value == "":
+        return ""
+    return f"`{str(value).lower() if isinstance(value, bool) else value}`"
+
+
+def _escaped(text: str) -> str:
+    """Return plain text as Markdown that shows it: a default such as [default: 8; x>=1] is no link."""
+    return re.sub(r"([\[\]*])", r"\\\1", re.sub(r"\s+", " ", text).replace("<", "&lt;"))
+
+
+def _table(heads: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
+    lines = [heads, ("---",) * len(heads), *rows]
+    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
