@@ -1,14 +1,16 @@
 """What objects that hold resources have in common: leaving their `with` block closes them."""
 
+from abc import ABC, abstractmethod
 from types import TracebackType
 from typing import Self
 
 
-class Closing:
+class Closing(ABC):
     """A context manager whose block ends with close()."""
 
+    @abstractmethod
     def close(self) -> None:
-        raise NotImplementedError
+        """Give back what the object holds."""
 
     def __enter__(self) -> Self:
         return self

@@ -49,7 +49,7 @@ def world(demo: Path, tmp_path: Path) -> Iterator[World]:
 @pytest.mark.parametrize("page", _WITH_COMMANDS, ids=_name)
 def test_the_commands_of_a_page_work_and_print_what_it_shows(page: Path, world: World) -> None:
     if shutil.which("curl") is None and any("curl " in block.text for block in blocks(page) if block.is_run):
-        pytest.skip("curl is not installed")
+        pytest.skip("this page calls the service with curl, which is not installed")
     last_printed = ""
     for block in blocks(page):
         place = f"{_name(page)}:{block.line}"

@@ -26,7 +26,7 @@ from sandbox.errors import BackendUnavailable, Cancelled, SandboxError
 from sandbox.request import Answer, Request
 
 _SILENCER = "RAY_DEDUP_LOGS_SKIP_REGEX"  # is read when Ray is imported
-# Ray prints a death to the stdout of whoever is connected, with pages of its own log. We report it in one line.
+# Ray prints each death, with pages of its log, to the stdout of every connected process. We report it in one line.
 _CHATTER = "Raylet is terminated|has been marked dead|A worker died or was killed"
 try:
     if "ray" not in sys.modules and _SILENCER not in os.environ:

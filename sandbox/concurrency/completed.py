@@ -27,7 +27,7 @@ def completed(
         while running:
             yield from _take_finished(running)
     finally:
-        # This does not wait: whoever breaks off, with Ctrl-C for example, does not want the rest to finish first.
+        # This does not wait: a user who presses Ctrl-C does not want the rest to finish first.
         executor.shutdown(wait=False, cancel_futures=True)
 
 

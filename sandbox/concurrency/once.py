@@ -1,4 +1,4 @@
-"""Results that are made once: whoever asks for a result that is being made waits for it."""
+"""Results that are computed once: a thread that asks for a result in progress waits for it."""
 
 import threading
 from collections import OrderedDict

@@ -71,7 +71,7 @@ class Sockets:
             self._of_thread.interrupt = None
 
     def hang_up(self) -> None:
-        """End every connection; whoever waits for an answer gets an error."""
+        """End every connection. A thread that waits for an answer gets an error."""
         with self._lock:
             for connected in self._open:
                 with contextlib.suppress(OSError):

@@ -205,7 +205,7 @@ def serve(channel: wire.Channel, ends: dict[int, int], heart: int = -1) -> tuple
         owned = [group if isinstance(group, cgroups.Cgroup) else None for group in groups]
         return keep(judge_pid, wardens, owned, configuration)
 
-    if configuration.alone:  # in a container the first process is the judge: whoever joins it gains no privileges
+    if configuration.alone:  # In a container the judge is the first process: joining it gains no privileges.
         first = os.getpid()
         if os.fork() == 0:
             _end_with(lambda: guard(first))

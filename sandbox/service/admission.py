@@ -58,8 +58,8 @@ class _Client:
 
 @lru_cache(_REMEMBERED_CLIENTS)
 def client_of(host: str) -> str:
-    """Return the client behind an address. Only the first half of an IPv6 address counts, since whoever has one such
-    address has all others with the same first half.
+    """Return the client behind an address. Only the first half of an IPv6 address counts, since the
+    holder of one such address has all others with the same first half.
     """
     try:
         return IPv6Address(host.partition("%")[0]).exploded[:19]

@@ -20,7 +20,7 @@ def test_public_names_can_be_imported(name):
 
 
 def test_training_can_be_imported_where_torch_is_installed():
-    pytest.importorskip("torch")
+    pytest.importorskip("torch", reason="torch is not installed; `make test` installs it")
     assert callable(train.train)
     assert callable(train.open_run)
 

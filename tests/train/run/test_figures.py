@@ -84,7 +84,7 @@ def test_percentiles_are_values_that_occurred(share, wanted):
 
 
 def test_every_figure_has_a_meaning():
-    pytest.importorskip("torch")
+    pytest.importorskip("torch", reason="torch is not installed; `make test` installs it")
     from torch import zeros
 
     from train.config import Objective

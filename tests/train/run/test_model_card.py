@@ -14,7 +14,7 @@ from train.errors import ConfigError, NoRunError
 from train.run.metrics import Metrics
 from train.run.timeline import Timeline
 
-pytest.importorskip("torch")
+pytest.importorskip("torch", reason="torch is not installed; `make test` installs it")
 from train.run.model_card import write
 
 EVALUATION = Evaluation(dataset="shared/lcb.jsonl", window="2024-08-01..2025-02-01", k=4)
