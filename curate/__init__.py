@@ -12,6 +12,7 @@ The folder, from the bottom up:
     json_records     dataclasses in and out of JSON
     manifest         what a finished dataset was made from, and what became of its rows
     problem          a problem, which is one row of a dataset, and the rejection of a row
+    trust            which rows may be trained on, measured and exported
     text/            words, runs of words, and text for a terminal
     reading/         files, tables and values of raw data; dialects of tests; solutions; prompt templates
     sources/         a file for each source, which turns its raw rows into problems
@@ -31,6 +32,7 @@ The folder, from the bottom up:
     exports/         a file for each trainer or tool that a dataset can be written for
     pipeline         the build from beginning to end
     commands/        the commands, one file each
+    __main__         `python -m curate`
 """
 
 from importlib import import_module
@@ -46,6 +48,7 @@ if TYPE_CHECKING:
     from curate.problem import Problem, Rejection
     from curate.stage import ProblemStage, Stage, fingerprint_of
     from curate.stages import default_stages
+    from curate.trust import Trust
 
 __all__ = [
     "CurateError",
@@ -56,6 +59,7 @@ __all__ = [
     "ProblemStage",
     "Rejection",
     "Stage",
+    "Trust",
     "build",
     "default_stages",
     "fingerprint_of",
@@ -74,6 +78,7 @@ _HOMES = {
     "problem": ["Problem", "Rejection"],
     "stage": ["ProblemStage", "Stage", "fingerprint_of"],
     "stages": ["default_stages"],
+    "trust": ["Trust"],
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

@@ -11,9 +11,8 @@ import os
 import platform
 import shutil
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
-from functools import partial
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -34,10 +33,11 @@ from curate.report.files import write_report
 from curate.stage import Stage
 from curate.stages import default_stages
 from curate.stages.decontaminate import Decontaminate
-from sandbox import Sandbox, SandboxError
+from sandbox import SandboxError, SandboxOptions
 
 __all__ = ["Options", "build", "screen", "source_names", "survey"]
 
+_THIS_MACHINE = SandboxOptions()
 _PACKAGES = ("curate-code", "datasketch", "numpy", "pyarrow", "xxhash")
 
 
@@ -48,9 +48,7 @@ def build(
     *,
     against: Sequence[str] = (),
     stages: Sequence[Stage] | None = None,
-    workers: int | None = None,
-    isolation: str = "full",
-    ray: str | None = None,
+    sandbox: SandboxOptions = _THIS_MACHINE,
     overwrite: bool = False,
     report: Progress = silent,
 ) -> Manifest:
@@ -60,10 +58,7 @@ def build(
     against    evaluation sets whose items no row may contain, in the form that `curate decontaminate` takes; if you
                give stages, pass the sets to default_stages instead
     stages     the steps between reading and writing, in order; None: default_stages(options, against)
-    workers    maximum number of programs to execute at once; None: one per core
-    isolation  "full", or "best-effort" for machines that cannot isolate fully
-    ray        address of a cluster whose nodes execute the programs, each with `workers` workers; None: this machine
-               executes them. The result is the same
+    sandbox    where and how programs are executed; by default on this machine. The result is the same everywhere
     overwrite  replace an existing dataset in the folder
     report     called with the progress of the build
 
@@ -71,6 +66,11 @@ def build(
     if an input, the folder or the sandbox prevents the build from going on, and ValueError for stages that cannot be
     combined.
     """
+    if sandbox.backend == "http":
+        raise CurateError(
+            "a build seeds its programs, and a service has one seed for all its clients, or none; choose the backend "
+            "local, docker or ray"
+        )
     tables = source_tables(locations)
     stages = default_stages(options, against) if stages is None else _checked(stages, against)
     plan = _plan(tables, options, stages)
@@ -82,8 +82,7 @@ def build(
         workspace.opened(out, plan, overwrite=overwrite) as work,
         closing(Spill(work / "problems")) as spill,
     ):
-        machine = _machine(workers, isolation, ray)
-        ongoing = OngoingBuild(work, spill, [name for name, _ in tables], machine=machine, progress=report)
+        ongoing = OngoingBuild(work, spill, [name for name, _ in tables], machine=sandbox.open, progress=report)
         with ongoing.timed("read"):
             _read(tables, options, stages, ongoing)
         for stage in stages:
@@ -97,7 +96,7 @@ def build(
             content_hash=content_hash,
             counts=counts,
             decontamination=ongoing.extras.decontamination,
-            build=_build_record(ongoing, tables, workers=workers, isolation=isolation, ray=ray),
+            build=_build_record(ongoing, tables, sandbox),
             seconds=ongoing.seconds,
         )
         card.write(manifest, final)
@@ -160,12 +159,6 @@ def _described(stages: Sequence[Stage]) -> Any:
     return [{"name": stage.name, **to_json(stage.options)} for stage in stages]
 
 
-def _machine(workers: int | None, isolation: str, ray: str | None) -> Callable[..., Sandbox]:
-    if ray is None:
-        return partial(Sandbox, workers=workers, isolation=isolation)
-    return partial(Sandbox, workers=workers, isolation=isolation, backend="ray", address=ray)
-
-
 def _read(
     tables: Sequence[tuple[str, Table]], options: Options, stages: Sequence[Stage], ongoing: OngoingBuild
 ) -> None:
@@ -196,20 +189,13 @@ def _write(ongoing: OngoingBuild, stages: Sequence[Stage], final: Path) -> tuple
     return content_hash, ongoing.counts(list(stage_words), kept, verified)
 
 
-def _build_record(
-    ongoing: OngoingBuild,
-    tables: Sequence[tuple[str, Table]],
-    *,
-    workers: int | None,
-    isolation: str,
-    ray: str | None,
-) -> BuildRecord:
+def _build_record(ongoing: OngoingBuild, tables: Sequence[tuple[str, Table]], sandbox: SandboxOptions) -> BuildRecord:
     return BuildRecord(
         strength=ongoing.extras.strength,
         locations={name: Location(table.location, table.revision) for name, table in tables},
-        workers=workers,
-        isolation=isolation,
-        backend="local" if ray is None else "ray",
+        workers=sandbox.workers,
+        isolation=sandbox.isolation,
+        backend=sandbox.backend,
         versions={name: _version(name) for name in _PACKAGES},
         machine=Machine(platform.python_version(), platform.platform(), os.cpu_count()),
         reference_cpu_seconds=round(ongoing.extras.reference_cpu_seconds, 3),

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
 
+from rewards.parameters import check_callable, check_number, check_whole
 from rewards.reward import LATE, Answer, Reward, Score, Task
 
 __all__ = ["AsyncRewards"]
@@ -47,10 +48,9 @@ class AsyncRewards:
     """
 
     def __init__(self, reward: Score, *, at_once: int = _AT_ONCE, longest_seconds: float = _LONGEST_SECONDS) -> None:
-        if at_once < 1:
-            raise ValueError(f"at_once must be at least 1, not {at_once}")
-        if not longest_seconds > 0:
-            raise ValueError(f"longest_seconds must be above 0, not {longest_seconds}")
+        check_callable("reward", reward, "CodeReward(box)")
+        check_whole("at_once", at_once)
+        check_number("longest_seconds", longest_seconds, above=0)
         self._reward = reward
         self._at_once = at_once
         self._longest_seconds = longest_seconds

@@ -10,6 +10,7 @@ from functools import lru_cache
 from hashlib import sha256
 
 from rewards.extract import program_in
+from rewards.parameters import check_number
 from rewards.reward import COMPILE_ERROR, NO_CODE, SANDBOX_FAILED, TESTS_FAILED, TRUNCATED, Answer, Reward, Task
 from rewards.selection import BUDGET, check_way, select
 from sandbox import Judgement, Program, Sandbox, SandboxError, Suite
@@ -46,7 +47,7 @@ class CodeReward:
 
     Identical programs are judged once for the same tests. The reward is unknown if the sandbox fails three times or if
     the tests cannot be used. No completion raises an exception.
-    Raises ValueError for options that make no sense and, when called, for a task without tests.
+    Raises TypeError or ValueError for options that make no sense and, when called, ValueError for a task without tests.
     """
 
     _run_all = False
@@ -60,7 +61,11 @@ class CodeReward:
         least_wall_seconds: float = 6.0,
         most_wall_seconds: float = 12.0,
     ) -> None:
-        check_way(select, tests)
+        if not callable(getattr(box, "judge", None)):
+            raise TypeError(f"box must be a Sandbox, not {type(box).__name__}: {type(self).__name__}(Sandbox())")
+        check_way(select, tests, names=("select", "tests"))
+        check_number("least_wall_seconds", least_wall_seconds, above=0)
+        check_number("most_wall_seconds", most_wall_seconds, above=0)
         if not 0 < least_wall_seconds <= most_wall_seconds:
             raise ValueError(
                 "least_wall_seconds must be above 0 and at most most_wall_seconds,"

@@ -1,5 +1,6 @@
 """1.0 if an answer has the form `<think>...</think><answer>...</answer>`, else 0.0 (DeepSeek-R1, 2.2.2)."""
 
+from rewards.parameters import check_flag
 from rewards.reward import TRUNCATED, Answer, Reward, Task
 
 __all__ = ["ANSWER_BEGIN", "ANSWER_END", "FORMATTED", "UNFORMATTED", "FormatReward", "is_formatted"]
@@ -16,6 +17,7 @@ class FormatReward:
     """
 
     def __init__(self, *, opened: bool = False) -> None:
+        check_flag("opened", opened)
         self._opened = opened
 
     def __call__(self, answer: Answer, task: Task) -> Reward:

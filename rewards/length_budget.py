@@ -9,6 +9,7 @@ so is the choice to count the whole completion. The target is drawn for each pro
     Weighted([(1.0, CodeReward(box)), (ALPHA_PER_THOUSAND, LengthBudget())])
 """
 
+from rewards.parameters import check_whole
 from rewards.reward import Answer, Reward, Task
 
 __all__ = ["ALPHA_PER_THOUSAND", "TARGETS", "LengthBudget", "length_instruction"]
@@ -23,8 +24,7 @@ def length_instruction(target_tokens: int) -> str:
 
     Raises ValueError for a target below one token.
     """
-    if target_tokens < 1:
-        raise ValueError(f"target_tokens must be at least 1, not {target_tokens}")
+    check_whole("target_tokens", target_tokens)
     return f"Think for {target_tokens} tokens before giving a response."
 
 

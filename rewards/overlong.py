@@ -7,6 +7,7 @@
 Here max is the length at which answers are cut off, in tokens.
 """
 
+from rewards.parameters import check_whole
 from rewards.reward import Answer, Reward, Task
 
 __all__ = ["LONG", "SHORT", "Overlong"]
@@ -22,8 +23,7 @@ class Overlong:
     """
 
     def __init__(self, buffer_tokens: int = 4096) -> None:
-        if buffer_tokens < 1:
-            raise ValueError(f"buffer_tokens must be at least 1, not {buffer_tokens}")
+        check_whole("buffer_tokens", buffer_tokens)
         self._buffer_tokens = buffer_tokens
 
     def __call__(self, answer: Answer, task: Task) -> Reward:

@@ -8,6 +8,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from rewards.parameters import check_text, check_whole
 from sandbox import Suite, Verdict
 
 __all__ = [
@@ -58,8 +59,8 @@ class Answer:
     truncated: bool = False
 
     def __post_init__(self) -> None:
-        if self.n_tokens < 0:
-            raise ValueError(f"n_tokens must be at least 0, not {self.n_tokens}")
+        check_text("Answer.text", self.text)
+        check_whole("Answer.n_tokens", self.n_tokens, least=0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +81,12 @@ class Task:
     expected: str = ""
     target_tokens: int | None = None
     max_tokens: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.tests is not None and not isinstance(self.tests, Suite):
+            advice = "; for the text of a column, Suite.from_json(text)" if isinstance(self.tests, str) else ""
+            raise TypeError(f"Task.tests must be a Suite, not {type(self.tests).__name__}{advice}")
+        check_text("Task.expected", self.expected)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ import random
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from rewards.parameters import check_whole
 from sandbox import Suite
 
 __all__ = ["BUDGET", "WAYS", "check_way", "longest_first", "picked", "select"]
@@ -35,12 +36,11 @@ def select(suite: Suite, how: str, *, budget: int = BUDGET, strongest: Sequence[
     return picked(suite, places[:budget])
 
 
-def check_way(how: str, budget: int) -> None:
-    """Raise ValueError, naming the choices, for options that `select` does not know."""
+def check_way(how: str, budget: int, *, names: tuple[str, str] = ("how", "budget")) -> None:
+    """Raise ValueError or TypeError for options that `select` does not know; `names` are what the caller calls them."""
     if how not in WAYS:
-        raise ValueError(f"how must be one of {', '.join(WAYS)}, not {how!r}")
-    if budget < 1:
-        raise ValueError(f"budget must be at least 1, not {budget}")
+        raise ValueError(f"{names[0]} must be one of {', '.join(WAYS)}, not {how!r}")
+    check_whole(names[1], budget)
 
 
 def picked(suite: Suite, places: Iterable[int]) -> Suite:

@@ -14,6 +14,7 @@ from functools import lru_cache
 from typing import Any
 
 from rewards.async_rewards import AsyncRewards
+from rewards.parameters import check_callable, check_text, check_whole
 from rewards.reward import Answer, Score, Task
 from rewards.shared import counted_value, shared_reward
 from sandbox import Suite
@@ -36,11 +37,17 @@ class RewardFunction:
     It reads these columns of the dataset, as far as they exist: `tests` (JSON text of a Suite), `strongest_tests`,
     `time_limit_seconds`, `expected` and `target_tokens`. A call raises ValueError if the reward needs a column that is
     missing.
+    Raises TypeError and ValueError for parameters that make no sense.
     """
 
     def __init__(
         self, reward: Score, *, name: str = "reward", max_tokens: int | None = None, at_once: int = 64
     ) -> None:
+        check_callable("reward", reward, "CodeReward(box)")
+        check_text("name", name)
+        check_whole("at_once", at_once)
+        if max_tokens is not None:
+            check_whole("max_tokens", max_tokens)
         self.__name__ = name
         self._reward = reward
         self._max_tokens = max_tokens

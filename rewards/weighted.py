@@ -1,8 +1,9 @@
 """Several rewards as one: their weighted sum."""
 
-import math
 from collections.abc import Iterable
+from typing import Any
 
+from rewards.parameters import check_callable, check_number
 from rewards.reward import Answer, Reward, Score, Task
 
 __all__ = ["Weighted"]
@@ -12,15 +13,15 @@ class Weighted:
     """Adds up rewards, each given as a pair (weight, reward). The verdict is that of the first reward.
 
     If one of them is unknown, so is the sum: it then has the verdict of that reward, and later rewards are not called.
-    Raises ValueError if no reward is given, or a weight is not a finite number.
+    Raises ValueError if no reward is given, or a weight is not finite, and TypeError for anything but such pairs.
     """
 
     def __init__(self, parts: Iterable[tuple[float, Score]]) -> None:
-        self._parts = tuple(parts)
+        if not isinstance(parts, Iterable):
+            raise TypeError(f"parts must be a list of pairs (weight, reward), not {type(parts).__name__}")
+        self._parts = tuple(_pair(part) for part in parts)
         if not self._parts:
             raise ValueError("a weighted reward needs at least one part")
-        if wrong := [weight for weight, _ in self._parts if not math.isfinite(weight)]:
-            raise ValueError(f"weights must be finite numbers, not {wrong[0]}")
 
     def __call__(self, answer: Answer, task: Task) -> Reward:
         total = seconds = 0.0
@@ -33,3 +34,14 @@ class Weighted:
             total += weight * part.value
             verdict = verdict or part.verdict
         return Reward(total, verdict, seconds)
+
+
+def _pair(part: Any) -> tuple[float, Score]:
+    if not (isinstance(part, tuple | list) and len(part) == 2):
+        raise TypeError(
+            f"each part must be a pair (weight, reward), such as (1.0, CodeReward(box)), not {part!r}"[:200]
+        )
+    weight, score = part
+    check_number("a weight", weight)
+    check_callable("the second of a pair (weight, reward)", score, "CodeReward(box)")
+    return weight, score

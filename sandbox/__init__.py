@@ -8,14 +8,16 @@ class to catch: nothing is known about the program then, and that is not a zero.
 ValueError.
 
     box            Sandbox, the one thing that most callers need
+    options        SandboxOptions, what commands and builds say about a Sandbox
     program        what enters a run and what leaves it: Program, Invocation, Limits, Outcome, RunResult
-    cases          tests as data: Case, Suite, Referee
+    cases          tests as data: Case, Suite, Referee, Assertions
     judge          from runs to verdicts: Verdict, CaseJudgement, Judgement
     errors         what can go wrong with the sandbox itself
     checkers/      rules that compare an output with the expected one, one file each
     languages/     how programs are compiled and started, one file for each language
     referee        reads the ruling of a suite's own checker program or interactor
     returned       reads the value that a call returned, as a hostile process wrote it
+    literals       reads the Python literals that tests expect
 
     backends/      where programs run, one file each: local, docker, ray, http
     request        what a backend is asked to do
@@ -38,7 +40,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from sandbox.box import Sandbox
-    from sandbox.cases import Case, Convention, Referee, Suite
+    from sandbox.cases import Assertions, Case, Convention, Referee, Suite
     from sandbox.concurrency.cancellation import Cancellation
     from sandbox.errors import (
         BackendUnavailable,
@@ -49,9 +51,11 @@ if TYPE_CHECKING:
         SandboxError,
     )
     from sandbox.judge import CaseJudgement, Judgement, Verdict
+    from sandbox.options import SandboxOptions
     from sandbox.program import Invocation, Limits, Outcome, Program, RunResult
 
 __all__ = [
+    "Assertions",
     "BackendUnavailable",
     "Cancellation",
     "Cancelled",
@@ -70,6 +74,7 @@ __all__ = [
     "RunResult",
     "Sandbox",
     "SandboxError",
+    "SandboxOptions",
     "Suite",
     "Verdict",
 ]
@@ -77,7 +82,7 @@ __all__ = [
 _HOMES = {
     "box": ["Sandbox"],
     "concurrency.cancellation": ["Cancellation"],
-    "cases": ["Case", "Convention", "Referee", "Suite"],
+    "cases": ["Assertions", "Case", "Convention", "Referee", "Suite"],
     "errors": [
         "BackendUnavailable",
         "Cancelled",
@@ -87,6 +92,7 @@ _HOMES = {
         "SandboxError",
     ],
     "judge": ["CaseJudgement", "Judgement", "Verdict"],
+    "options": ["SandboxOptions"],
     "program": ["Invocation", "Limits", "Outcome", "Program", "RunResult"],
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}

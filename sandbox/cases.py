@@ -8,17 +8,34 @@ from typing import Any
 
 from sandbox.program import Limits, Program
 
+_set = object.__setattr__
+
 
 @dataclass(frozen=True, slots=True)
 class Case:
     """One test.
 
     In a stdin suite, `input` is standard input and `expected` is standard output, both as text. In a call suite,
-    `input` is a JSON list of arguments and `expected` is a JSON value.
+    `input` is a JSON list of arguments and `expected` is a JSON value. In an assertion suite, `input` is Python: a call
+    whose arguments are literals, if `expected` is the literal that must come back; otherwise statements that raise
+    nothing if the submission is right, and `expected` is empty.
+
+    Raises TypeError if one of them is not text.
     """
 
     input: str
     expected: str
+
+    def __init__(self, input: str, expected: str) -> None:
+        # Instead of __post_init__, because millions are made: this takes no longer than what dataclass would write.
+        if not (isinstance(input, str) and isinstance(expected, str)):
+            name, value = ("expected", expected) if isinstance(input, str) else ("input", input)
+            raise TypeError(
+                f"Case.{name} must be text, not {type(value).__name__}: in a stdin suite what is read or printed, in a "
+                "call suite JSON, as json.dumps writes it"
+            )
+        _set(self, "input", input)
+        _set(self, "expected", expected)
 
 
 class Convention(Enum):
@@ -49,7 +66,24 @@ class Referee:
     convention: Convention = Convention.TESTLIB
 
 
+@dataclass(frozen=True, slots=True)
+class Assertions:
+    """What the tests of an assertion suite share; all of it is Python.
+
+    names   names that a submission must define and that the tests use: functions or classes
+    given   code that the statement promises, such as imports, ListNode or helper functions: it runs before the
+            submission in the submission's process, and before `setup` in the process of the tests. It is a module of
+            its own: names that it imports from __future__ do not concern the submission
+    setup   code that runs before each test in the process of the tests only, where the submission cannot see it
+    """
+
+    names: tuple[str, ...]
+    given: str = ""
+    setup: str = ""
+
+
 PROGRAM, INTERACTIVE = "program", "interactive"  # the checkers that need a referee
+PYTHON = "python"  # the checker of assertion suites
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +97,8 @@ class Suite:
                   is the standard input of the other. It gets input, output (for its own notes) and answer as files
     limits        bounds of each run
     referee       the program that decides, for the checkers "program" and "interactive"
+    assertions    what the tests share if they are Python code rather than inputs; entry_point is None then, and the
+                  checker, which compares the values that calls return, is "python"
     """
 
     cases: tuple[Case, ...]
@@ -70,6 +106,7 @@ class Suite:
     checker: str = "lcb"
     limits: Limits = field(default_factory=Limits)
     referee: Referee | None = None
+    assertions: Assertions | None = None
 
     def __init__(
         self,
@@ -78,12 +115,23 @@ class Suite:
         checker: str = "lcb",
         limits: Limits | None = None,
         referee: Referee | None = None,
+        assertions: Assertions | None = None,
     ) -> None:
-        object.__setattr__(self, "cases", tuple(cases))
-        object.__setattr__(self, "entry_point", entry_point)
-        object.__setattr__(self, "checker", checker)
-        object.__setattr__(self, "limits", limits or Limits())
-        object.__setattr__(self, "referee", referee)
+        cases = tuple(cases)
+        if wrong := [case for case in cases if not isinstance(case, Case)]:
+            raise TypeError(f"Suite.cases must be Case(input, expected), not {type(wrong[0]).__name__}")
+        _set(self, "cases", cases)
+        _set(self, "entry_point", entry_point)
+        _set(self, "checker", checker)
+        _set(self, "limits", limits or Limits())
+        _set(self, "referee", referee)
+        _set(self, "assertions", assertions)
+
+    @property
+    def has_statements(self) -> bool:
+        """Whether some of its tests are Python statements, which run beside the submission in a process of their
+        own."""
+        return self.assertions is not None and not all(case.expected for case in self.cases)
 
     def to_json(self) -> str:
         """Return the suite as text: the `tests` column of a dataset is exactly this."""
@@ -96,6 +144,8 @@ class Suite:
         }
         if self.referee is not None:
             content["referee"] = {**asdict(self.referee.program), "convention": self.referee.convention.value}
+        if self.assertions is not None:
+            content["assertions"] = asdict(self.assertions)
         return json.dumps(content, ensure_ascii=False)
 
     @classmethod
@@ -103,6 +153,7 @@ class Suite:
         """Return the suite that `to_json` wrote as text. Raises ValueError, KeyError or TypeError."""
         raw: dict[str, Any] = json.loads(text)
         referee = raw.get("referee")
+        shared = raw.get("assertions")
         return cls(
             [Case(case["input"], case["expected"]) for case in raw["cases"]],
             entry_point=raw["entry_point"],
@@ -110,4 +161,5 @@ class Suite:
             limits=Limits(**raw["limits"]),
             referee=referee
             and Referee(Program(referee["source"], referee["language"]), Convention(referee["convention"])),
+            assertions=shared and Assertions(tuple(shared["names"]), shared["given"], shared["setup"]),
         )

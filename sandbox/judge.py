@@ -1,20 +1,23 @@
 """From runs to verdicts: the only place that tells accepted from wrong_answer. It runs in the trusted worker."""
 
+import ast
 import json
 import math
 import reprlib
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 
-from sandbox import checkers
-from sandbox.cases import INTERACTIVE, PROGRAM, Case, Convention, Suite
-from sandbox.checkers import _text
+from sandbox import checkers, literals
+from sandbox.cases import INTERACTIVE, PROGRAM, PYTHON, Assertions, Case, Convention, Suite
+from sandbox.checkers import _python_values, _text
 from sandbox.program import Outcome, RunResult
 from sandbox.referee import Ruling
-from sandbox.returned import decode, may_equal
+from sandbox.returned import decode, decode_literal, may_equal, may_equal_literal
 
 _DETAIL = 300  # characters
+_NOTHING_RETURNED = "the call ended the process instead of returning"
 
 
 class Verdict(Enum):
@@ -94,7 +97,7 @@ _ENDS = {
 class Ran:
     """What became of a program on one case.
 
-    ruling            the referee's ruling, if the suite has a referee
+    ruling            the ruling of the suite's referee, or of tests that are statements; None if a comparison decides
     referee_seconds   time for which the referee was busy after the program's end
     """
 
@@ -121,7 +124,7 @@ def judge(suite: Suite, run: Callable[[Case, float], Ran], *, run_all: bool = Fa
             break
         ran = run(case, left_seconds)
         left_seconds -= ran.result.wall_seconds + ran.referee_seconds
-        judged = _judge_case(case, ran, checker, call=suite.entry_point is not None)
+        judged = _judge_case(case, ran, checker, suite)
         cases.append(judged)
         if judged.verdict is Verdict.COMPILE_ERROR:
             break
@@ -144,6 +147,10 @@ def _check(suite: Suite) -> checkers.Checker | None:
             if not is_right:
                 requirement = "a JSON list of arguments" if kind is list else "a JSON value"
                 raise ValueError(f"case {number}: {name} of a call must be {requirement}, not {text[:80]!r}")
+    if suite.assertions is not None:
+        return _check_assertions(suite, suite.assertions)
+    if suite.checker == PYTHON:
+        raise ValueError("the checker 'python' compares what Python tests expect; this suite has no assertions")
     if suite.checker not in (PROGRAM, INTERACTIVE):
         if suite.referee is not None:
             raise ValueError(f"a suite with a referee needs the checker program or interactive, not {suite.checker!r}")
@@ -157,7 +164,43 @@ def _check(suite: Suite) -> checkers.Checker | None:
     return None
 
 
-def _judge_case(case: Case, ran: Ran, checker: checkers.Checker | None, *, call: bool) -> CaseJudgement:
+def _check_assertions(suite: Suite, shared: Assertions) -> checkers.Checker:
+    """Return the checker of an assertion suite. Raises ValueError for a suite that is itself wrong."""
+    if suite.checker != PYTHON:
+        raise ValueError(f"a suite with assertions needs the checker 'python', not {suite.checker!r}")
+    if suite.entry_point is not None or suite.referee is not None:
+        raise ValueError("a suite with assertions has neither an entry_point nor a referee")
+    if wrong := [name for name in shared.names if not (isinstance(name, str) and name.isidentifier())]:
+        raise ValueError(f"the names of assertions must be Python names, not {wrong[0]!r}"[:200])
+    if not shared.names:
+        raise ValueError("assertions must name what a submission defines")
+    for number, case in enumerate(suite.cases):
+        try:
+            part = "input"
+            if not case.expected:
+                _check_statements(case.input)
+                continue
+            literals.check_call(case.input, shared.names)
+            part = "expected"
+            literals.read(case.expected)
+        except ValueError as error:
+            raise ValueError(f"case {number}: {part} {error}") from None
+    return checkers.load(PYTHON)
+
+
+def _check_statements(text: str) -> None:
+    """Raise ValueError, with a message that begins with "must be", for a text that is no test."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about escapes such as "\d"
+            statements = ast.parse(text).body
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        raise ValueError(f"must be Python statements: {error}"[:200]) from None
+    if not statements:
+        raise ValueError("must be Python statements, and there are none")
+
+
+def _judge_case(case: Case, ran: Ran, checker: checkers.Checker | None, suite: Suite) -> CaseJudgement:
     result, partial = ran.result, 0.0
     if result.outcome is not Outcome.EXITED:
         # A compiler's first errors say the most, and so do a program's last lines.
@@ -165,11 +208,13 @@ def _judge_case(case: Case, ran: Ran, checker: checkers.Checker | None, *, call:
         verdict, detail = _ENDS[result.outcome], extract(result.stderr)
     elif result.exit_code != 0:
         verdict, detail = Verdict.RUNTIME_ERROR, _tail(result.stderr) or f"exit status {result.exit_code}"
-    elif checker is None:
+    elif ran.ruling is not None or checker is None:
         assert ran.ruling is not None
         verdict = Verdict.ACCEPTED if ran.ruling.score == 1 else Verdict.WRONG_ANSWER
         partial, detail = ran.ruling.score % 1, ran.ruling.detail
-    elif call:
+    elif suite.assertions is not None:
+        verdict, detail = _verdict_of_literal_call(case, result, checker)
+    elif suite.entry_point is not None:
         verdict, detail = _verdict_of_call(case, result, checker)
     elif _text.much_longer(result.stdout, case.expected):  # before it is decoded: text may be four times as large
         verdict, detail = Verdict.WRONG_ANSWER, result.stdout[:_DETAIL].decode("utf-8", "replace")
@@ -181,12 +226,9 @@ def _judge_case(case: Case, ran: Ran, checker: checkers.Checker | None, *, call:
 
 def _verdict_of_call(case: Case, result: RunResult, checker: checkers.Checker) -> tuple[Verdict, str]:
     if not result.returned:
-        return Verdict.RUNTIME_ERROR, "the call ended the process instead of returning"
+        return Verdict.RUNTIME_ERROR, _NOTHING_RETURNED
     if not may_equal(result.returned, case.expected):
-        return (
-            Verdict.WRONG_ANSWER,
-            f"far more than was expected: {result.returned[:_DETAIL].decode('ascii', 'replace')}",
-        )
+        return Verdict.WRONG_ANSWER, _far_more(result.returned)
     expected = json.loads(case.expected)
     try:
         returned = decode(result.returned)
@@ -194,6 +236,23 @@ def _verdict_of_call(case: Case, result: RunResult, checker: checkers.Checker) -
         return Verdict.WRONG_ANSWER, f"the returned value cannot be read: {error}"[:_DETAIL]
     same = checker.same_value(returned, expected)
     return (Verdict.ACCEPTED, "") if same else (Verdict.WRONG_ANSWER, reprlib.repr(returned)[:_DETAIL])
+
+
+def _verdict_of_literal_call(case: Case, result: RunResult, checker: checkers.Checker) -> tuple[Verdict, str]:
+    if not result.returned:
+        return Verdict.RUNTIME_ERROR, _NOTHING_RETURNED
+    if not may_equal_literal(result.returned, case.expected):
+        return Verdict.WRONG_ANSWER, _far_more(result.returned)
+    try:
+        returned = decode_literal(result.returned)
+    except (ValueError, TypeError, RecursionError) as error:
+        return Verdict.WRONG_ANSWER, f"the returned value cannot be read: {error}"[:_DETAIL]
+    same = checker.same_value(returned, literals.read(case.expected))
+    return (Verdict.ACCEPTED, "") if same else (Verdict.WRONG_ANSWER, _python_values.shown(returned)[:_DETAIL])
+
+
+def _far_more(encoded: bytes) -> str:
+    return f"far more than was expected: {encoded[:_DETAIL].decode('ascii', 'replace')}"
 
 
 def _head(stderr: bytes) -> str:

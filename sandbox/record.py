@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from sandbox.box import Sandbox
-from sandbox.cases import Case, Convention, Referee, Suite
+from sandbox.cases import PYTHON, Assertions, Case, Convention, Referee, Suite
 from sandbox.errors import SandboxError
 from sandbox.judge import Judgement
 from sandbox.program import Limits, Program
@@ -67,8 +67,9 @@ def parse(record: Any) -> tuple[str | int, Program, Suite]:
 
 def suite_of(record: Mapping[str, Any], checker: str = "lcb") -> Suite:
     """Return the suite of a record; `checker` applies to records that name none. Raises ValueError."""
-    if record["kind"] not in ("stdin", "function"):
-        raise ValueError(f"field 'kind' must be stdin or function, not {record['kind']!r}")
+    if record["kind"] not in ("stdin", "function", "assertions"):
+        raise ValueError(f"field 'kind' must be stdin, function or assertions, not {record['kind']!r}"[:200])
+    assertions = _assertions(record) if record["kind"] == "assertions" else None
     entry_point = record.get("fn_name") if record["kind"] == "function" else None
     if record["kind"] == "function" and not isinstance(entry_point, str):
         raise ValueError("a record of kind function needs field 'fn_name'")
@@ -90,10 +91,21 @@ def suite_of(record: Mapping[str, Any], checker: str = "lcb") -> Suite:
     return Suite(
         [Case(test["input"], test["output"]) for test in tests],
         entry_point=entry_point,
-        checker=record.get("checker", checker),
+        checker=record.get("checker", checker if assertions is None else PYTHON),
         limits=limits,
         referee=None if referee is None else _referee(referee),
+        assertions=assertions,
     )
+
+
+def _assertions(record: Mapping[str, Any]) -> Assertions:
+    names = record.get("names")
+    if not isinstance(names, list) or not names or not all(isinstance(name, str) for name in names):
+        raise ValueError("a record of kind assertions needs field 'names', a list of what the submission must define")
+    given, setup = record.get("given", ""), record.get("setup", "")
+    if not isinstance(given, str) or not isinstance(setup, str):
+        raise ValueError("fields 'given' and 'setup' must be strings of Python code")
+    return Assertions(tuple(names), given, setup)
 
 
 def _referee(raw: Any) -> Referee:

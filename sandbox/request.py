@@ -91,13 +91,17 @@ class JudgeRequest(Request[Judgement]):
 
     @property
     def memory_mb(self) -> int:
-        """An interactive referee runs beside the program; any other runs after it."""
-        referee_mb = referee.LIMITS.memory_mb if self.suite.checker == INTERACTIVE else 0
+        """An interactive referee runs beside the program, as do tests that are statements; any other referee runs after
+        it."""
+        beside = self.suite.checker == INTERACTIVE or self.suite.has_statements
+        referee_mb = referee.LIMITS.memory_mb if beside else 0
         return self.suite.limits.memory_mb + referee_mb
 
     @property
     def n_data_bytes(self) -> int:
-        return sum(len(case.input) + len(case.expected) for case in self.suite.cases)
+        shared = self.suite.assertions
+        n_shared_bytes = 0 if shared is None else len(shared.given) + len(shared.setup)
+        return n_shared_bytes + sum(len(case.input) + len(case.expected) for case in self.suite.cases)
 
     def with_limits(self, limits: Limits) -> Self:
         return replace(self, suite=replace(self.suite, limits=limits))

@@ -1,14 +1,18 @@
 """Reads the value that a call returned, as a hostile process wrote it, within bounds that the expected value sets."""
 
 import json
+from collections.abc import Callable
+from fractions import Fraction
 from typing import Any
 
+from sandbox.checkers._python_values import DictOf, Opaque, SetOf
 from sandbox.checkers._values import NumberKey
 
 _DIGITS = 100_000  # bound for all integers in a value: turning text into integers takes quadratic time
 _SMALL_BYTES = 1 << 16  # values up to this size are read in any case
 _PER_CHARACTER = 12  # bytes of an encoded character: a surrogate pair, of which each half is an escape of six
 _PER_VALUE = 400  # bytes of a number, however it is written, and of all that stands around a value
+_PER_LITERAL = 2_000  # the same of a Python value, since a number may be a fraction
 
 
 def may_equal(encoded: bytes, expected: str) -> bool:
@@ -33,6 +37,18 @@ def may_equal(encoded: bytes, expected: str) -> bool:
     return len(encoded) <= most_bytes and all(encoded.count(mark) <= count for mark, count in most.items())
 
 
+def may_equal_literal(encoded: bytes, expected: str) -> bool:
+    """Tell the same where `expected` is the text of a Python literal, and the value is encoded as languages.python.data
+    does it, which adds a brace, two brackets and a comma at most to a value or a member of a dict."""
+    if len(encoded) <= _SMALL_BYTES:
+        return True
+    parts = 1 + sum(map(expected.count, "[({,:"))  # values, members and containers
+    escaped = expected.count("\\")  # characters of strings, written in another way
+    most = 3 * parts + escaped
+    most_bytes = _SMALL_BYTES + _PER_CHARACTER * len(expected) + _PER_LITERAL * parts
+    return len(encoded) <= most_bytes and all(encoded.count(mark) <= most for mark in (b"[", b"{", b","))
+
+
 def decode(encoded: bytes) -> Any:
     """Return a value from its encoding (see languages.python.plain).
 
@@ -40,6 +56,19 @@ def decode(encoded: bytes) -> Any:
     no JSON value equals a set. Takes linear time, except for integers, whose digits are bounded. Raises ValueError,
     TypeError or RecursionError for anything else.
     """
+    return _loaded(encoded, _container)
+
+
+def decode_literal(encoded: bytes) -> Any:
+    """Return a value from its encoding (see languages.python.data).
+
+    It is None, bool, int, float, complex, Fraction, str, bytes, list, tuple, SetOf, DictOf or Opaque. Takes linear time
+    and raises as decode does.
+    """
+    return _loaded(encoded, _python_container)
+
+
+def _loaded(encoded: bytes, container: Callable[[dict[str, Any]], Any]) -> Any:
     effort = 0
 
     def integer(digits: str) -> int:
@@ -49,7 +78,7 @@ def decode(encoded: bytes) -> Any:
             raise ValueError(f"integers of more than {_DIGITS} digits")
         return int(digits)
 
-    return json.loads(encoded.decode("ascii"), object_hook=_container, parse_int=integer)
+    return json.loads(encoded.decode("ascii"), object_hook=container, parse_int=integer)
 
 
 def _container(tagged: dict[str, Any]) -> Any:
@@ -63,6 +92,26 @@ def _container(tagged: dict[str, Any]) -> Any:
         if len(members) != len(items):
             raise ValueError("dict keys that are equal in JSON")
         return members
+    raise ValueError(f"unknown container {kind!r}")
+
+
+def _python_container(tagged: dict[str, Any]) -> Any:
+    ((kind, content),) = tagged.items()
+    match kind, content:
+        case "tuple", list():
+            return tuple(content)
+        case "set", list():
+            return SetOf(tuple(content))
+        case "dict", list():
+            return DictOf(tuple((key, value) for key, value in content))
+        case "bytes", str():
+            return bytes.fromhex(content)
+        case "complex", [float() as real, float() as imaginary]:
+            return complex(real, imaginary)
+        case "ratio", [int() as numerator, int() as denominator] if denominator > 0:
+            return Fraction(numerator, denominator)
+        case "other", str():
+            return Opaque(content)
     raise ValueError(f"unknown container {kind!r}")
 
 

@@ -26,14 +26,14 @@ AT_HOME = {  # packages that only these modules may import
 }
 # From the bottom up: a room of a package may import only the rooms that stand before it in its list.
 DIRECTIONS = {
-    "sandbox": "closing errors program cases referee machine messages languages checkers returned judge request "
-    "maxima concurrency jail image backends box record conformance service commands",
-    "rewards": "errors reward unknown extract format overlong length_budget weighted selection code partial "
+    "sandbox": "closing errors program cases referee machine messages literals languages checkers returned judge "
+    "request maxima concurrency jail image backends box options record conformance service commands",
+    "rewards": "errors parameters reward unknown extract format overlong length_budget weighted selection code partial "
     "mathematics async_rewards shared trl verl verl_manager verifiers",
-    "curate": "errors progress json_records manifest problem text reading sources filters verification strength "
-    "options intake dataset dedup report derivation difficulty decontamination ongoing_build stage stages exports "
-    "pipeline commands",
-    "train": "errors config presets sampling evaluation learning rollouts run loop commands",
+    "curate": "errors progress json_records manifest problem prompt trust text reading sources filters verification "
+    "strength options intake dataset dedup report derivation difficulty decontamination ongoing_build stage stages "
+    "exports pipeline commands __main__",
+    "train": "errors engine_options config presets sampling evaluation learning rollouts run loop commands",
 }
 
 

@@ -10,8 +10,8 @@ from types import ModuleType
 import pytest
 from documents import PAGES, ROOT, World, blocks, commands, missing
 
-import cli
 from benchmarks import render
+from curate.commands.main import COMMANDS, load
 from curate.problem import COLUMNS
 from train.config import presets
 from train.run.figures import MEANINGS
@@ -104,7 +104,7 @@ def test_the_readme_is_short() -> None:
     assert (ROOT / "README.md").stat().st_size <= 7168
 
 
-@pytest.mark.parametrize("command", sorted(cli.main.commands))
+@pytest.mark.parametrize("command", sorted(COMMANDS))
 def test_every_command_has_a_guide(command: str) -> None:
     guides = [page.read_text() for page in PAGES if page.parent == ROOT / "docs" / "guides"]
     assert any(re.search(rf"^\$ curate {command}\b", guide, re.MULTILINE) for guide in guides)
@@ -120,10 +120,10 @@ def tables() -> ModuleType:
     return module
 
 
-@pytest.mark.parametrize("command", sorted(cli.main.commands))
+@pytest.mark.parametrize("command", sorted(COMMANDS))
 def test_the_reference_has_every_command_with_its_options(command: str, tables: ModuleType) -> None:
     section = tables.commands().partition(f"## curate {command}\n")[2].partition("\n## ")[0]
-    for parameter in cli.main.commands[command].params:
+    for parameter in load(command).params:
         assert parameter.opts[0] in section or parameter.human_readable_name in section
 
 

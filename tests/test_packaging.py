@@ -1,5 +1,7 @@
-"""The wheel contains what we mean to ship and does not overwrite other packages."""
+"""The wheel contains what we mean to ship, does not overwrite other packages, and works beside a user's own files."""
 
+import json
+import os
 import subprocess
 import sys
 import zipfile
@@ -12,22 +14,55 @@ import curate
 import rewards
 import sandbox
 import train
+from curate.commands.main import COMMANDS
 
 ROOT = Path(__file__).parents[1]
+PACKAGES = {"curate", "rewards", "sandbox", "train"}
+RECORD = {"id": 1, "code": "print(input())", "kind": "stdin", "tests": [{"input": "7", "output": "7"}]}
 
 
-def test_the_wheel_holds_our_packages_and_nothing_else(tmp_path: Path) -> None:
-    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("wheel")
+    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
     subprocess.run(build, cwd=ROOT, check=True, capture_output=True)
-    (wheel,) = tmp_path.glob("*.whl")
+    return next(folder.glob("*.whl"))
+
+
+@pytest.fixture(scope="module")
+def site(wheel: Path) -> Path:
+    """Return a folder in which the wheel is installed, with the console script in bin/."""
+    folder = wheel.parent / "site"
+    command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index", "--target"]
+    subprocess.run([*command, str(folder), str(wheel)], check=True, capture_output=True)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder whose modules have names of ours, or of our dependencies, and may not be imported."""
+    folder = tmp_path_factory.mktemp("project")
+    for name in ("cli.py", "train.py", "sandbox.py", "rewards/__init__.py", "click.py", "torch.py", "verify.py"):
+        path = folder / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(f"raise SystemExit('{name} of the user was imported')\n")
+    (folder / "records.jsonl").write_text(json.dumps(RECORD) + "\n")
+    return folder
+
+
+def curate_in(folder: Path, site: Path, *words: str, script: str = "", path: str = "") -> tuple[int, str]:
+    command = ["-m", "curate"] if script else [str(site / "bin" / "curate")]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, [path, str(site)]))}
+    environment.pop("PYTHONSAFEPATH", None)
+    done = subprocess.run(
+        [sys.executable, *command, *words], cwd=folder, env=environment, capture_output=True, text=True, timeout=300
+    )
+    return done.returncode, done.stdout + done.stderr
+
+
+def test_the_wheel_holds_our_packages_and_nothing_else(wheel: Path) -> None:
     top_level = {name.split("/")[0] for name in zipfile.ZipFile(wheel).namelist()}
-    assert {name for name in top_level if not name.endswith(".dist-info")} == {
-        "cli.py",
-        "curate",
-        "rewards",
-        "sandbox",
-        "train",
-    }
+    assert {name for name in top_level if not name.endswith(".dist-info")} == PACKAGES
 
 
 def test_our_packages_share_one_parent() -> None:
@@ -35,17 +70,53 @@ def test_our_packages_share_one_parent() -> None:
     assert parents == {Path(cli.__file__).resolve().parent}
 
 
-def test_another_package_named_sandbox_is_reported(tmp_path: Path) -> None:
-    foreign = tmp_path / "sandbox"
-    foreign.mkdir()
-    (foreign / "__init__.py").write_text("")
-    code = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); from cli import main; main(['judge', '--help'])"
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT / "tests")
-    assert result.returncode == 1
-    assert "another package named sandbox hides ours" in result.stderr
-    assert "Traceback" not in result.stderr
+@pytest.mark.parametrize("command", sorted(COMMANDS))
+def test_every_command_starts_in_a_folder_with_modules_of_the_same_names(
+    command: str, site: Path, hostile: Path
+) -> None:
+    status, printed = curate_in(hostile, site, command, "--help")
+    assert (status, printed.startswith(f"Usage: curate {command}")) == (0, True), printed
 
 
-@pytest.mark.parametrize("command", sorted(cli.main.commands))
-def test_every_command_has_help(command: str) -> None:  # and a guide: see test_docs.py
-    assert cli.main.commands[command].help
+def test_programs_are_judged_in_such_a_folder(site: Path, hostile: Path) -> None:
+    status, printed = curate_in(hostile, site, "judge", "records.jsonl", "--out", "verdicts.jsonl", "--workers", "1")
+    assert (status, "1 records: accepted 1" in printed) == (0, True), printed
+
+
+def test_a_dataset_is_built_in_such_a_folder(site: Path, hostile: Path) -> None:
+    source = f"taco={ROOT / 'examples' / 'raw' / 'taco'}"
+    words = ["--source", source, "--out", "out", "--limit", "3", "--mutants", "2", "--workers", "1"]
+    status, printed = curate_in(hostile, site, "build-dataset", *words)
+    assert (status, "problems in out" in printed) == (0, True), printed
+
+
+def test_a_run_is_planned_in_such_a_folder(site: Path, hostile: Path) -> None:
+    pytest.importorskip("transformers")
+    import random_models
+    import small_runs
+
+    model = random_models.folder(hostile / "model")
+    small_runs.written(hostile, Path(model), hostile / "dataset")
+    status, printed = curate_in(hostile, site, "train", "run.toml", "--dry-run")
+    assert (status, "3 prompts x 6 answers = 18" in printed) == (0, True), printed
+
+
+def test_python_finds_our_packages_in_such_a_folder_if_asked_for_the_module(site: Path, hostile: Path) -> None:
+    status, printed = curate_in(hostile, site, "judge", "--help", script="-m")
+    assert (status, printed.startswith("Usage: curate judge")) == (0, True), printed
+
+
+@pytest.mark.parametrize("name", ["sandbox", "rewards", "train"])
+def test_another_package_of_our_name_is_reported(name: str, site: Path, tmp_path: Path) -> None:
+    foreign = tmp_path / "foreign" / name
+    foreign.mkdir(parents=True)
+    (foreign / "__init__.py").write_text("raise SystemExit('imported')\n")
+    status, printed = curate_in(tmp_path, site, "judge", "--help", path=str(foreign.parent))
+    assert status == 1
+    assert f"Error: another package named {name} hides ours: {foreign / '__init__.py'}" in printed
+    assert "Traceback" not in printed
+
+
+def test_the_version_is_that_of_the_distribution(site: Path, tmp_path: Path) -> None:
+    status, printed = curate_in(tmp_path, site, "--version")
+    assert (status, printed) == (0, f"curate-code {next(site.glob('*.dist-info')).stem.split('-')[1]}\n")

@@ -75,9 +75,15 @@ def rows() -> list[dict[str, object]]:
     ]
 
 
-def model(folder: Path) -> Path:
-    from curate.difficulty.prompt import chat
+def chat(statement: str, starter_code: str = "", entry_point: str | None = None) -> list[dict[str, str]]:
+    """Return the messages that ask for a program, in the usual form."""
+    from curate.prompt import Prompt
+    from sandbox import Suite
 
+    return Prompt().chat(statement, starter_code, Suite([], entry_point=entry_point))
+
+
+def model(folder: Path) -> Path:
     lessons = {}
     for name, (_, answers) in PROBLEMS.items():
         call = name == "double"

@@ -15,6 +15,8 @@ from typing import Any
 
 import torch
 
+from curate.prompt import Prompt
+from curate.trust import Trust
 from rewards.async_rewards import AsyncRewards
 from train.config import Config, Evaluation, Objective
 from train.errors import CheckpointError, ConfigError, RolloutError, RunError
@@ -61,10 +63,14 @@ def train(config: Config, run: Path, *, report: Report = lambda step, metrics: N
             learner.follow()
             return
         questions = Questions(
-            config.data, _tokenizer(config.model.path), seed=config.run.seed, cache=run / "questions.jsonl"
+            config.data,
+            config.prompt,
+            _tokenizer(config.model.path),
+            seed=config.run.seed,
+            cache=run / "questions.jsonl",
         )
-        evaluation_set = _evaluation_set(config.evaluation)
-        rewards = stack.enter_context(scoring(config.reward, config.most, seed=config.run.seed))
+        evaluation_set = _evaluation_set(config.evaluation, config.prompt)
+        rewards = stack.enter_context(scoring(config.reward, config.sandbox, config.most, seed=config.run.seed))
         sampler = stack.enter_context(closing(open_engine(config)))
         metrics = stack.enter_context(closing(Metrics(run, tensorboard=config.run.tensorboard, wandb=config.run.wandb)))
         Trainer(config, run, learner, sampler, questions, evaluation_set, rewards, metrics, report).run()
@@ -82,8 +88,11 @@ def _load_learner(config: Config) -> Learner:
     )
 
 
-def _evaluation_set(settings: Evaluation) -> tuple[Exercise, ...]:
-    return exercises(settings.dataset, settings.window, settings.problems) if settings.dataset else ()
+def _evaluation_set(settings: Evaluation, prompt: Prompt) -> tuple[Exercise, ...]:
+    if not settings.dataset:
+        return ()
+    trust = Trust.including(settings.include)
+    return exercises(settings.dataset, settings.window, settings.problems, trust=trust, prompt=prompt)
 
 
 class Trainer:
@@ -149,8 +158,8 @@ class Trainer:
             progress, state = checkpoint.load(saved[-1])
             if progress.questions != self._questions.digest:
                 raise ConfigError(
-                    f"{self._config.data.dataset} holds other problems than when {self._folder} began. "
-                    "Choose another --out."
+                    f"{self._config.data.dataset} holds other problems to train on than when {self._folder} began. "
+                    "Give the same data.include as then, or choose another --out."
                 )
             self._learner.load_state(state)
             log.info("continues after step %d", progress.step)
@@ -271,7 +280,7 @@ class Trainer:
             top_p=settings.top_p,
             logprobs=False,
         )
-        with self._timeline.part(step, "evaluate"), open_sandbox(self._config.reward, self._config.most) as sandbox:
+        with self._timeline.part(step, "evaluate"), open_sandbox(self._config.sandbox, self._config.most) as sandbox:
             evaluation = evaluate(
                 self._evaluation_set, lambda prompts: self._sampler.sample(prompts, sampling), sandbox, k=settings.k
             )

@@ -2,7 +2,7 @@
 
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -10,6 +10,9 @@ from curate.commands.against import against
 from curate.commands.counts import print_contamination, print_funnel
 from sandbox.commands import options
 from sandbox.commands.frame import ProgressBar, require, user_errors
+
+if TYPE_CHECKING:
+    from sandbox import SandboxOptions
 
 
 @click.command("build-dataset")
@@ -83,19 +86,15 @@ from sandbox.commands.frame import ProgressBar, require, user_errors
 )
 @against(required=False)
 @click.option("--limit", type=click.IntRange(min=1), help="Read only the first N problems of each source.")
-@options.workers
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of the programs' random numbers and hashes.")
-@options.isolation
-@options.ray
+@options.sandbox
 @click.option("--dry-run", is_flag=True, help="Read and filter only; execute and write nothing.")
 @click.option("--overwrite", is_flag=True, help="Replace an existing dataset in the folder.")
 def command(
     sources: tuple[str, ...],
     out: Path,
     against: tuple[str, ...],
-    workers: int | None,
-    isolation: str,
-    ray: str | None,
+    sandbox: "SandboxOptions",
     dry_run: bool,
     overwrite: bool,
     **chosen: Any,
@@ -122,9 +121,7 @@ def command(
                 out,
                 options,
                 against=against,
-                workers=workers,
-                isolation=isolation,
-                ray=ray,
+                sandbox=sandbox,
                 overwrite=overwrite,
                 report=progress,
             )

@@ -22,10 +22,12 @@ def command(old: Path, new: Path) -> None:
     from curate.dataset.diff import changes
     from curate.dataset.diff_text import lines
     from curate.dataset.folder import DatasetFolder
+    from curate.dataset.locate import dataset_folder
     from curate.errors import CurateError
 
     # As for the Unix command diff, 1 means that the two differ, and 2 that they cannot be compared.
     with user_errors(CurateError, PermissionError, exit_code=2), ProgressBar() as progress:
-        differences = changes(DatasetFolder.opened(old), DatasetFolder.opened(new), report=progress)
+        before, after = (DatasetFolder.opened(dataset_folder(dataset)) for dataset in (old, new))
+        differences = changes(before, after, report=progress)
     print_lines(lines(differences))
     sys.exit(0 if differences.same else 1)

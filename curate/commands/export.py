@@ -5,6 +5,8 @@ from typing import Any
 
 import click
 
+from curate.commands.include import include
+from curate.commands.prompt_options import prompt_options
 from sandbox.commands.frame import ProgressBar, require, user_errors
 
 
@@ -24,7 +26,7 @@ from sandbox.commands.frame import ProgressBar, require, user_errors
     type=click.IntRange(min=1),
     help="Maximum number of tests per problem.  [default: 15; 10 where verl's own scorer runs them]",
 )
-@click.option("--unverified", is_flag=True, help="Also export problems without a verified reference.")
+@include
 @click.option(
     "--verl-data-source",
     metavar="NAME",
@@ -33,25 +35,28 @@ from sandbox.commands.frame import ProgressBar, require, user_errors
     help="The data_source by which verl chooses a scorer. It scores apps, codecontests, codeforces and taco itself; "
     "any other name needs rewards.verl, which takes every row.",
 )
+@prompt_options
 @click.option("--overwrite", is_flag=True, help="Replace an earlier export in the folder.")
-def command(dataset: Path, to: str, out: Path, overwrite: bool, **chosen: Any) -> None:
+def command(dataset: Path, to: str, out: Path, prompt: dict[str, Any], overwrite: bool, **chosen: Any) -> None:
     """Write DATASET in the format of a trainer or a tool.
 
     verl: Parquet for its loader and scorers. trl: a dataset for GRPOTrainer. verifiers: an environment package. jsonl:
     records of `curate judge`. Rows that a format cannot express are left out, counted, and listed in left_out.jsonl.
     """
     require("data")
+    from curate.dataset.locate import dataset_folder
     from curate.errors import CurateError
     from curate.exports._export import export, reasons
     from curate.exports._options import ExportOptions
     from curate.exports._target import target_names
+    from curate.prompt import read_prompt
 
     if to not in target_names():
         raise click.BadParameter(f"{to!r} is not one of {', '.join(target_names())}", param_hint="--to")
-    with user_errors(ValueError):
-        options = ExportOptions(**chosen)
+    with user_errors(CurateError, ValueError):
+        options = ExportOptions(**chosen, prompt=read_prompt(prompt))
     with user_errors(CurateError, OSError), ProgressBar() as progress:
-        manifest = export(dataset, to, out, options, overwrite=overwrite, report=progress)
+        manifest = export(dataset_folder(dataset), to, out, options, overwrite=overwrite, report=progress)
     counts = manifest["counts"]
     click.echo(f"{counts['exported']} of {counts['rows']} problems in {out}")
     for reason, n in counts["left_out"].items():

@@ -18,6 +18,7 @@ def command(dataset: Path, id: str | None, number: int | None, limit: int) -> No
     require("data")
     from curate.dataset.folder import DatasetFolder
     from curate.dataset.inspect_rows import listed, one_test, shown
+    from curate.dataset.locate import dataset_folder
     from curate.errors import CurateError
 
     if id is None and number is not None:
@@ -25,7 +26,7 @@ def command(dataset: Path, id: str | None, number: int | None, limit: int) -> No
             f"--test needs the id of a problem. Type: curate inspect {dataset} ID --test {number}"
         )
     with user_errors(CurateError, PermissionError):
-        folder = DatasetFolder.opened(dataset)
+        folder = DatasetFolder.opened(dataset_folder(dataset))
         if id is None:
             print_lines(listed(folder, limit))
         else:

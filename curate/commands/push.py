@@ -24,11 +24,12 @@ def command(dataset: Path, repo_id: str, private: bool, revision: str, dry_run: 
     All tables, the card, the manifest and the report go up in one commit, or nothing does.
     """
     require("data")
+    from curate.dataset.locate import dataset_folder
     from curate.dataset.push import push, upload_of
     from curate.errors import CurateError
 
     with user_errors(CurateError, OSError):
-        upload = upload_of(dataset, repo_id, private=private, revision=revision)
+        upload = upload_of(dataset_folder(dataset), repo_id, private=private, revision=revision)
         for name, size in upload.files.items():
             click.echo(f"{size:>14,}  {name}")
         click.echo(f"{sum(upload.files.values()):>14,}  bytes in {len(upload.files)} files")

@@ -16,13 +16,15 @@ def command(dataset: Path, as_json: bool) -> None:
     """Print statistics of DATASET: the tables of its report."""
     require("data")
     from curate.dataset.folder import DatasetFolder
+    from curate.dataset.locate import dataset_folder
     from curate.errors import CurateError
     from curate.report.files import stored_duplicates
     from curate.report.lines import lines
     from curate.report.numbers import numbers
 
     with user_errors(CurateError, PermissionError):
-        counted = numbers(DatasetFolder.opened(dataset), stored_duplicates(dataset))
+        folder = dataset_folder(dataset)
+        counted = numbers(DatasetFolder.opened(folder), stored_duplicates(folder))
     if as_json:
         click.echo(json.dumps(counted, indent=1))
     else:

@@ -1,6 +1,7 @@
 """A dataset on disk: how it is written, read, continued, described, compared and published.
 
 writer              rows as Parquet, and the content hash
+locate              the folder of a dataset that a command was given, downloaded from the Hub if it is there
 reader              the problems of a dataset, streamed or one at a time
 folder              a finished dataset folder: its manifest, and the rows of its tables
 files               the files of any dataset, and a copy of them without some rows

@@ -9,6 +9,7 @@ from typing import Any
 from curate.errors import CurateError
 from curate.problem import Problem, from_row
 from curate.reading.values import short
+from curate.trust import Trust
 from sandbox import Suite
 
 _NEEDED = ("id", "source", "statement", "tests", "verified")
@@ -61,6 +62,17 @@ class Stored:
                     raise KeyError(f"no column {', '.join(sorted(missing))}")
                 rows = file.read_row_group(group, columns=list(names)).to_pylist()
             yield from rows
+
+    def left_out(self, trust: Trust) -> dict[str, str]:
+        """Return why rows are left out by this rule, by id: words of curate.trust."""
+        reasons: dict[str, str] = {}
+        for position, row in enumerate(self.columns("id", "verified", "multi_answer_suspect")):
+            suspect = row["multi_answer_suspect"]
+            checker = self.load(position).tests.checker if suspect else ""  # the tests may be large
+            reason = trust.objection(verified=row["verified"], suspect=suspect, checker=checker)
+            if reason is not None:
+                reasons[row["id"]] = reason
+        return reasons
 
     def load(self, row: int) -> Problem:
         """Return a complete row. Neighbouring rows are read together, so load many rows in order."""

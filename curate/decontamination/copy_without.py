@@ -14,6 +14,7 @@ from pathlib import Path
 
 from curate.dataset import workspace
 from curate.dataset.hits import HIT_COLUMNS
+from curate.dataset.locate import pushed_dataset
 from curate.decontamination.decontaminate import Findings, decontaminate
 from curate.decontamination.evaluation import Evaluation
 from curate.decontamination.evaluation_sets import evaluations_of
@@ -46,9 +47,9 @@ def clean(
     A folder that is already finished is recognised by its inputs, and is left as it is. Raises CurateError if the
     dataset or a set cannot be read, or the folder cannot be written.
     """
-    given = Path(location).expanduser()
+    given = pushed_dataset(location) or Path(location).expanduser()
     before = own_manifest(given)
-    rows = training_set(f"{location}/data" if before else location, text)
+    rows = training_set(f"{given}/data" if before else location, text)
     origin = Origin(given, before, rows.files)
     origin.check_apart(out)
     evaluations = evaluations_of(against)

@@ -2,7 +2,6 @@
 
 table      the table `difficulty/`: how often each model solved each problem
 pass_at_k  the unbiased estimate of pass@k
-prompt     the chat that asks a model for a program
 band       a minimum and a maximum solve rate
 keep_band  a copy of a dataset with the problems in a band
 """

@@ -19,6 +19,7 @@ from curate.problem import Rejection
 
 _FEW_ROWS, _FEW_SHARE = 100, 0.1  # fewer problems may be too few to train on, or may have been selected by chance
 _SETTINGS = ("k", "temperature", "top_p", "max_tokens", "seed")
+_TEXTS = ("prompt", "engine")  # settings that are empty unless they were given
 
 
 def refilter(dataset: Path, out: Path, band: Band, models: Sequence[str], *, overwrite: bool = False) -> Manifest:
@@ -76,9 +77,14 @@ def _plan(rates: Sequence[Row], band: Band, models: Sequence[str]) -> BandPlan:
     used = [[row[name] for name in ("id", "model", "n", "n_correct", "samples")] for row in rates]
     return BandPlan(
         band=str(band),
-        models={row["model"]: {name: row[name] for name in _SETTINGS} for row in rates if row["model"] in models},
+        models={row["model"]: _settings(row) for row in rates if row["model"] in models},
         sha256=hashlib.sha256(json.dumps([row for row in used if row[1] in models]).encode()).hexdigest(),
     )
+
+
+def _settings(row: Row) -> Row:
+    given = {name: json.loads(row[name]) for name in _TEXTS if row[name]}
+    return {**{name: row[name] for name in _SETTINGS}, **given}
 
 
 def _outside(

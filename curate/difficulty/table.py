@@ -42,8 +42,13 @@ COLUMNS: dict[str, tuple[str, str]] = {
     "max_tokens": ("int32", "most tokens of an answer"),
     "seed": ("int32", "the seed from which the seed of each sample is derived"),
     "samples": ("string", "names what the samples depend on: problem, tests, prompt, model and settings"),
+    "prompt": (
+        "string",
+        "what differs from the usual prompt, as JSON: system, template, template_arguments; else empty",
+    ),
+    "engine": ("string", "options of vLLM on which answers depend, as JSON; empty if none was given"),
 }
-_LATER = ("n_truncated_correct",)  # columns that tables of earlier versions do not have
+_LATER = ("n_truncated_correct", "prompt", "engine")  # columns that tables of earlier versions do not have
 
 
 def row(id: str, name: str, settings: Mapping[str, Any], records: list[Row], *, n_sampled: int) -> Row:
@@ -54,6 +59,8 @@ def row(id: str, name: str, settings: Mapping[str, Any], records: list[Row], *, 
     truncated = [record for record in records if record.get("truncated", record["verdict"] == "truncated")]
     all_judged = all("truncated" in record for record in truncated)
     values = {
+        "prompt": "",
+        "engine": "",
         **settings,
         "id": id,
         "samples": name,
@@ -97,7 +104,7 @@ def _with_later_columns(row: Row) -> Row:
 
     Earlier versions counted truncated answers as wrong without judging them, so it is unknown how many were correct.
     """
-    missing = {"n_truncated_correct": None if row["n_truncated"] else 0}
+    missing = {"n_truncated_correct": None if row["n_truncated"] else 0, "prompt": "", "engine": ""}
     return {name: row[name] if name in row else missing[name] for name in COLUMNS}
 
 

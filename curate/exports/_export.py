@@ -24,20 +24,17 @@ from curate.exports._target import load_target, settle
 from curate.manifest import MANIFEST
 from curate.problem import Problem
 from curate.progress import Progress, silent
+from curate.trust import MEANINGS
 from rewards.selection import select
 from sandbox import Suite
 
 Manifest = dict[str, Any]
-UNVERIFIED = "unverified"
 LEFT_OUT = "left_out.jsonl"
 
 
 def reasons(to: str) -> dict[str, str]:
     """Return the fixed words for reasons why a target leaves rows out, with their meanings."""
-    return {
-        UNVERIFIED: "no reference has passed the tests; --unverified takes these rows, too",
-        **load_target(to).REASONS,
-    }
+    return {**MEANINGS, **load_target(to).REASONS}
 
 
 def export(
@@ -50,6 +47,9 @@ def export(
     report: Progress = silent,
 ) -> Manifest:
     """Write the dataset in the format `to`, one of target_names(), into the folder `out` and return the manifest.
+
+    Rows that are not trusted (curate/trust.py) are left out unless the options include them, and so are rows that the
+    target cannot express.
 
     Raises CurateError if the dataset is not finished, if none of its rows can be exported, or if `out` must not be
     replaced.
@@ -71,7 +71,7 @@ def export(
                     problem = stored.load(row)
                     problem = replace(problem, tests=_tests(problem, options))
                     report("export", row + 1, len(stored))
-                    reason = _unverified(problem, options) or target.unfit(problem, options)
+                    reason = _objection(problem, options) or target.unfit(problem, options)
                     if reason is None:
                         yield problem
                     else:
@@ -103,8 +103,10 @@ def _tests(problem: Problem, options: ExportOptions) -> Suite:
         raise CurateError(f"{problem.id}: {error}. Build the dataset again.") from error
 
 
-def _unverified(problem: Problem, options: ExportOptions) -> str | None:
-    return None if problem.verified or options.unverified else UNVERIFIED
+def _objection(problem: Problem, options: ExportOptions) -> str | None:
+    return options.trust.objection(
+        verified=problem.verified, suspect=problem.multi_answer_suspect, checker=problem.tests.checker
+    )
 
 
 def _check_free(out: Path, *, overwrite: bool) -> None:

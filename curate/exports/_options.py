@@ -1,7 +1,9 @@
 """The options of an export."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from curate.prompt import Prompt
+from curate.trust import Trust
 from rewards.selection import BUDGET, WAYS
 
 
@@ -11,8 +13,9 @@ class ExportOptions:
 
     select: str = "strongest"  # which tests a reward runs: one of selection.WAYS
     budget: int | None = None  # maximum number of tests; None: BUDGET, or as many as the target can run
-    unverified: bool = False  # also export problems without a reference, whose tests may be wrong
+    include: tuple[str, ...] = ()  # rows to export although they are not trusted: words of curate.trust.WORDS
     verl_data_source: str = "taco"
+    prompt: Prompt = field(default_factory=Prompt)  # the form of the prompts; chat template arguments are recorded only
     name: str = ""  # name of the package, if the target is one; "": the name of the output folder
 
     def __post_init__(self) -> None:
@@ -20,7 +23,12 @@ class ExportOptions:
             raise ValueError(f"select must be one of {', '.join(WAYS)}, not {self.select!r}")
         if self.budget is not None and self.budget < 1:
             raise ValueError(f"budget must be at least 1, not {self.budget}")
+        Trust.including(self.include)
 
     @property
     def most_tests(self) -> int:
         return self.budget or BUDGET
+
+    @property
+    def trust(self) -> Trust:
+        return Trust.including(self.include)

@@ -1,15 +1,30 @@
 """The prompts of exported problems, which are the same as in `curate difficulty`."""
 
-from curate.difficulty.prompt import chat
+import json
+
 from curate.problem import Problem
+from curate.prompt import Chat, Prompt
 
 
-def conversation(problem: Problem) -> list[dict[str, str]]:
-    """Return the messages of the conversation about a problem, each with its role and content."""
-    return chat(problem.statement, problem.starter_code, problem.tests.entry_point)
+def conversation(problem: Problem, prompt: Prompt) -> Chat:
+    """Return the messages of the conversation about a problem: the system prompt, if there is one, and the question."""
+    return prompt.chat(problem.statement, problem.starter_code, problem.tests)
 
 
-def question(problem: Problem) -> str:
-    """Return the content of the only message of the conversation."""
-    (message,) = conversation(problem)
-    return message["content"]
+def question(problem: Problem, prompt: Prompt) -> str:
+    """Return the content of the conversation's last message, without the system prompt."""
+    return conversation(problem, prompt)[-1]["content"]
+
+
+def about_arguments(prompt: Prompt, remedy: str) -> str:
+    """Return what a README says about arguments of the chat template; it is empty if there are none.
+
+    remedy: a sentence that says how the trainer takes them
+    """
+    if not prompt.template_arguments:
+        return ""
+    arguments = ", ".join(f"{name} = {json.dumps(value)}" for name, value in prompt.template_arguments.items())
+    return (
+        f"\nThe prompts are meant for the chat template with {arguments}. Rows cannot hold such arguments, so the "
+        f"manifest only records them. {remedy}\n"
+    )

@@ -8,9 +8,10 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from curate.exports._options import ExportOptions
-from curate.exports._prompt import question
+from curate.exports._prompt import about_arguments, question
 from curate.exports._record import LIMITS, has_other_limits, suite_record
 from curate.problem import Problem
+from curate.prompt import Prompt
 
 REASONS = {"limits": LIMITS}
 _README = """# Problems as JSON Lines
@@ -30,14 +31,16 @@ def unfit(problem: Problem, options: ExportOptions) -> str | None:
 def write(problems: Iterable[Problem], folder: Path, options: ExportOptions) -> None:
     with (folder / "problems.jsonl").open("w", encoding="utf-8") as file:
         for problem in problems:
-            file.write(json.dumps(_line(problem), ensure_ascii=False) + "\n")
-    (folder / "README.md").write_text(_README)
+            file.write(json.dumps(_line(problem, options.prompt), ensure_ascii=False) + "\n")
+    more = about_arguments(options.prompt, "Give them to your sampler.")
+    (folder / "README.md").write_text(_README + more)
 
 
-def _line(problem: Problem) -> dict[str, object]:
+def _line(problem: Problem, prompt: Prompt) -> dict[str, object]:
     return {
         "id": problem.id,
-        "prompt": question(problem),
+        **({"system_prompt": prompt.system} if prompt.system else {}),
+        "prompt": question(problem, prompt),
         "code": problem.reference and problem.reference.source,
         "language": problem.reference.language if problem.reference else "python",
         **suite_record(problem.tests),

@@ -8,8 +8,9 @@ from pathlib import Path
 
 from curate.exports._options import ExportOptions
 from curate.exports._parquet import conversations, write_parquet
-from curate.exports._prompt import conversation
+from curate.exports._prompt import about_arguments, conversation
 from curate.problem import Problem
+from curate.prompt import Prompt
 
 REASONS: dict[str, str] = {}
 _README = """---
@@ -41,16 +42,18 @@ def write(problems: Iterable[Problem], folder: Path, options: ExportOptions) -> 
 
     texts = ("id", "source", "tests", "reference", "licence")
     schema = pa.schema({"prompt": conversations(), **{name: pa.string() for name in texts}})
-    write_parquet(_rows(problems), schema, folder / "train.parquet")
-    (folder / "README.md").write_text(_README)
+    write_parquet(_rows(problems, options.prompt), schema, folder / "train.parquet")
+    arguments = dict(options.prompt.template_arguments)
+    more = about_arguments(options.prompt, f"Give TRL `GRPOConfig(chat_template_kwargs={arguments!r})`.")
+    (folder / "README.md").write_text(_README + more)
 
 
-def _rows(problems: Iterable[Problem]) -> Iterator[tuple[dict[str, object], int]]:
+def _rows(problems: Iterable[Problem], prompt: Prompt) -> Iterator[tuple[dict[str, object], int]]:
     for problem in problems:
         tests = problem.tests.to_json()
         yield (
             {
-                "prompt": conversation(problem),
+                "prompt": conversation(problem, prompt),
                 "id": problem.id,
                 "source": problem.source,
                 "tests": tests,

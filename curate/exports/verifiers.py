@@ -10,8 +10,9 @@ from pathlib import Path
 
 from curate.exports._options import ExportOptions
 from curate.exports._parquet import write_parquet
-from curate.exports._prompt import question
+from curate.exports._prompt import about_arguments, question
 from curate.problem import Problem
+from curate.prompt import Prompt
 
 REASONS: dict[str, str] = {}
 _TASKSET = Path(__file__).with_name("_taskset.py")
@@ -62,21 +63,26 @@ def write(problems: Iterable[Problem], folder: Path, options: ExportOptions) -> 
     names = {"package": package, "name": package.replace("_", "-")}
     inner = folder / package
     inner.mkdir()
-    schema = pa.schema({name: pa.string() for name in ("id", "prompt", "tests", "source", "licence")})
-    write_parquet(_rows(problems), schema, inner / "problems.parquet")
+    system = ["system_prompt"] if options.prompt.system else []
+    schema = pa.schema({name: pa.string() for name in ("id", *system, "prompt", "tests", "source", "licence")})
+    write_parquet(_rows(problems, options.prompt), schema, inner / "problems.parquet")
     shutil.copyfile(_TASKSET, inner / "taskset.py")
     (inner / "__init__.py").write_text(_INIT.format(**names))
     (folder / "pyproject.toml").write_text(_PYPROJECT.format(**names))
-    (folder / "README.md").write_text(_README.format(**names))
+    more = about_arguments(
+        options.prompt, "Give them to the model as `chat_template_kwargs` of its sampling arguments."
+    )
+    (folder / "README.md").write_text(_README.format(**names) + more)
 
 
-def _rows(problems: Iterable[Problem]) -> Iterator[tuple[dict[str, object], int]]:
+def _rows(problems: Iterable[Problem], prompt: Prompt) -> Iterator[tuple[dict[str, object], int]]:
     for problem in problems:
         tests = problem.tests.to_json()
         yield (
             {
                 "id": problem.id,
-                "prompt": question(problem),
+                **({"system_prompt": prompt.system} if prompt.system else {}),
+                "prompt": question(problem, prompt),
                 "tests": tests,
                 "source": problem.source,
                 "licence": problem.licence,

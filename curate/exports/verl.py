@@ -17,7 +17,7 @@ from pathlib import Path
 from curate.errors import CurateError
 from curate.exports._options import ExportOptions
 from curate.exports._parquet import conversations, write_parquet
-from curate.exports._prompt import conversation
+from curate.exports._prompt import about_arguments, conversation
 from curate.exports._record import LIMITS, has_other_limits, suite_record
 from curate.problem import Problem
 from sandbox import Case, Suite
@@ -98,17 +98,21 @@ def write(problems: Iterable[Problem], folder: Path, options: ExportOptions) -> 
             "extra_info": pa.struct(extra),
         }
     )
-    write_parquet(_rows(problems, options.verl_data_source), schema, folder / "train.parquet")
+    write_parquet(_rows(problems, options), schema, folder / "train.parquet")
     scoring = _BY_VERL if options.verl_data_source in SCORED_BY_VERL else _BY_US
-    (folder / "README.md").write_text(_README.format(scoring=scoring.format(name=options.verl_data_source)))
+    readme = _README.format(scoring=scoring.format(name=options.verl_data_source))
+    arguments = options.prompt.template_arguments.items()
+    given = (f"+data.apply_chat_template_kwargs.{name}={json.dumps(value)}" for name, value in arguments)
+    more = about_arguments(options.prompt, f"Give verl `{' '.join(given)}`.")
+    (folder / "README.md").write_text(readme + more)
 
 
-def _rows(problems: Iterable[Problem], data_source: str) -> Iterator[tuple[dict[str, object], int]]:
+def _rows(problems: Iterable[Problem], options: ExportOptions) -> Iterator[tuple[dict[str, object], int]]:
     for index, problem in enumerate(problems):
         truth = json.dumps(_ground_truth(problem.tests))
         row: dict[str, object] = {
-            "data_source": data_source,
-            "prompt": conversation(problem),
+            "data_source": options.verl_data_source,
+            "prompt": conversation(problem, options.prompt),
             "ability": "code",
             "reward_model": {"style": "rule", "ground_truth": truth},
             "extra_info": {

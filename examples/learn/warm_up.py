@@ -20,7 +20,8 @@ from problems import problems
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
 
-from curate.difficulty.prompt import WORDS, chat
+from curate.prompt import WORDS, Prompt
+from sandbox import Suite
 
 END, PADDING = "<|im_end|>", "<|endoftext|>"
 TEMPLATE = (
@@ -113,7 +114,7 @@ def warm_up(
 
 
 def prompt(problem: Problem, tokenizer: PreTrainedTokenizerFast) -> list[int]:
-    messages = chat(problem.statement, "", None)
+    messages = Prompt().chat(problem.statement, "", Suite([]))
     return tokenizer.apply_chat_template(messages, add_generation_prompt=True, return_dict=False)
 
 

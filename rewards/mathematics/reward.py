@@ -19,6 +19,7 @@ from rewards.errors import CheckerLost
 from rewards.extract.thought import without_thoughts
 from rewards.format import ANSWER_BEGIN, ANSWER_END
 from rewards.mathematics.processes import Comparer, Comparison
+from rewards.parameters import check_whole
 from rewards.reward import (
     ACCEPTED,
     CHECKER_FAILED,
@@ -58,8 +59,8 @@ class MathAnswer:
     """
 
     def __init__(self, processes: int | None = None) -> None:
-        if processes is not None and processes < 1:
-            raise ValueError(f"processes must be at least 1, not {processes}")
+        if processes is not None:
+            check_whole("processes", processes)
         if find_spec("math_verify") is None:
             raise ModuleNotFoundError(
                 "the reward for mathematics needs math-verify; type: pip install 'curate-code[math]'"

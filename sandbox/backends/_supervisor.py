@@ -28,7 +28,7 @@ _LINGER_SECONDS = 0.1  # how long a call waits for more answers while the worker
 _REPLY_BYTES = 8 << 20  # size of the answers that travel together; a single one may be larger
 
 # Verdicts do not depend on these parts, so nodes may have other versions of them.
-_NOT_JUDGING = {"commands", "conformance.py", "image", "record.py", "service"}
+_NOT_JUDGING = {"commands", "conformance.py", "image", "options.py", "record.py", "service"}
 
 Content = TypeVar("Content")
 Numbered = tuple[int, Content]  # a request or an answer, with the number by which its sender knows it

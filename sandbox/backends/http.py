@@ -7,6 +7,7 @@ failure is never a verdict. Judging changes nothing, so any request may be repea
 import json
 import os
 import random
+import re
 import socket
 import threading
 import time
@@ -14,6 +15,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from sandbox import messages
+from sandbox.backends._outage import VARIABLE, Outage, seconds_from
 from sandbox.concurrency.cancellation import Cancellation
 from sandbox.concurrency.completed import answered
 from sandbox.concurrency.sockets import Sockets
@@ -27,13 +29,15 @@ try:
 except ImportError as error:
     raise BackendUnavailable(f"the http backend: {error}; type: pip install 'curate-code[http]'") from error
 
-_REPEATED = {429, 502, 503, 504}
+_FULL = 429
+_REPEATED = {_FULL, 502, 503, 504}
 _FAILED = {kind.__name__: kind for kind in (SandboxError, BackendUnavailable, ExecutionLost, KilledFromOutside)}
 _WRONG = {kind.__name__: kind for kind in (ValueError, TypeError, RefereeFailed)}
 _AHEAD = 2  # requests that ask_many sends beyond the number of workers: a free worker finds its next request there
 _IDLE_CONNECTIONS = 64  # the most that are kept
 _CONNECT_SECONDS = 10
 _QUEUE_SECONDS = 1800  # time that a request may wait at the service before the service counts as hung
+_FULL_SECONDS = 300  # time for which a full service is asked again
 _SLACK = 6  # a run may take this many times its limits on a starved machine; then the service's sandbox gives up
 _LOOK_SECONDS = 0.2  # during a pause, time between two checks whether the caller has cancelled
 _LONGEST_PAUSE = 20  # seconds between repeats, unless the service says otherwise
@@ -54,10 +58,12 @@ class Backend:
     token          token of the service, if it has one; by default the one in http://anyone:TOKEN@host, or in the
                    environment variable CURATE_TOKEN
     workers        the most programs of this Sandbox that run at once; by default as many as the service can run
-    retry_seconds  time for which a request is repeated while the service cannot be reached, is full or stops
+    retry_seconds  time for which requests are repeated, from the first failure on, while the service cannot be reached
+                   or stops: one budget for all requests and all their attempts; see _outage.py. By default what the
+                   environment variable CURATE_RETRY_SECONDS says, or 60
 
     Raises BackendUnavailable if no service answers there, or if it does not isolate as asked, and ValueError for a
-    seed, which only the service can choose.
+    seed, which only the service can choose. A service that is full is asked again for up to five minutes.
     """
 
     def __init__(
@@ -68,7 +74,7 @@ class Backend:
         seed: int | None,
         url: str = "",
         token: str | None = None,
-        retry_seconds: float = 300,
+        retry_seconds: float | None = None,
     ) -> None:
         where = parse_url(url.rstrip("/"))
         if where.scheme not in ("http", "https") or not where.host:
@@ -79,7 +85,8 @@ class Backend:
         self._url = where._replace(auth=None).url  # it is shown; the token is not
         self._owner = os.getpid()
         self._headers = {"authorization": f"Bearer {token}"} if token else {}
-        self._retry_seconds = retry_seconds
+        self._retry_seconds = seconds_from(os.environ.get(VARIABLE)) if retry_seconds is None else retry_seconds
+        self._outage = Outage(str(self._url), self._retry_seconds)
         self._closed = threading.Event()
         self._sockets = Sockets()
         self._path = where.path or ""
@@ -140,6 +147,7 @@ class Backend:
         path = "/judge_suite" if isinstance(request, JudgeRequest) else "/run"
         body = messages.dumps(request)
         patience_seconds = _patience_seconds(request)
+        begun = time.monotonic()
         first_failed: float | None = None
         tries = 0
         while True:
@@ -153,15 +161,22 @@ class Backend:
             try:
                 answer = self._send("POST", path, body, patience_seconds)
             except HTTPError as error:
-                trouble = str(error)
+                if self._closed.is_set() or cancellation.cancelled:
+                    continue  # we have hung up ourselves
+                trouble, is_full = _in_words(error), False
             else:
+                if answer.status not in _REPEATED or answer.status == _FULL:
+                    self._outage.note_answer()
                 if answer.status == 200:
                     return self._understood(answer, request.answer_type)
-                trouble = self._trouble(answer)
+                trouble, is_full = self._trouble(answer), answer.status == _FULL
                 pause = max(pause, _seconds(answer.headers.get("retry-after", "")))
             now = time.monotonic()
-            first_failed = first_failed or now
-            left = first_failed + self._retry_seconds - now
+            if is_full:
+                left = begun + _FULL_SECONDS - now
+            else:
+                first_failed = now if first_failed is None else first_failed
+                left = min(first_failed + self._retry_seconds - now, self._outage.note_failure(trouble))
             if left <= 0:
                 raise ExecutionLost(f"the service at {self._url} did not answer, asked {tries} times: {trouble}")
             self._pause(min(left, pause * random.uniform(1, 1.3)), cancellation)
@@ -213,6 +228,11 @@ def _content(answer: urllib3.BaseHTTPResponse) -> dict[str, Any]:
     except (ValueError, RecursionError):
         return {}
     return content if isinstance(content, dict) else {}
+
+
+def _in_words(error: HTTPError) -> str:
+    """Return what a failed connection means, without the objects that urllib3 mentions."""
+    return re.sub(r"<[^<>]*>(: )?|\w*Connection\w*\([^()]*\): ", "", str(error)) or type(error).__name__
 
 
 def _patience_seconds(request: Request[object]) -> float:

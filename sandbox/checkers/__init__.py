@@ -10,9 +10,11 @@ floats            tokens on each line, with a tolerance for every number
 exact             character by character
 unordered_lines   the same lines in any order
 any_of            one of several accepted answers
+python            Python's ==, for the values of assertion suites only
 
 _text             lines and tokens of printed text
 _values           equality of plain values
+_python_values    equality of plain values as Python's == has it
 _numbers          the tolerance
 """
 

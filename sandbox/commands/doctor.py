@@ -3,8 +3,9 @@
 import platform
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -12,41 +13,23 @@ from sandbox.commands import options
 from sandbox.commands.frame import user_errors
 
 if TYPE_CHECKING:
-    from sandbox import Sandbox
+    from sandbox import Sandbox, SandboxOptions
     from sandbox.conformance import Finding
-
-# For each backend on other machines, the keyword argument that gives its address.
-_KEYWORDS_OF_ADDRESSES = {"ray": "address", "http": "url"}
 
 
 @click.command("doctor")
-@click.option("--backend", default="local", show_default=True, help="Where programs run: local, docker, ray or http.")
-@click.option("--address", help="Address of the Ray cluster, or URL of the service.")
-@options.isolation
-def command(backend: str, address: str | None, isolation: str) -> None:
+@options.sandbox
+def command(sandbox: "SandboxOptions") -> None:
     """Show what isolates programs, and check that it does."""
-    from sandbox import Sandbox, SandboxError
+    from sandbox import SandboxError
 
     click.echo(f"curate-code {version('curate-code')}, Python {platform.python_version()}, Linux {platform.release()}")
-    where = _keyword_of_address(backend, address)
-    with (
-        user_errors(SandboxError, ValueError),
-        Sandbox(workers=1, backend=backend, isolation=isolation, **where) as box,
-    ):
-        _show_layers(backend, box.layers)
-        n_failed = _check(backend, box)
+    one_worker = replace(sandbox, workers=sandbox.workers or 1)
+    with user_errors(SandboxError, ValueError), one_worker.open() as box:
+        _show_layers(sandbox.backend, box.layers)
+        n_failed = _check(sandbox.backend, box)
     click.echo(f"\n{'all checks hold' if not n_failed else f'{n_failed} checks failed'}")
     sys.exit(1 if n_failed else 0)
-
-
-def _keyword_of_address(backend: str, address: str | None) -> dict[str, Any]:
-    """Return the address as the backend's keyword argument; empty if there is no address."""
-    if address is None:
-        return {}
-    keyword = _KEYWORDS_OF_ADDRESSES.get(backend)
-    if keyword is None:
-        raise click.ClickException(f"--address is for the backends ray and http, not for {backend}")
-    return {keyword: address}
 
 
 def _show_layers(backend: str, layers: Mapping[str, str]) -> None:

@@ -5,6 +5,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
@@ -28,6 +29,18 @@ def require(extra: str, modules: Sequence[str] = ()) -> None:
         raise click.ClickException(f"{', '.join(missing)} not installed. Type: pip install 'curate-code[{extra}]'")
 
 
+def confirm_overwrite(out: Path, *, overwrite: bool) -> None:
+    """End the command if the file exists and may not be replaced. On a terminal, ask."""
+    if overwrite or not out.exists():
+        return
+    if not out.is_file():
+        raise click.ClickException(f"{out} is not a file that can be replaced. Choose another --out.")
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        raise click.ClickException(f"{out} exists. Give --overwrite to replace it, or choose another --out.")
+    if not click.confirm(f"{out} exists. Replace it?", err=True):
+        raise click.ClickException(f"{out} is unchanged. Choose another --out.")
+
+
 @contextmanager
 def user_errors(
     *kinds: type[Exception], interrupted: str | None = None, advice: str = "", exit_code: int = 1
@@ -42,7 +55,8 @@ def user_errors(
     try:
         yield
     except kinds as error:
-        explained = click.ClickException(f"{error}. {advice}" if advice else str(error))
+        words = _words(error)
+        explained = click.ClickException(f"{words}. {advice}" if advice else words)
         vars(explained)["exit_code"] = exit_code  # typed as a class attribute, but click reads the instance's
         raise explained from error
     except KeyboardInterrupt:
@@ -51,13 +65,22 @@ def user_errors(
         raise click.ClickException(f"interrupted; {interrupted}") from None
 
 
+def _words(error: Exception) -> str:
+    if isinstance(error, OSError) and error.strerror and error.filename:
+        return f"{error.strerror}: {error.filename}"  # without the number that str(error) puts first
+    return str(error)
+
+
 class ProgressBar:
     """Shows the progress of a stage, its rate and the time left: a bar on a terminal, elsewhere an occasional line.
+
+    Elsewhere, a stage that takes less than five seconds shows nothing.
 
     It is a context manager that closes the bar on exit. Call it with the name of the stage, the number of items done,
     and the total number of items, or None where the total is not known.
     """
 
+    SECONDS_TO_FIRST_LINE = 5.0
     SECONDS_BETWEEN_LINES = 10.0
 
     def __init__(self, unit: str = " problems") -> None:
@@ -67,7 +90,8 @@ class ProgressBar:
         self._tqdm = tqdm
         self._bar: tqdm[Any] | None = None  # only on a terminal
         self._stage = ""
-        self._began = self._printed = 0.0
+        self._began = self._next_line = 0.0
+        self._has_lines = False
         self._initial = 0
 
     def __enter__(self) -> Self:
@@ -82,18 +106,23 @@ class ProgressBar:
         if stage != self._stage:
             self.close()
             self._stage, self._initial = stage, done
-            self._began = self._printed = time.monotonic()
+            self._began = time.monotonic()
+            self._next_line, self._has_lines = self._began + self.SECONDS_TO_FIRST_LINE, False
             if sys.stderr.isatty():
                 self._bar = self._tqdm(desc=stage, total=total, initial=done, unit=self._unit, file=sys.stderr)
         now = time.monotonic()
         if self._bar is not None:
             self._bar.update(done - self._bar.n)
-        elif done == total or now - self._printed >= self.SECONDS_BETWEEN_LINES:
-            self._printed = now
+        elif now >= self._next_line or (self._has_lines and done == total):
+            self._next_line, self._has_lines = now + self.SECONDS_BETWEEN_LINES, True
             line = self._tqdm.format_meter(
                 done, total or 0, now - self._began, ncols=0, prefix=stage, unit=self._unit, initial=self._initial
             )
             click.echo(line, err=True)
+
+    def write(self, line: str) -> None:
+        """Print a line on stderr, above the bar if there is one."""
+        self._tqdm.write(line, file=sys.stderr)
 
     def close(self) -> None:
         """Close the bar, so that the lines that follow do not run into it."""

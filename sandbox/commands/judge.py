@@ -1,74 +1,140 @@
 """`curate judge`"""
 
+import hashlib
 import json
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from sandbox.commands import options
-from sandbox.commands.frame import user_errors
-from sandbox.commands.partial_file import PartialFile, name_of_work
+from sandbox.commands.frame import ProgressBar, confirm_overwrite, user_errors
+from sandbox.commands.partial_file import PartialFile
+from sandbox.commands.record_fields import n_tests_and_fault
 
 if TYPE_CHECKING:
-    from sandbox import Sandbox
+    from sandbox import Sandbox, SandboxOptions
+
+_LEAST_BYTES, _LEAST_BYTES_OF_TEST = 180, 100  # of a verdict, and of each of its tests
 
 
 @click.command("judge")
 @click.argument("records", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.option("--out", type=click.Path(path_type=Path), required=True, help="File to write, one verdict per line.")
-@options.workers
-@click.option("--run-all", is_flag=True, help="Run all tests of a submission, even after one has failed.")
-@options.isolation
-@options.ray
-def command(records: Path, out: Path, workers: int | None, run_all: bool, isolation: str, ray: str | None) -> None:
+@click.option(
+    "--out",
+    type=click.Path(dir_okay=False, path_type=Path),
+    required=True,
+    help="File to write, one verdict per line. It must not exist, unless it may be overwritten.",
+)
+@click.option("--overwrite", is_flag=True, help="Replace the file if it exists.  [default: ask on a terminal, or stop]")
+@click.option(
+    "--run-all",
+    is_flag=True,
+    help="Run all tests of a submission, even after one has failed.  [default: stop at the first that fails]",
+)
+@options.sandbox
+def command(records: Path, out: Path, overwrite: bool, run_all: bool, sandbox: "SandboxOptions") -> None:
     """Judge the submissions in RECORDS, a JSON Lines file.
 
     Each record has id, code, kind (stdin or function), fn_name, tests ([{input, output}]), time_limit_s and
-    memory_limit_mb, and optionally language and checker. After an interruption, the same command continues.
+    memory_limit_mb, and optionally language, checker, referee and metadata. A record with any other field is an error,
+    which is found before anything is judged. After an interruption, the same command continues.
     """
-    from sandbox import Sandbox, SandboxError
+    from sandbox import SandboxError
 
-    where: dict[str, Any] = {"backend": "ray", "address": ray} if ray else {}
-    partial = PartialFile(out, name_of_work(records, *(["all"] if run_all else [])))
-    saved = f"is in {partial.path}; the same command continues"
-    interrupted, advice = f"what was judged {saved}", f"What was judged {saved}."
-    with (
-        user_errors(SandboxError, interrupted=interrupted, advice=advice if partial.path.exists() else ""),
-        Sandbox(workers, isolation=isolation, **where) as box,
-        user_errors(SandboxError, interrupted=interrupted, advice=advice),
-    ):
-        _judge_remaining(box, records, partial, run_all=run_all)
-    partial.complete()
+    confirm_overwrite(out, overwrite=overwrite)
+    with user_errors(OSError), ProgressBar(" submissions") as progress:
+        work = _look_through(records, progress)
+        with user_errors(OSError, advice="Choose another --out. Nothing has been judged."):
+            partial = PartialFile(out, ".".join([work.fingerprint, *(["all"] if run_all else [])]))
+        _check_room(work, partial, run_all=run_all)
+        saved = f"is in {partial.path}; the same command continues"
+        interrupted, advice = f"what was judged {saved}", f"What was judged {saved}."
+        try:
+            with (
+                user_errors(SandboxError, interrupted=interrupted, advice=advice if partial.n_lines else ""),
+                sandbox.open() as box,
+                user_errors(SandboxError, OSError, interrupted=interrupted, advice=advice),
+            ):
+                _judge_remaining(box, records, partial, work.n_records, progress, run_all=run_all)
+        finally:
+            partial.discard_if_empty()
+        partial.complete()
     counts = _count_verdicts(out)
     click.echo(f"{counts.total()} records: " + ", ".join(f"{verdict} {n}" for verdict, n in counts.most_common()))
     click.echo(f"verdicts in {out}")
     sys.exit(1 if counts["error"] else 0)
 
 
-def _judge_remaining(box: "Sandbox", records: Path, partial: PartialFile, *, run_all: bool) -> None:
-    """Judge the records that have no verdict yet, and show the progress."""
-    from tqdm import tqdm
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """What a file of records asks for.
 
+    fingerprint   of the file's content
+    n_records     number of lines that are not blank
+    n_tests       number of tests of all records
+    """
+
+    fingerprint: str
+    n_records: int
+    n_tests: int
+
+
+def _look_through(records: Path, progress: ProgressBar) -> _Work:
+    """Read all records once, before anything is judged. Raises ClickException for a field that does not exist."""
+    digest = hashlib.sha256()
+    n_records = n_tests = n_bytes = 0
+    total = records.stat().st_size
+    with records.open("rb") as file:
+        for number, line in enumerate(file, 1):
+            progress("check (MB)", n_bytes >> 20, (total >> 20) + 1)
+            digest.update(line)
+            n_bytes += len(line)
+            if line.strip():
+                n_records += 1
+                n_tests_of_record, fault = n_tests_and_fault(line.decode("utf-8", "surrogateescape"))
+                n_tests += n_tests_of_record
+                if fault:
+                    raise click.ClickException(f"{records}:{number}: {fault} Nothing has been judged.")
+    return _Work(digest.hexdigest()[:12], n_records, n_tests)
+
+
+def _check_room(work: _Work, partial: PartialFile, *, run_all: bool) -> None:
+    """Raise ClickException if the verdicts surely do not fit on the disk."""
+    n_left = work.n_records - partial.n_lines
+    n_tests = n_left * work.n_tests // work.n_records if run_all and work.n_records else n_left
+    least = n_left * _LEAST_BYTES + n_tests * _LEAST_BYTES_OF_TEST
+    if (free := partial.free_bytes) < least:
+        partial.discard_if_empty()
+        raise click.ClickException(
+            f"the disk of {partial.path.parent} is full: {n_left} verdicts take at least {_size(least)}, and "
+            f"{_size(free)} are free. Make room, or choose another --out. Nothing has been judged."
+        )
+
+
+def _size(n_bytes: int) -> str:
+    return f"{n_bytes / 10**6:.1f} MB" if n_bytes >= 10**5 else f"{n_bytes} bytes"
+
+
+def _judge_remaining(
+    box: "Sandbox", records: Path, partial: PartialFile, n_records: int, progress: ProgressBar, *, run_all: bool
+) -> None:
+    """Judge the records that have no verdict yet, and show the progress."""
     from sandbox.record import judge_lines
 
     remaining = islice(_numbered_lines(records), partial.n_lines, None)
-    total = sum(1 for _ in _numbered_lines(records))
+    progress("judge", partial.n_lines, n_records)
     with partial.appending() as append:
-        for answer in tqdm(
-            judge_lines(box, remaining, run_all=run_all),
-            total=total,
-            initial=partial.n_lines,
-            unit=" submissions",
-            disable=not sys.stderr.isatty(),
-        ):
+        for done, answer in enumerate(judge_lines(box, remaining, run_all=run_all), partial.n_lines + 1):
             if "error" in answer:
-                tqdm.write(f"{records}:{answer['line']}: {answer['error']}", file=sys.stderr)
+                progress.write(f"{records}:{answer['line']}: {answer['error']}")
             append(answer)
+            progress("judge", done, n_records)
 
 
 def _count_verdicts(out: Path) -> Counter[str]:

@@ -1,19 +1,77 @@
-"""The options that several commands share."""
+"""The options that say where programs run. Every command that runs programs has all of them, in the same words."""
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
 
 import click
 
-workers = click.option(
-    "--workers", type=click.IntRange(min=1), help="Number of programs to run at once.  [default: one per core]"
+BACKENDS = ("local", "docker", "ray", "http")  # named here, since importing them costs time at every start
+_OPTIONS = (
+    click.option(
+        "--backend",
+        type=click.Choice(BACKENDS),
+        help="Where programs run: on this machine, in containers of a Docker engine, on the nodes of a Ray cluster, "
+        "or at the service of `curate serve`.  [default: local]",
+    ),
+    click.option(
+        "--address",
+        metavar="ADDRESS",
+        help="With --backend http: URL of the service. With --backend ray: HOST:PORT of the head node, or auto.  "
+        "[default for ray: auto]",
+    ),
+    click.option(
+        "--image",
+        metavar="NAME",
+        help="With --backend docker: name of the containers' image.  [default: the image of `make sandbox-image`]",
+    ),
+    click.option(
+        "--workers",
+        type=click.IntRange(min=1),
+        help="Number of programs to run at once; with --backend ray, on each node.  [default: one per core]",
+    ),
+    click.option(
+        "--isolation",
+        type=click.Choice(["full", "best-effort"]),
+        help="Whether to refuse, or to accept weaker isolation, where the machine cannot isolate fully.  "
+        "[default: full]",
+    ),
 )
-isolation = click.option(
-    "--isolation",
-    type=click.Choice(["full", "best-effort"]),
-    default="full",
-    show_default=True,
-    help="Whether to refuse, or to accept weaker isolation, where the machine cannot isolate fully.",
-)
-ray = click.option(
-    "--ray",
-    metavar="ADDRESS",
-    help="Run programs on the nodes of a Ray cluster: HOST:PORT of its head node, or auto. --workers is per node.",
-)
+_NAMES = ("backend", "address", "image", "workers", "isolation")
+
+Command = Callable[..., Any]
+
+
+def sandbox(command: Command) -> Command:
+    """Give a command the options of the sandbox; its parameter `sandbox` becomes a SandboxOptions."""
+
+    @sandbox_changes
+    @wraps(command)
+    def with_options(*arguments: Any, sandbox: dict[str, Any], **others: Any) -> Any:
+        from sandbox import SandboxOptions
+
+        try:
+            options = SandboxOptions(**sandbox)
+        except ValueError as error:
+            raise click.UsageError(str(error)) from error
+        return command(*arguments, sandbox=options, **others)
+
+    return with_options
+
+
+def sandbox_changes(command: Command) -> Command:
+    """Give a command the same options; its parameter `sandbox` becomes a dictionary of those that the user has given.
+
+    This is for commands whose configuration says where programs run.
+    """
+
+    @wraps(command)
+    def with_given(*arguments: Any, **others: Any) -> Any:
+        chosen = {name: others.pop(name) for name in _NAMES}
+        given = {name: value for name, value in chosen.items() if value is not None}
+        return command(*arguments, sandbox=given, **others)
+
+    decorated: Command = with_given
+    for option in reversed(_OPTIONS):
+        decorated = option(decorated)
+    return decorated

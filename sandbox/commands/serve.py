@@ -12,7 +12,7 @@ from sandbox.commands import options
 from sandbox.commands.frame import require, user_errors
 
 if TYPE_CHECKING:
-    from sandbox import Limits
+    from sandbox import Limits, SandboxOptions
 
 
 @click.command("serve")
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     show_default=True,
     help="Port to listen on; 0 takes a free one.",
 )
-@options.workers
 @click.option(
     "--queue", type=click.IntRange(min=0), default=1024, show_default=True, help="Requests that may wait for a worker."
 )
@@ -71,11 +70,10 @@ if TYPE_CHECKING:
     type=click.IntRange(1, 2**24),
     help="Maximum space in /tmp of one run, in MB.  [default: the same as its memory]",
 )
-@options.isolation
+@options.sandbox
 def command(
     host: str,
     port: int,
-    workers: int | None,
     queue: int,
     max_body_mb: float,
     token_file: Path | None,
@@ -84,7 +82,7 @@ def command(
     most_processes: int,
     most_output_kb: int,
     most_disk_mb: int | None,
-    isolation: str,
+    sandbox: "SandboxOptions",
 ) -> None:
     """Judge and run programs for others, over HTTP.
 
@@ -93,13 +91,13 @@ def command(
     second one it ends at once.
     """
     require("serve")
-    from sandbox import Sandbox, SandboxError
+    from sandbox import SandboxError
     from sandbox.service import server
     from sandbox.service.settings import Settings
 
     token = _token(token_file)
     listener = _listen(host, port, token)
-    with user_errors(SandboxError), listener, Sandbox(workers, isolation=isolation) as box:
+    with user_errors(SandboxError), listener, sandbox.open() as box:
         most = _most(
             box.workers,
             memory_mb=most_memory_mb,

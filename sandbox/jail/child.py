@@ -33,11 +33,11 @@ class Job:
     what passes through the zygote's memory in their own.
 
     It is sent together with descriptors: source, artifact, stdin, stdout, stderr, and if needed the file for the
-    result of compile or call, the instructions, the packed files that the run finds, and a file for the files that
-    are fetched from it.
+    result of an op that has one, the instructions, the packed files that the run finds, a file for the files that
+    are fetched from it, and the artifact of what runs before the program.
     """
 
-    op: str  # compile | run | call
+    op: str  # compile | run | call | evaluate | serve | examine
     language: str
     seed: int | None
     wall_seconds: float
@@ -49,6 +49,12 @@ class Job:
     instructions: bool = False
     files: bool = False
     fetch: bool = False
+    given: bool = False
+
+    @property
+    def has_result(self) -> bool:
+        """Whether the run writes a result to a file of its own."""
+        return self.op not in ("run", "serve")
 
     def to_bytes(self) -> bytes:
         return json.dumps({name: getattr(self, name) for name in self.__slots__}).encode()
@@ -60,8 +66,8 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Instructions:
-    """What only the child of a run may know: the function to call, the program's arguments, and the names of the files
-    that are fetched afterwards. They are in a file that the child itself reads."""
+    """What only the child of a run may know: the function to call or the tests to run, the program's arguments, and the
+    names of the files that are fetched afterwards. They are in a file that the child itself reads."""
 
     entry_point: str = ""
     arguments: tuple[str, ...] = ()
@@ -89,6 +95,7 @@ class RunDescriptors:
     instructions  the instructions of the run
     packed        files that the run finds
     fetched       receives the files that are fetched from the run
+    given         compiled code that runs before the program
     """
 
     artifact: int
@@ -96,6 +103,7 @@ class RunDescriptors:
     instructions: int
     packed: int
     fetched: int
+    given: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +151,7 @@ def become(
     try:
         executable = job.op == "run" and language.EXECUTABLE
         program = b"" if executable else _content(fds.artifact)
+        given = _content(fds.given) if fds.given >= 0 else b""
         instructions = Instructions.read(fds.instructions) if fds.instructions >= 0 else _NONE
         if fds.packed >= 0:
             files.place(fds.packed, owner)
@@ -160,6 +169,8 @@ def become(
             status = _compile(language, program)
         elif job.op == "call":
             status = language.call(program, instructions.entry_point, KEPT)
+        elif job.op == "evaluate":
+            status = language.evaluate(program, given, KEPT)
         else:
             status = language.run(KEPT if executable else program, instructions.arguments)
     except BaseException as error:

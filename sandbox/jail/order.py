@@ -16,6 +16,7 @@ class Order:
     instructions  what only the child of the run may know
     packed        files that the run finds in its directory, see files.pack
     referee       whether the program belongs to the suite: then it shares no zygote with submissions
+    given         descriptor of compiled code that runs before the program; -1: none
     encoded       the job as it is sent, encoded once for all cases of a suite
     """
 
@@ -24,6 +25,7 @@ class Order:
     instructions: Instructions = Instructions()
     packed: bytes = b""
     referee: bool = False
+    given: int = -1
     encoded: bytes = field(init=False)
 
     def __post_init__(self) -> None:
@@ -43,6 +45,10 @@ class Order:
         job = replace(self.job, instructions=True, fetch=bool(instructions.fetch))
         return replace(self, job=job, instructions=instructions)
 
+    def after(self, given: int) -> "Order":
+        """Return the order with compiled code, of which this is the descriptor, that runs before the program."""
+        return replace(self, job=replace(self.job, given=True), given=given)
+
     def with_files(self, contents: dict[str, bytes]) -> "Order":
         """Return the order with these files in the run's directory, and with room for them."""
         more_mb = 1 + sum(map(len, contents.values())) // 2**20 + len(contents) // 50  # these need inodes, too
@@ -56,11 +62,13 @@ def make_order(
 ) -> Order:
     """Return the order to compile or run a program, or to call its function `entry_point`.
 
-    op     "compile", "run" or "call"
+    op     what is done with the program, see Job
     seed   see Sandbox
 
     Raises ValueError if there is no such language, or if its functions cannot be called.
     """
+    if op in ("evaluate", "serve") and not languages.load(program.language).CALLABLE:
+        raise ValueError(f"tests in Python cannot call {program.language} programs; submit a Python program")
     if op == "call" and not languages.load(program.language).CALLABLE:
         raise ValueError(f"functions of {program.language} programs cannot be called; use a suite without entry_point")
     job = Job(

@@ -42,7 +42,7 @@ class RunFiles:
             self._give(memfd(stdin), os.O_RDONLY)
             self._stdout = self._give(memfd(), os.O_RDWR)
         self._stderr = self._give(memfd(), os.O_RDWR)
-        if job.op != "run":
+        if job.has_result:
             self._result = self._give(memfd(), os.O_RDWR)
         if job.instructions:
             self._give(memfd(order.instructions.to_bytes()), os.O_RDONLY)
@@ -50,6 +50,8 @@ class RunFiles:
             self._give(memfd(order.packed), os.O_RDONLY)
         if job.fetch:
             self._fetched = self._give(memfd(), os.O_RDWR)
+        if job.given:
+            self.handed.append(order.given)
 
     def _give(self, descriptor: int, mode: int) -> int:
         """Open the file anew for the zygote, and return our own descriptor of it."""

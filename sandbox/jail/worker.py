@@ -23,6 +23,7 @@ from sandbox import checkers, languages, referee
 from sandbox.cases import INTERACTIVE, Case, Referee, Suite
 from sandbox.errors import BackendUnavailable, ExecutionLost, RefereeFailed, SandboxError
 from sandbox.jail import cgroups, linux, referee_trials, spawn, wire
+from sandbox.jail.assertions import AssertionRuns, GivenCode
 from sandbox.jail.child import Instructions
 from sandbox.jail.compiled import Compiled
 from sandbox.jail.configuration import Configuration
@@ -60,6 +61,7 @@ class Worker:
         self._runner = Runner(configuration, warden, groups[0], 0, ends)
         self._second: Runner | None = None  # of referees that talk to programs while these run
         self._trials = referee_trials.Trials()
+        self._given_code = GivenCode(self._runner)
 
     @property
     def layers(self) -> dict[str, str]:
@@ -76,6 +78,9 @@ class Worker:
 
     def judge(self, program: Program, suite: Suite, *, run_all: bool) -> Judgement:
         """Judge a program by a suite. Raises ExecutionLost, and whatever judge.judge raises."""
+        if suite.assertions is not None:
+            runs = AssertionRuns(program, suite, self._runner, self._given_code)
+            return judge(suite, runs.run, run_all=run_all)
         op = "run" if suite.entry_point is None else "call"
         order = self._runner.order(op, program, suite.limits, suite.entry_point or "")
 
@@ -339,7 +344,8 @@ def _answer(worker: Worker, request: Request[object]) -> RunResult | Judgement |
     except MemoryError:
         return ExecutionLost("the judge has no memory left for this request")
     except RefereeFailed as error:
-        return RefereeFailed(f"the suite's own referee failed: {error}")
+        judging = isinstance(request, JudgeRequest) and request.suite.assertions is not None
+        return RefereeFailed(f"the suite's own {'tests' if judging else 'referee'} failed: {error}")
     except (ValueError, TypeError, KeyError) as error:
         return error  # the suite's fault: the caller raises it
     raise ValueError(f"unknown request {type(request).__name__}")

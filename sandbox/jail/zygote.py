@@ -153,7 +153,7 @@ def _serve(channel: socket.socket, launcher: "_RunLauncher") -> None:
 
 
 def _run_descriptors(job: Job, artifact: int, others: list[int]) -> RunDescriptors:
-    sent = [job.op != "run", job.instructions, job.files, job.fetch]
+    sent = [job.has_result, job.instructions, job.files, job.fetch, job.given]
     following = iter(others)
     return RunDescriptors(artifact, *(next(following) if is_sent else -1 for is_sent in sent))
 

@@ -17,6 +17,8 @@ for one run, never in a trusted process.
                                                     EXECUTABLE language is a descriptor
     call(artifact, entry_point, returned) -> int    if CALLABLE: calls one function of it with the arguments on stdin
                                                     and writes the encoded value to descriptor `returned`
+    evaluate(artifact, given, returned) -> int      if CALLABLE: the same with the text of a call on stdin; `given` is
+                                                    the artifact of code that runs before
 """
 
 import os

@@ -16,6 +16,8 @@ import sys
 import threading
 import types
 import weakref
+from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
 SOURCE_FILE = "solution.py"
@@ -91,14 +93,8 @@ def run(artifact: bytes, arguments: list[str]) -> int:
 def call(artifact: bytes, entry_point: str, returned: int) -> int:
     """Call entry_point with the JSON list of arguments on stdin, and write the encoded result to descriptor `returned`.
     Returns the exit status."""
-    with open(0, "rb", closefd=False) as stdin:
-        arguments = json.loads(stdin.read())
-    null = os.open("/dev/null", os.O_RDONLY)
-    os.dup2(null, 0)
-    os.close(null)
-    _program.__name__ = "solution"  # so that a script's `if __name__ == "__main__"` does not run
-    sys.modules["solution"] = _program
-    namespace = vars(_program)
+    arguments = json.loads(_taken_from_stdin())
+    namespace = _namespace_of_solution()
     namespace["__builtins__"] = _builtins
     dumps = json.dumps  # before the program can replace it
     sys.setrecursionlimit(_RECURSION_OF_CALLS)
@@ -111,14 +107,56 @@ def call(artifact: bytes, entry_point: str, returned: int) -> int:
             function = namespace[entry_point]
         else:
             raise NameError(f"the program defines no {entry_point!r}")
-        text = dumps(plain(function(*arguments)), check_circular=False).encode()
-        while text:
-            text = text[os.write(returned, text) :]
+        _write(returned, dumps(plain(function(*arguments)), check_circular=False))
         return 0  # whatever the program would still do, the value has been written
     except BaseException as error:
         return _report(error) or 1  # SystemExit(0) in place of a value is not a success
     finally:
         _flush(getattr(sys, "stderr", None))
+
+
+def evaluate(artifact: bytes, given: bytes, returned: int) -> int:
+    """Evaluate the call on stdin, whose text the judge has checked, and write its encoded value to descriptor
+    `returned`. Returns the exit status.
+
+    given   the artifact of the code that runs first, in the same namespace
+    """
+    expression = compile(_taken_from_stdin(), "<test>", "eval")
+    namespace = _namespace_of_solution()
+    dumps = json.dumps  # before the program can replace it
+    try:
+        exec(marshal.loads(given), namespace)
+        exec(marshal.loads(artifact), namespace)
+        _write(returned, dumps(data(eval(expression, namespace)), check_circular=False))
+        return 0
+    except BaseException as error:
+        return _report(error) or 1
+    finally:
+        _flush(getattr(sys, "stderr", None))
+
+
+def _taken_from_stdin() -> bytes:
+    """Return what is on stdin, which is empty from then on."""
+    with open(0, "rb", closefd=False) as stdin:
+        content = stdin.read()
+    null = os.open("/dev/null", os.O_RDONLY)
+    os.dup2(null, 0)
+    os.close(null)
+    return content
+
+
+def _namespace_of_solution() -> dict[str, Any]:
+    """Return the namespace of a program that is a module, so that a script's `if __name__ == "__main__"` does not
+    run."""
+    _program.__name__ = "solution"
+    sys.modules["solution"] = _program
+    return vars(_program)
+
+
+def _write(descriptor: int, text: str) -> None:
+    encoded = text.encode()
+    while encoded:
+        encoded = encoded[os.write(descriptor, encoded) :]
 
 
 def plain(value: Any) -> Any:
@@ -147,6 +185,31 @@ def plain(value: Any) -> Any:
     if kind.__module__ == "numpy" and hasattr(value, "tolist"):
         return plain(value.tolist())
     raise TypeError(f"a value of type {kind.__name__} cannot be compared")
+
+
+def data(value: Any) -> Any:
+    """Return the value in terms of JSON, as `plain` does, but with all that a Python literal can express, and fractions
+    and decimals. What cannot be compared becomes an object that equals nothing."""
+    kind = type(value)
+    if kind in _ATOMS:
+        return value
+    if issubclass(kind, list):
+        return value if _ATOMS.issuperset(map(type, value)) else [data(item) for item in value]
+    if issubclass(kind, tuple):
+        return {"tuple": [data(item) for item in value]}
+    if issubclass(kind, set | frozenset):
+        return {"set": [data(item) for item in value]}
+    if issubclass(kind, dict):
+        return {"dict": [[data(key), data(item)] for key, item in dict.items(value)]}
+    if issubclass(kind, bytes | bytearray):
+        return {"bytes": value.hex()}
+    if issubclass(kind, complex):
+        return {"complex": [value.real, value.imag]}
+    if kind is Fraction or (kind is Decimal and value.is_finite()):
+        return {"ratio": list(value.as_integer_ratio())}
+    if issubclass(kind, int | float | str) or (kind.__module__ == "numpy" and hasattr(value, "tolist")):
+        return data(plain(value)) if kind.__module__ == "numpy" else plain(value)
+    return {"other": kind.__name__}
 
 
 def _report(error: BaseException) -> int:

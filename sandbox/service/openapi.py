@@ -25,8 +25,15 @@ _RECORD = {
     "properties": {
         "id": {"type": ["string", "integer"]},
         "code": _TEXT,
-        "kind": {"enum": ["stdin", "function"]},
+        "kind": {"enum": ["stdin", "function", "assertions"]},
         "fn_name": {"type": ["string", "null"], "description": "the function to call, for kind function"},
+        "names": {
+            "type": "array",
+            "items": _TEXT,
+            "description": "what the submission must define, for kind assertions",
+        },
+        "given": {**_TEXT, "description": "Python that runs before the submission, for kind assertions"},
+        "setup": {**_TEXT, "description": "Python that runs before each test, for kind assertions"},
         "tests": {
             "type": "array",
             "minItems": 1,

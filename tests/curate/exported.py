@@ -14,6 +14,8 @@ SUMS = tuple(Case(f"{n} {n + 1}\n", f"{2 * n + 1}\n") for n in range(20))
 JOIN = "class Solution:\n    def join(self, words, mark):\n        return [mark.join(words), len(words)]\n"
 JOINS = tuple(Case(json.dumps([["a"] * n, "-"]), json.dumps(["-".join(["a"] * n), n])) for n in range(1, 9))
 
+JUDGE = Referee(Program("print(1)"))
+
 
 def problem(name: str, tests: Suite, reference: str | None, **changes: Any) -> Problem:
     code = None if reference is None else Program(reference)
@@ -24,13 +26,12 @@ def problem(name: str, tests: Suite, reference: str | None, **changes: Any) -> P
 
 def problems() -> list[Problem]:
     """Return problems that read stdin, problems that are called, and problems that some formats cannot express."""
-    judge = Referee(Program("print(1)"))
     return [
         problem("call", Suite(JOINS, entry_point="join"), JOIN, starter_code="class Solution:\n    def join(self):\n"),
         problem("dict", Suite([Case('[{"1": 2}, 3]', "3")], entry_point="f"), "def f(a, b): return b"),
         problem("none", Suite([Case("[]", "3")], entry_point="f"), "def f(): return 3"),
         problem("other", Suite(SUMS, limits=Limits(processes=3)), SUM),
-        problem("referee", Suite(SUMS, checker="program", referee=judge), SUM),
+        problem("referee", Suite(SUMS, checker="program", referee=JUDGE), SUM),
         problem("slow", Suite(SUMS), SUM, slowest_cpu_seconds=9.0),
         problem("sum", Suite(SUMS, limits=Limits(wall_seconds=3, memory_mb=300)), SUM, strongest_tests=(7, 2)),
         problem("unseen", Suite(SUMS), None),

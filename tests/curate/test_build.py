@@ -11,7 +11,7 @@ from curate.errors import CurateError
 from curate.manifest import from_json
 from curate.pipeline import Options, build, source_names, survey
 from curate.problem import from_row
-from sandbox import Program, Sandbox
+from sandbox import Program, Sandbox, SandboxOptions
 
 
 @pytest.fixture(scope="module")
@@ -22,7 +22,7 @@ def raw(tmp_path_factory):
 @pytest.fixture(scope="module")
 def built(raw, tmp_path_factory):
     out = tmp_path_factory.mktemp("built") / "out"
-    return out, build(raw, out, Options(), workers=2)
+    return out, build(raw, out, Options(), sandbox=SandboxOptions(workers=2))
 
 
 def outcomes(out):
@@ -179,7 +179,7 @@ def test_the_same_inputs_and_seed_give_the_same_hash_whatever_the_workers_and_th
     _, manifest = built
     moved = [(name, str(Path(location).rename(tmp_path / f"moved-{name}"))) for name, location in raw]
     try:
-        again = build(moved, tmp_path / "out", Options(), workers=1)
+        again = build(moved, tmp_path / "out", Options(), sandbox=SandboxOptions(workers=1))
     finally:
         for (_, old), (_, new) in zip(raw, moved, strict=True):
             Path(new).rename(old)
@@ -268,5 +268,5 @@ def test_a_reference_that_passes_only_once_is_flaky(tmp_path):
     with Sandbox(workers=1, seed=7) as box:
         tests = [(f"{n}", box.run(Program(lucky)).text) for n in range(5)]
     location = write_parquet(tmp_path / "train.parquet", [taco_row(words(0), tests, [lucky])])
-    build([("taco", str(location))], tmp_path / "out", Options(seed=7), workers=1)
+    build([("taco", str(location))], tmp_path / "out", Options(seed=7), sandbox=SandboxOptions(workers=1))
     assert outcomes(tmp_path / "out") == {"taco/0": "flaky_reference"}

@@ -43,7 +43,7 @@ def curate(*arguments):
 
 def build_dataset(cluster, out):
     sources = [word for name, place in SOURCES for word in ("--source", f"{name}={place}")]
-    return curate("build-dataset", *sources, "--out", out, "--ray", cluster.address)
+    return curate("build-dataset", *sources, "--out", out, "--backend", "ray", "--address", cluster.address)
 
 
 def lines(path):
@@ -83,7 +83,9 @@ def test_judge_writes_the_same_verdicts_as_on_this_machine(cluster, tmp_path):
     records = ROOT / "examples" / "submissions.jsonl"
     here, there = tmp_path / "here.jsonl", tmp_path / "there.jsonl"
     summary, _ = curate("judge", records, "--out", here).communicate()
-    said, errors = curate("judge", records, "--out", there, "--ray", cluster.address).communicate()
+    said, errors = curate(
+        "judge", records, "--out", there, "--backend", "ray", "--address", cluster.address
+    ).communicate()
     assert said.splitlines()[0] == summary.splitlines()[0], errors
     assert verdicts(there) == verdicts(here)
 
@@ -95,7 +97,7 @@ def verdicts(path):
 
 def test_a_wrong_address_is_explained(tmp_path):
     records = ROOT / "examples" / "submissions.jsonl"
-    judging = curate("judge", records, "--out", tmp_path / "out.jsonl", "--ray", "127.0.0.1:1")
+    judging = curate("judge", records, "--out", tmp_path / "out.jsonl", "--backend", "ray", "--address", "127.0.0.1:1")
     said, errors = judging.communicate()
     assert judging.returncode == 1
     assert errors.startswith("Error: cannot connect to a Ray cluster at 127.0.0.1:1")

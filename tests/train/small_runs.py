@@ -6,6 +6,7 @@ from pathlib import Path
 import tiny_world
 from source_rows import write_jsonl
 
+from sandbox import SandboxOptions
 from train import config
 from train.config import Config
 
@@ -14,13 +15,14 @@ SMALL = """
 path = "{model}"
 [data]
 dataset = "{dataset}"
+include = ["unverified"]
 [rollout]
 prompts = 3
 completions = 6
 online_filter = false
 [engine]
 kind = "transformers"
-[reward]
+[sandbox]
 workers = 2
 [optimizer]
 learning_rate = 1e-3
@@ -38,7 +40,7 @@ def dataset(folder: Path) -> Path:
     from curate.pipeline import Options, build
 
     raw = write_jsonl(folder / "raw" / "test.jsonl", tiny_world.rows())
-    build([("livecodebench", str(raw))], folder / "out", Options(), workers=2)
+    build([("livecodebench", str(raw))], folder / "out", Options(), sandbox=SandboxOptions(workers=2))
     return folder / "out"
 
 

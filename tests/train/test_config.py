@@ -5,9 +5,9 @@ from typing import get_type_hints
 
 import pytest
 
-from sandbox import Limits, Outcome, Program
+from sandbox import Limits, Outcome, Program, SandboxOptions
 from train import config
-from train.config import Config, Data, Model, Stage
+from train.config import Config, Data, Model, Sandbox, Stage, with_sandbox
 from train.config.file import preset_table
 from train.errors import ConfigError
 from train.rollouts.scoring import open_sandbox
@@ -97,6 +97,8 @@ def test_a_written_configuration_is_read_back_unchanged(file):
         pytest.param(SMALL, ["reward.length_budget=1"], "data.target_tokens", id="no lengths to reward"),
         pytest.param(SMALL, ["reward.overlong=1"], "overlong_buffer_tokens", id="buffer of more than an answer"),
         pytest.param(SMALL, ["reward.least_wall_seconds=20"], "must be at most reward.most_wall_seconds", id="limits"),
+        pytest.param(SMALL, ["reward.sandbox=ray://head"], "it is now sandbox.backend and sandbox.address", id="moved"),
+        pytest.param(SMALL, ["sandbox.backend=http"], "sandbox: the backend http needs an address", id="no address"),
         pytest.param(SMALL, ["objective.reference_steps=5"], "needs objective.kl", id="no reference"),
         pytest.param(SMALL, ["objective.mismatch_low=0.9"], "no completion would be left", id="no bounds"),
         pytest.param(
@@ -130,13 +132,22 @@ def test_a_missing_file_is_explained(tmp_path):
         config.read_config(tmp_path / "model.bin")
 
 
+def test_options_of_the_command_replace_the_section_and_forget_another_backends_address():
+    config = Config(Model("m"), Data("d"), sandbox=Sandbox(backend="ray", address="head:6379", workers=3))
+    assert with_sandbox(config, {}) == config
+    assert with_sandbox(config, {"backend": "local"}).sandbox == Sandbox(workers=3)
+    assert with_sandbox(config, {"workers": 5}).sandbox.options() == SandboxOptions("ray", "head:6379", workers=5)
+    with pytest.raises(ConfigError, match="sandbox: an image is for the backend docker, not for ray"):
+        with_sandbox(config, {"image": "mine"})
+
+
 def test_programs_get_no_more_than_the_operator_allows(file):
     read = config.read_config(file(SMALL + "[most]\nmemory_mb = 150\n"), ["most.wall_seconds=1"])
-    with open_sandbox(read.reward, read.most) as box:
+    with open_sandbox(read.sandbox, read.most) as box:
         hog = Program("x = bytearray(b'x' * (400 << 20))")
         assert box.run(hog, limits=Limits(memory_mb=10**6)).outcome is Outcome.OUT_OF_MEMORY
         assert box.run(Program("while True: pass"), limits=Limits(wall_seconds=60)).outcome is Outcome.TIMED_OUT
     with pytest.raises(ConfigError, match="most: .*wall_seconds"):
-        open_sandbox(read.reward, config.Most(wall_seconds=1e9))
+        open_sandbox(read.sandbox, config.Most(wall_seconds=1e9))
     with pytest.raises(ConfigError, match="unknown key most.memory"):
         config.read_config(file(SMALL + "[most]\nmemory = 150\n"))

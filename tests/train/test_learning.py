@@ -44,13 +44,15 @@ def folder(tmp_path_factory):
         from warm_up import warm_up
 
         from curate.pipeline import Options, build
+        from sandbox import SandboxOptions
 
         learnt, held_out = (
             [problem for problem in some if problem.task.name.startswith(KINDS)] for some in problems.problems()
         )
         problems.write(folder, train=map(problems.row, learnt[:64]), held_out=map(problems.row, held_out[:30]))
         for name in ("train", "held_out"):
-            build([("generic", f"{folder}/{name}.toml")], folder / name, Options(mutants=0), workers=2)
+            where = [("generic", f"{folder}/{name}.toml")]
+            build(where, folder / name, Options(mutants=0), sandbox=SandboxOptions(workers=2))
         warm_up(learnt, folder / "model", steps=320, seed=0, hidden=64, layers=3)
         (folder / "run.toml").write_text(RUN.format(folder=folder))
         yield folder

@@ -160,7 +160,7 @@ def test_a_run_whose_answers_are_all_cut_off_ends_with_an_explanation(small, tmp
 
 @pytest.mark.parametrize("preset", presets())
 def test_a_preset_trains_once_its_sizes_are_small(preset, small, tmp_path, tiny_model, six_problems):
-    paths = f"[model]\npath = '{tiny_model}'\n[data]\ndataset = '{six_problems}'\n"
+    paths = f"[model]\npath = '{tiny_model}'\n[data]\ndataset = '{six_problems}'\ninclude = ['unverified']\n"
     small.write_text(f"preset = '{preset}'\n{paths}")
     skipped = []
     trained(
@@ -173,7 +173,7 @@ def test_a_preset_trains_once_its_sizes_are_small(preset, small, tmp_path, tiny_
         "rollout.online_filter=false",
         "optimizer.minibatches=2",
         "optimizer.row_tokens=256",
-        "reward.workers=2",
+        "sandbox.workers=2",
         "run.steps=2",
         "data.max_prompt_tokens=512",
         "stages.0.max_tokens=36",
@@ -228,7 +228,7 @@ def test_groups_without_any_signal_are_not_trained_on(small, tmp_path, monkeypat
     """A batch without any reward ends the run, even with the filter off, and earlier steps are kept."""
 
     @contextmanager
-    def lost(settings, most, *, seed):
+    def lost(settings, programs, most, *, seed):
         def reward(answer, task):
             return Reward(None, "sandbox_failed")
 
@@ -242,7 +242,7 @@ def test_groups_without_any_signal_are_not_trained_on(small, tmp_path, monkeypat
 
 def test_a_lost_sandbox_teaches_nothing_and_is_named(small, tmp_path):
     with pytest.raises(Exception, match=r"127\.0\.0\.1:9") as error:
-        trained(small, tmp_path / "run", 'reward.sandbox="http://127.0.0.1:9"', "run.steps=1")
+        trained(small, tmp_path / "run", "sandbox.backend=http", "sandbox.address=http://127.0.0.1:9", "run.steps=1")
     assert type(error.value).__module__.startswith("sandbox") or isinstance(error.value, RunError)
 
 
@@ -365,6 +365,19 @@ def test_a_dry_run_shows_the_plan_and_writes_nothing(small, tmp_path):
     assert result.exit_code == 0, result.output
     assert "3 prompts x 6 answers = 18" in result.output
     assert not (tmp_path / "run").exists()
+
+
+def test_a_run_leaves_out_what_nobody_verified_unless_it_is_told_to_include_it(small, tmp_path):
+    small.write_text(small.read_text().replace('include = ["unverified"]\n', ""))
+    plan = CliRunner().invoke(main, ["train", str(small), "--dry-run"])
+    assert ", 0 of 6 problems\n           left out: unverified 6 (no reference" in plan.output
+    words = ["train", str(small), "--out", str(tmp_path / "run")]
+    result = CliRunner().invoke(main, words)
+    assert result.exit_code == 1
+    assert "no problem to train on (left out: unverified 6" in result.output
+    assert "--include unverified takes these rows, too" in result.output
+    plan = CliRunner().invoke(main, [*words, "--dry-run", "--include", "unverified"])
+    assert ", 6 of 6 problems\nbatch" in plan.output
 
 
 def engine_processes():

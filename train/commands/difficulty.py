@@ -2,8 +2,8 @@
 
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, closing, contextmanager
 from functools import partial
 from pathlib import Path
 from statistics import fmean
@@ -11,18 +11,24 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from curate.commands.include import include
+from curate.commands.prompt_options import prompt_options
 from sandbox.commands import options
 from sandbox.commands.frame import ProgressBar, require, user_errors
+from train.commands.engine_options import engine_option
 
 if TYPE_CHECKING:
     from curate.manifest import Manifest
+    from curate.trust import Trust
+    from sandbox import SandboxOptions
+    from train.engine_options import EngineOptions
     from train.evaluation.difficulty import Measured
     from train.evaluation.difficulty_settings import Settings
     from train.evaluation.sample_and_judge import Sample
 
 
 @click.command("difficulty")
-@click.argument("dataset", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.argument("dataset", type=click.Path(path_type=Path))
 @click.option(
     "--model",
     "models",
@@ -44,9 +50,10 @@ if TYPE_CHECKING:
 )
 @click.option("--seed", type=click.IntRange(0, 2**31 - 1), help="Random seed of the samples.  [default: 0]")
 @click.option("--resample", is_flag=True, help="Drop the existing samples of the named models and draw new ones.")
-@options.workers
-@options.isolation
-@options.ray
+@include
+@prompt_options
+@engine_option
+@options.sandbox
 @click.option(
     "--solve-rate",
     metavar="LEAST:MOST",
@@ -60,9 +67,10 @@ def command(
     models: tuple[str, ...],
     base_url: str | None,
     resample: bool,
-    workers: int | None,
-    isolation: str,
-    ray: str | None,
+    include: tuple[str, ...],
+    prompt: dict[str, Any],
+    engine: dict[str, Any],
+    sandbox: "SandboxOptions",
     solve_rate: str | None,
     out: Path | None,
     overwrite: bool,
@@ -78,11 +86,15 @@ def command(
     Without --model, --solve-rate uses all models that were sampled, and a problem must be in the band of each of them.
     """
     require("data")
+    from curate.dataset.locate import local_folder
     from curate.difficulty import table
     from curate.difficulty.band import Band
     from curate.difficulty.keep_band import refilter
     from curate.errors import CurateError
-    from sandbox import Sandbox, SandboxError
+    from curate.prompt import read_prompt
+    from curate.trust import Trust
+    from sandbox import SandboxError
+    from train.engine_options import EngineOptions
     from train.errors import TrainError
 
     if not models and solve_rate is None:
@@ -91,13 +103,23 @@ def command(
         raise click.UsageError(
             "--solve-rate and --out belong together: the band, and the folder for the problems in it"
         )
-    where: dict[str, Any] = {"backend": "ray", "address": ray} if ray else {}
-    open_sandbox = partial(Sandbox, workers, isolation=isolation, **where)
     chosen = {name: value for name, value in settings.items() if value is not None}
+    if prompt:
+        chosen["prompt"] = prompt
     to_continue = f"the samples are in {dataset}; the same command continues"
     with user_errors(CurateError, TrainError, SandboxError, OSError, interrupted=to_continue):
+        dataset = local_folder(dataset, "curate difficulty")
         band = Band.parse(solve_rate) if solve_rate is not None else None
-        _measure(dataset, models, chosen, base_url, open_sandbox, resample)
+        read_prompt(prompt)  # a wrong one is an error before anything else is read
+        engine_options = EngineOptions.from_table(engine)
+        if deciding := engine_options.deciding_answers():
+            chosen["engine"] = deciding
+        if base_url is not None:
+            engine_options.for_server()
+        else:
+            _check_models(dataset, models, engine_options)
+        open_sampler = partial(_sample_with, base_url=base_url, engine=engine_options)
+        _measure(dataset, models, chosen, open_sampler, sandbox.open, resample, Trust.including(include))
         rows = table.read(dataset)
         if rows:
             _print_solve_rates(rows, models)
@@ -108,13 +130,27 @@ def command(
     sys.exit(0 if manifest.n_kept else 1)
 
 
+def _check_models(dataset: Path, models: Sequence[str], engine: "EngineOptions") -> None:
+    """Raise TrainError if a model does not exist. One that was sampled before may be gone by now."""
+    from curate.dataset.reader import Stored
+    from curate.difficulty import table
+    from train.sampling.model_name import check_model
+
+    Stored(dataset)  # a folder without a dataset is the first thing to say
+    sampled = {row["model"] for row in table.read(dataset)}
+    for model in models:
+        if model not in sampled:
+            check_model(model, engine.vllm.get("revision"))
+
+
 def _measure(
     dataset: Path,
     models: Sequence[str],
     chosen: dict[str, Any],
-    base_url: str | None,
+    open_sampler: "Callable[[Settings], AbstractContextManager[Sample]]",
     open_sandbox: Any,
     resample: bool,
+    trust: "Trust",
 ) -> None:
     """Sample the models one after another, with progress shown."""
     from train.evaluation.difficulty import measure
@@ -125,9 +161,10 @@ def _measure(
                 dataset,
                 model,
                 chosen,
-                partial(_sample_with, base_url=base_url),
+                open_sampler,
                 open_sandbox,
                 resample=resample,
+                trust=trust,
                 progress=progress,
             )
             progress.close()
@@ -135,16 +172,22 @@ def _measure(
 
 
 @contextmanager
-def _sample_with(settings: "Settings", base_url: str | None) -> "Iterator[Sample]":
+def _sample_with(settings: "Settings", base_url: str | None, engine: "EngineOptions") -> "Iterator[Sample]":
     from train.sampling.open_sampler import open_sampler
     from train.sampling.protocol import Sampling
 
     sampling = Sampling(settings.temperature, settings.top_p, settings.max_tokens)
-    with closing(open_sampler(settings.model, base_url)) as sampler:
+    if base_url is None:
+        engine |= settings.engine  # of earlier samples, if the user gave none
+    with closing(open_sampler(settings.model, base_url, engine, settings.prompt.template_arguments)) as sampler:
         yield partial(sampler.sample, sampling=sampling)
 
 
 def _warn(model: str, measured: "Measured") -> None:
+    from curate.trust import left_out_lines
+
+    for line in left_out_lines(measured.left_out):
+        click.echo(f"{model}: {line}", err=True)
     for number, event in ((measured.n_unscored, "could not be judged"), (measured.n_refused, "were refused")):
         if number:
             click.echo(f"Warning: {model}: {number} samples {event}; the same command tries again", err=True)

@@ -2,19 +2,25 @@
 
 import json
 import sys
+from collections.abc import Callable
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from curate.commands.include import include
+from curate.commands.prompt_options import prompt_options
 from sandbox.commands import options
 from sandbox.commands.frame import ProgressBar, require, user_errors
+from train.commands.engine_options import engine_option
 
 if TYPE_CHECKING:
+    from sandbox import SandboxOptions
     from train.evaluation.evaluate import Evaluation
     from train.evaluation.exercises import Exercise
-    from train.sampling.protocol import Sampling
+    from train.sampling.protocol import Sampler, Sampling
 
 
 @click.command("evaluate")
@@ -34,6 +40,7 @@ if TYPE_CHECKING:
 @click.option(
     "--problems", type=click.IntRange(min=1), help="Use this many problems, the same ones each time.  [default: all]"
 )
+@include
 @click.option("--base-url", metavar="URL", help="Ask an OpenAI-compatible server instead of running vLLM here.")
 @click.option(
     "--temperature", type=click.FloatRange(0, 2), default=0.6, show_default=True, help="Sampling temperature."
@@ -60,24 +67,25 @@ if TYPE_CHECKING:
     type=click.Path(dir_okay=False, path_type=Path),
     help="JSON file for the numbers and the counts of each problem. Samples go to OUT.samples.jsonl as they arrive.",
 )
-@options.workers
-@options.isolation
-@options.ray
+@prompt_options
+@engine_option
+@options.sandbox
 def command(
     model: str,
     data: str,
     k: int,
     window: str,
     problems: int | None,
+    include: tuple[str, ...],
     base_url: str | None,
     temperature: float,
     top_p: float,
     max_tokens: int,
     seed: int,
     out: Path | None,
-    workers: int | None,
-    isolation: str,
-    ray: str | None,
+    prompt: dict[str, Any],
+    engine: dict[str, Any],
+    sandbox: "SandboxOptions",
 ) -> None:
     """Evaluate a model: pass@1 over k samples of each problem, with a 95% confidence interval, and pass@k.
 
@@ -86,24 +94,41 @@ def command(
     require("data")
     from curate.dataset.workspace import write_whole
     from curate.errors import CurateError
+    from curate.prompt import read_prompt
+    from curate.trust import Trust
     from sandbox import SandboxError
+    from train.engine_options import EngineOptions
     from train.errors import TrainError
     from train.evaluation.exercises import exercises
-    from train.evaluation.result_file import contents
+    from train.evaluation.result_file import contents, identity, more_identity
+    from train.sampling.model_name import check_model
+    from train.sampling.open_sampler import open_sampler
     from train.sampling.protocol import Sampling
 
     samples = out and out.with_name(out.name + ".samples.jsonl")
     to_continue = f"the samples are in {samples}; the same command continues" if samples else "give --out to continue"
     with user_errors(CurateError, TrainError, SandboxError, OSError, interrupted=to_continue):
         sampling = Sampling(temperature, top_p, max_tokens)
-        asked = exercises(data, window, problems or 0)
-        where: dict[str, Any] = {"backend": "ray", "address": ray} if ray else {}
-        evaluation = _evaluate(
-            model, base_url, asked, sampling, k, seed, samples, {"workers": workers, "isolation": isolation, **where}
-        )
+        form, engine_options = read_prompt(prompt), EngineOptions.from_table(engine)
+        if base_url is not None:
+            engine_options.for_server()
+        else:
+            check_model(model, engine_options.vllm.get("revision"))
+        asked = exercises(data, window, problems or 0, trust=Trust.including(include), prompt=form)
+        open_model = partial(open_sampler, model, base_url, engine_options, form.template_arguments)
+        depends_on = [identity(model), asdict(sampling), *more_identity(form, engine_options)]
+        evaluation = _evaluate(open_model, asked, sampling, k, seed, samples, depends_on, sandbox)
         if out:
             result = contents(
-                evaluation, model=model, data=data, window=window, sampling=sampling, seed=seed, exercises=asked
+                evaluation,
+                model=model,
+                data=data,
+                window=window,
+                sampling=sampling,
+                seed=seed,
+                exercises=asked,
+                prompt=form,
+                engine=engine_options,
             )
             write_whole(out, json.dumps(result, indent=1) + "\n")
     _print(evaluation)
@@ -111,39 +136,39 @@ def command(
 
 
 def _evaluate(
-    model: str,
-    base_url: str | None,
+    open_sampler: "Callable[[], Sampler]",
     exercises: "tuple[Exercise, ...]",
     sampling: "Sampling",
     k: int,
     seed: int,
     samples: Path | None,
-    sandbox_options: dict[str, Any],
+    depends_on: list[Any],
+    sandbox: "SandboxOptions",
 ) -> "Evaluation":
-    """Evaluate, and show the progress. `samples` is the path of the journal, or None to keep no journal."""
+    """Evaluate, and show the progress.
+
+    samples     the path of the journal, or None to keep no journal
+    depends_on  what samples depend on besides exercise and seed
+    """
     from contextlib import ExitStack, closing
-    from functools import partial
 
     from curate.dataset.journal import Journal
-    from sandbox import Sandbox
     from train.evaluation.evaluate import evaluate
-    from train.evaluation.result_file import identity
-    from train.sampling.open_sampler import open_sampler
 
     with ExitStack() as stack:
         progress = stack.enter_context(ProgressBar(" samples"))
         if samples:
             samples.parent.mkdir(parents=True, exist_ok=True)
         journal = stack.enter_context(Journal(samples)) if samples else None
-        sampler = stack.enter_context(closing(open_sampler(model, base_url)))
+        sampler = stack.enter_context(closing(open_sampler()))
         return evaluate(
             exercises,
             partial(sampler.sample, sampling=sampling),
-            stack.enter_context(Sandbox(**sandbox_options)),
+            stack.enter_context(sandbox.open()),
             k=k,
             seed=seed,
             journal=journal,
-            settings=[identity(model), asdict(sampling)],
+            settings=depends_on,
             progress=progress,
         )
 

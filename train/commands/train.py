@@ -1,17 +1,23 @@
 """Define the command `curate train`."""
 
+import json
 import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import click
 
+from curate.commands.include import include
+from curate.commands.prompt_options import prompt_options
+from sandbox.commands import options
 from sandbox.commands.frame import require, user_errors
+from train.commands.engine_options import engine_option
 
 # The metrics in the line that is printed for each step, with their labels.
 _SHOWN = {
@@ -34,25 +40,40 @@ _SHOWN = {
     metavar="SECTION.KEY=VALUE",
     help="Replace a value of CONFIG. Can be given several times.",
 )
+@include
+@prompt_options
+@engine_option
 @click.option("--resume", is_flag=True, help="Continue from the newest checkpoint in the folder, if there is one.")
 @click.option("--overwrite", is_flag=True, help="Delete the run that is in the folder, and start a new one.")
 @click.option("--dry-run", is_flag=True, help="Show the plan and the memory it needs; train nothing.")
+@options.sandbox_changes
 def command(
-    config: Path, out: Path | None, changes: tuple[str, ...], resume: bool, overwrite: bool, dry_run: bool
+    config: Path,
+    out: Path | None,
+    changes: tuple[str, ...],
+    include: tuple[str, ...],
+    prompt: dict[str, Any],
+    engine: dict[str, Any],
+    resume: bool,
+    overwrite: bool,
+    dry_run: bool,
+    sandbox: dict[str, Any],
 ) -> None:
     """Train a model on a dataset with GRPO+.
 
     CONFIG is a TOML file: a preset, the model, the dataset, and what differs from the preset. All keys are in
-    train/config/sections.py, the presets in train/presets/. The run can be killed at any moment: the same command with
-    --resume continues it. On several GPUs: torchrun --nproc-per-node 8 -m cli train CONFIG.
+    train/config/sections.py, the presets in train/presets/. Options that say where programs run replace
+    keys of its section [sandbox]. The run can be killed at any moment: the same command with --resume continues it. On
+    several GPUs: torchrun --nproc-per-node 8 -m cli train CONFIG.
     """
     require("train")
     require("data")
     from curate.errors import CurateError
     from sandbox import SandboxError
-    from train.config import read_config
+    from train.config import read_config, with_sandbox
     from train.errors import TrainError
     from train.run.folder import open_run
+    from train.sampling.model_name import check_model
 
     run = out or Path("runs") / config.stem
     is_first_rank = os.environ.get("RANK", "0") == "0"
@@ -61,7 +82,9 @@ def command(
         user_errors(OSError, advice="The same command with --resume continues."),  # such as a full disk
         _interruptible(run) if is_first_rank else _silently_interruptible(),
     ):
-        settings = read_config(config, changes)
+        read = read_config(config, (*changes, *_including(include)), prompt=prompt, engine=engine)
+        settings = with_sandbox(read, sandbox)
+        check_model(settings.model.path)
         if dry_run:
             from train.run.plan import plan
 
@@ -74,6 +97,13 @@ def command(
             loop.train(settings, run, report=_step_printer(settings.run.steps))
     if is_first_rank:
         click.echo(f"model in {run / 'model'}, metrics in {run / 'metrics.jsonl'}; to see them: curate plot {run}")
+
+
+def _including(words: Sequence[str]) -> Iterator[str]:
+    """Yield the changes of the configuration for --include, which holds for training and for evaluation."""
+    if words:
+        value = json.dumps(words)  # also TOML
+        yield from (f"{section}.include={value}" for section in ("data", "evaluation"))
 
 
 @contextmanager

@@ -14,7 +14,7 @@ Values in the file replace those of its preset, and `--set section.key=value` re
     file.py       the TOML file, its preset and the changes from the command line
 """
 
-from train.config.file import presets, read_config
+from train.config.file import presets, read_config, with_sandbox
 from train.config.sections import (
     Config,
     Data,
@@ -27,6 +27,7 @@ from train.config.sections import (
     Reward,
     Rollout,
     Run,
+    Sandbox,
     Stage,
 )
 from train.config.table import as_table, from_table
@@ -43,9 +44,11 @@ __all__ = [
     "Reward",
     "Rollout",
     "Run",
+    "Sandbox",
     "Stage",
     "as_table",
     "from_table",
     "presets",
     "read_config",
+    "with_sandbox",
 ]

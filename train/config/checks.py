@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from itertools import chain
 from typing import TYPE_CHECKING
 
+from train.engine_options import EngineOptions
 from train.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -18,11 +19,23 @@ _ABOVE_ZERO = {  # in other keys, 0 has a meaning of its own
     "evaluation": "every_steps k top_p",
     "run": "steps checkpoint_steps",
 }
+DECIDED_BY = {  # for vLLM's options that the configuration has under other names: these names
+    "dtype": "model.dtype",
+    "revision": "model.path",
+    "tokenizer": "model.path",
+    "concurrency": "engine.concurrency",
+    "max_num_seqs": "engine.concurrency",
+    "max_model_len": "engine.max_model_len",
+    "memory_share": "engine.memory_share",
+    "gpu_memory_utilization": "engine.memory_share",
+    "tensor_parallel": "engine.tensor_parallel",
+    "tensor_parallel_size": "engine.tensor_parallel",
+}
 
 
 def check(config: "Config") -> None:
     """Raise ConfigError for the first value that makes no sense."""
-    sections = (_stages, _above_zero, _rollout, _engine, _reward, _objective, _optimizer, _evaluation)
+    sections = (_stages, _above_zero, _rollout, _engine, _reward, _sandbox, _objective, _optimizer, _evaluation)
     for message in chain.from_iterable(check_section(config) for check_section in sections):
         raise ConfigError(message)
 
@@ -62,6 +75,13 @@ def _rollout(config: "Config") -> Iterator[str]:
 
 def _engine(config: "Config") -> Iterator[str]:
     engine = config.engine
+    try:
+        options = EngineOptions.from_table(engine.options, elsewhere=DECIDED_BY)
+    except ConfigError as error:
+        yield f"engine: {error}"
+        return
+    if engine.kind != "vllm" and (options.vllm or engine.concurrency):
+        yield f'engine.options and engine.concurrency are for vLLM, not for engine.kind = "{engine.kind}"'
     if engine.tensor_parallel > 1 and not engine.gpus:
         yield "engine.tensor_parallel: name the GPUs in engine.gpus; in the trainer's process an engine has only one"
     if config.rollout.pipeline == "one-off" and not engine.gpus and engine.memory_share > _MOST_SHARED_MEMORY:
@@ -82,6 +102,13 @@ def _reward(config: "Config") -> Iterator[str]:
             "reward.overlong_buffer_tokens must be less than the max_tokens of every stage, or every answer would be "
             "punished"
         )
+
+
+def _sandbox(config: "Config") -> Iterator[str]:
+    try:
+        config.sandbox.options()
+    except ValueError as error:
+        yield f"sandbox: {error}"
 
 
 def _objective(config: "Config") -> Iterator[str]:

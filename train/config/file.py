@@ -2,18 +2,38 @@
 
 import tomllib
 from collections.abc import Mapping, Sequence
+from dataclasses import fields, replace
+from difflib import get_close_matches
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
-from train.config.sections import Config
+from curate.errors import CurateError
+from curate.prompt import read_prompt
+from train.config.sections import Config, Engine
 from train.config.table import from_table
+from train.engine_options import vllm_options
 from train.errors import ConfigError
 
+_NOTHING: Mapping[str, Any] = MappingProxyType({})
 _PRESETS = Path(__file__).parents[1] / "presets"
 
 
-def read_config(path: Path, changes: Sequence[str] = ()) -> Config:
-    """Return the configuration in a TOML file, with changes of the form section.key=value. Raises ConfigError."""
+def read_config(
+    path: Path,
+    changes: Sequence[str] = (),
+    *,
+    prompt: Mapping[str, Any] = _NOTHING,
+    engine: Mapping[str, Any] = _NOTHING,
+) -> Config:
+    """Return the configuration in a TOML file.
+
+    changes  further values, of the form section.key=value
+    prompt   further values of the section [prompt]
+    engine   further values of the section [engine]
+
+    Raises ConfigError.
+    """
     try:
         text = path.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
@@ -26,7 +46,19 @@ def read_config(path: Path, changes: Sequence[str] = ()) -> Config:
     _merge(table, from_file)
     for change in changes:
         _apply(table, change)
+    _merge(table, {name: dict(values) for name, values in (("prompt", prompt), ("engine", engine)) if values})
+    _read_prompt(table)
+    _gather_engine_options(table)
     return from_table(table)
+
+
+def with_sandbox(config: Config, given: Mapping[str, Any]) -> Config:
+    """Return the configuration with other options of the sandbox: name -> value. Raises ConfigError.
+
+    Another backend does not keep the address and the image, which belong to the one before.
+    """
+    forgotten = {"address": "", "image": ""} if "backend" in given else {}
+    return replace(config, sandbox=replace(config.sandbox, **{**forgotten, **given}))
 
 
 def presets() -> list[str]:
@@ -55,6 +87,32 @@ def _merge(table: dict[str, Any], over: Mapping[str, Any]) -> None:
             _merge(table[key], value)
         else:
             table[key] = value
+
+
+def _read_prompt(table: dict[str, Any]) -> None:
+    """Replace the names of files in the section [prompt] by their contents, which the run keeps."""
+    if isinstance(table.get("prompt"), Mapping):
+        try:
+            table["prompt"] = read_prompt(table["prompt"]).as_table()
+        except CurateError as error:
+            raise ConfigError(str(error)) from error
+
+
+def _gather_engine_options(table: dict[str, Any]) -> None:
+    """Move options of vLLM that stand in the section [engine] itself to engine.options."""
+    engine = table.get("engine")
+    if not isinstance(engine, dict):
+        return
+    ours = [field.name for field in fields(Engine)]
+    of_vllm = vllm_options()
+    for key in [key for key in engine if key not in ours]:
+        if of_vllm is not None and key not in of_vllm:
+            near = get_close_matches(key, [*ours, *sorted(of_vllm)], 1)
+            raise ConfigError(
+                f"unknown key engine.{key}.{f' Did you mean engine.{near[0]}?' if near else ''} Known are "
+                f"{', '.join(f'engine.{name}' for name in ours)}, and the options of vLLM's EngineArgs."
+            )
+        engine.setdefault("options", {})[key] = engine.pop(key)
 
 
 def _apply(table: dict[str, Any], change: str) -> None:

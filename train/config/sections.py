@@ -4,9 +4,12 @@ The defaults come from a run that we have made, the tiny one of `make learn`. ch
 satisfy, alone and together.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
+from curate.prompt import Prompt
+from sandbox import SandboxOptions
 from train.config import checks
 
 
@@ -21,7 +24,8 @@ class Model:
 
 @dataclass(frozen=True, slots=True)
 class Data:
-    dataset: str  # folder of a dataset that curate built
+    dataset: str  # folder of a dataset that curate built, or its name on the Hub: owner/name@revision
+    include: tuple[Literal["unverified", "suspects"], ...] = ()  # rows to train on although they are not trusted
     max_prompt_tokens: int = 2048  # longer prompts are left out and counted
     target_tokens: tuple[int, ...] = ()  # lengths that prompts ask for, one drawn for each prompt (INTELLECT-2)
 
@@ -44,6 +48,9 @@ class Engine:
     tensor_parallel: int = 1  # GPUs of one engine; with more `gpus` there are several engines
     memory_share: float = 0.5  # share of a GPU's memory; can be larger where the trainer uses other GPUs
     max_model_len: int = 0  # tokens of prompt and answer together; 0: as many as the stages need
+    concurrency: int = 0  # answers that one engine draws at once (vLLM's max_num_seqs); 0: vLLM's default
+    # Further options of vLLM's EngineArgs, such as enforce_eager = true. They may stand in [engine] itself, too.
+    options: Mapping[str, Any] = field(default_factory=dict)
     load_seconds: float = 1200.0  # time limit for starting the engine
     sync_seconds: float = 600.0  # time limit for loading new weights
     # Upper bound of the mean of exp |difference| of log-probabilities between engine and learner. NeMo-RL allows 1.05
@@ -62,9 +69,22 @@ class Reward:
     tests: int = 15  # maximum number of tests, unless select is "all"
     least_wall_seconds: float = 6.0  # lower bound of a test's time limit, which is otherwise the problem's own
     most_wall_seconds: float = 12.0  # upper bound of a test's time limit
-    workers: int = 0  # workers of the sandbox, or of each node of a Ray cluster; 0: one per core
-    sandbox: str = "local"  # "local", ray://ADDRESS, or the URL of a `curate serve`
     random: bool = False  # true: a control experiment with rewards that do not depend on the answer
+
+
+@dataclass(frozen=True, slots=True)
+class Sandbox:
+    """Where the programs in answers run. `curate train` has options of the same names, which replace these."""
+
+    backend: Literal["local", "docker", "ray", "http"] = "local"
+    address: str = ""  # of a Ray cluster, HOST:PORT or auto; or the URL of a `curate serve`
+    image: str = ""  # name of the docker backend's image; empty: the one that `make sandbox-image` builds
+    workers: int = 0  # workers of the sandbox, or of each node of a Ray cluster; 0: one per core
+    isolation: Literal["full", "best-effort"] = "full"
+
+    def options(self) -> SandboxOptions:
+        """Return this section as the sandbox takes it. Raises ValueError for values that do not go together."""
+        return SandboxOptions(self.backend, self.address, self.image, self.workers or None, self.isolation)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +146,7 @@ class Stage:
 @dataclass(frozen=True, slots=True)
 class Evaluation:
     dataset: str = ""  # folder of a dataset, or a file of HumanEval or LiveCodeBench; empty: no evaluation
+    include: tuple[Literal["unverified", "suspects"], ...] = ()  # rows to use although they are not trusted
     window: str = ""  # first and last contest date, as in 2024-08-01..2025-02-01; empty: all
     every_steps: int = 10
     k: int = 1  # samples of each problem
@@ -153,9 +174,11 @@ class Config:
 
     model: Model
     data: Data
+    prompt: Prompt = field(default_factory=Prompt)
     rollout: Rollout = field(default_factory=Rollout)
     engine: Engine = field(default_factory=Engine)
     reward: Reward = field(default_factory=Reward)
+    sandbox: Sandbox = field(default_factory=Sandbox)
     most: Most = field(default_factory=Most)
     objective: Objective = field(default_factory=Objective)
     optimizer: Optimizer = field(default_factory=Optimizer)

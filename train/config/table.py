@@ -9,12 +9,16 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 from train.config.sections import Config
 from train.errors import ConfigError
 
+_MOVED = {"reward.sandbox": "sandbox.backend and sandbox.address", "reward.workers": "sandbox.workers"}
+
 
 def as_table(value: Any) -> Any:
     """Return a section or a whole configuration as dictionaries, lists and values; keys that are None are left out."""
     if is_dataclass(value) and not isinstance(value, type):
         items = ((field.name, as_table(getattr(value, field.name))) for field in fields(value))
         return {name: item for name, item in items if item is not None}
+    if isinstance(value, Mapping):
+        return dict(value)
     return [as_table(item) for item in value] if isinstance(value, tuple) else value
 
 
@@ -30,6 +34,8 @@ def _section(kind: Any, table: Any, name: str) -> Any:
         raise ConfigError(f"{name} must be a section, not {table!r}: write [{name}] and its keys below")
     prefix = f"{name}." if name else ""
     types = get_type_hints(kind)
+    for moved in sorted(prefix + key for key in table.keys() - types.keys() if prefix + key in _MOVED):
+        raise ConfigError(f"unknown key {moved}: it is now {_MOVED[moved]}")
     for unknown in sorted(table.keys() - types.keys()):
         subject = f"key {prefix}{unknown}" if name else f"section {unknown!r}"
         raise ConfigError(f"unknown {subject}; known are {', '.join(prefix + known for known in types)}")
@@ -50,6 +56,10 @@ def _value(kind: Any, value: Any, name: str) -> Any:
         return value
     if origin in (Union, UnionType):  # a union of a type and None, for which TOML has no value
         return None if value is None or value == "none" else _value(inner[0], value, name)
+    if origin is Mapping:
+        if not isinstance(value, Mapping):
+            raise ConfigError(f"{name} must be a table, not {value!r}")
+        return dict(value)
     if origin is tuple:
         return _tuple(inner, value, name)
     return _scalar(kind, value, name)

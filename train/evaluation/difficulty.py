@@ -7,22 +7,24 @@ one row for each problem and model; curate/difficulty/table.py says what its col
 
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import AbstractContextManager, closing
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from curate.dataset.journal import Journal
 from curate.dataset.reader import Stored
-from curate.difficulty import prompt
 from curate.difficulty import table as solve_rates
 from curate.difficulty.table import Row
 from curate.errors import CurateError
 from curate.json_records import from_json, to_json
 from curate.progress import Progress, silent
+from curate.prompt import Prompt
 from curate.reading.values import short
 from curate.report.files import refresh_report
+from curate.trust import ONLY_TRUSTED, Trust, left_out_lines
 from sandbox import Sandbox, Suite
 from train.evaluation.difficulty_settings import Settings, choose_settings, settings_of_rows
 from train.evaluation.exercises import Exercise
@@ -51,6 +53,7 @@ class Measured:
     n_unscored   samples without a verdict, because the problem's own checker failed; the same command judges them again
     n_refused    prompts that the model refused; the same command asks them again
     n_unjudged   problems with samples from an earlier version that did not judge answers which were cut off
+    left_out     rows that were not sampled because they are not trusted, by the words of curate.trust
     """
 
     settings: Settings
@@ -59,6 +62,7 @@ class Measured:
     n_unscored: int = 0
     n_refused: int = 0
     n_unjudged: int = 0
+    left_out: Mapping[str, int] = field(default_factory=dict)
 
 
 def measure(
@@ -69,19 +73,23 @@ def measure(
     open_sandbox: Callable[[], Sandbox],
     *,
     resample: bool = False,
+    trust: Trust = ONLY_TRUSTED,
     progress: Progress = silent,
 ) -> Measured:
-    """Sample the model on every problem until n of its answers are judged, and write the counts into the dataset.
+    """Sample the model on every trusted problem until n of its answers are judged; write the counts into the dataset.
 
     chosen        the Settings that the user named; the others keep their values from earlier samples, or the defaults
     open_sampler  called only if samples are missing
     open_sandbox  called only if verdicts are missing
     resample      drop the earlier samples of this model
+    trust         the rows to sample; `left_out` of the result counts the others
 
-    Existing samples are not drawn again. Raises CurateError if they were drawn with other settings, and whatever
-    `open_sampler` and the sampler raise; the samples that were drawn before an error are kept.
+    Existing samples are not drawn again. Raises CurateError if no row is trusted, or if existing samples were drawn
+    with other settings, and whatever `open_sampler` and the sampler raise; the samples that were drawn before an error
+    are kept.
     """
     stored = Stored(dataset)
+    left_out = _left_out(dataset, stored, trust)
     with solve_rates.work(dataset, model) as work:
         verdicts_path, answers_path = work.with_suffix(".jsonl"), work.with_suffix(".answers.jsonl")
         if resample:
@@ -90,7 +98,7 @@ def measure(
         rows = {} if resample else {row["id"]: row for row in solve_rates.read(dataset) if row["model"] == model}
         with Journal(verdicts_path) as verdicts, Journal(answers_path) as answers:
             settings = _settings(model, chosen, verdicts, rows)
-            names = {row["id"]: _name(row, settings) for row in stored.columns(*_COLUMNS)}
+            names = {row["id"]: _name(row, settings) for row in stored.columns(*_COLUMNS) if row["id"] not in left_out}
             finished = {id for id, row in rows.items() if row["samples"] == names.get(id) and row["n"] >= settings.n}
             unfinished = {id: name for id, name in names.items() if id not in finished}
             samples = _Samples(stored, settings, unfinished, verdicts, answers, progress)
@@ -108,12 +116,22 @@ def measure(
                 samples.n_unscored(),
                 samples.n_refused,
                 sum(row["n_truncated_correct"] is None for row in table),
+                Counter(left_out.values()),
             )
         if not measured.n_unscored:
             answers_path.unlink(missing_ok=True)  # all are judged, and it is by far the largest file
         solve_rates.write(dataset, model, table)
         refresh_report(dataset)
     return measured
+
+
+def _left_out(dataset: Path, stored: Stored, trust: Trust) -> dict[str, str]:
+    """Return the reasons why rows are left out, by id. Raises CurateError if there is no row to sample."""
+    reasons = stored.left_out(trust)
+    if len(reasons) == len(stored):
+        why = "; ".join(left_out_lines(Counter(reasons.values()))) or "it has no rows"
+        raise CurateError(f"{dataset}: there is no problem to sample ({why}).")
+    return reasons
 
 
 def _settings(model: str, chosen: Mapping[str, Any], verdicts: Journal, rows: Mapping[str, Row]) -> Settings:
@@ -123,8 +141,8 @@ def _settings(model: str, chosen: Mapping[str, Any], verdicts: Journal, rows: Ma
     """
     earlier = verdicts[_SETTINGS] if _SETTINGS in verdicts else settings_of_rows(rows.values())
     settings = choose_settings(model, chosen, earlier)
-    if _SETTINGS not in verdicts or verdicts[_SETTINGS] != asdict(settings):
-        verdicts.add(_SETTINGS, asdict(settings))
+    if _SETTINGS not in verdicts or verdicts[_SETTINGS] != settings.record():
+        verdicts.add(_SETTINGS, settings.record())
     return settings
 
 
@@ -132,24 +150,25 @@ def _name(problem: Row, settings: Settings) -> str:
     """Return a digest of everything that a problem's samples and their verdicts depend on."""
     content = [
         *(problem[column] for column in _COLUMNS),
-        prompt.WORDS,
+        settings.prompt.identity(),
         settings.model,
         settings.temperature,
         settings.top_p,
         settings.max_tokens,
         settings.seed,
+        *([dict(settings.engine)] if settings.engine else []),
     ]
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:32]
 
 
-def _exercise(problem: Row) -> Exercise:
+def _exercise(problem: Row, prompt: Prompt) -> Exercise:
     try:
         suite = Suite.from_json(problem["tests"])
     except (ValueError, KeyError, TypeError) as error:
         raise CurateError(
             f"{problem['id']}: its tests cannot be read ({short(error)}). Build the dataset again."
         ) from error
-    return Exercise(problem["id"], prompt.chat(problem["statement"], problem["starter_code"], suite.entry_point), suite)
+    return Exercise(problem["id"], prompt.chat(problem["statement"], problem["starter_code"], suite), suite)
 
 
 class _Samples:
@@ -208,7 +227,7 @@ class _Samples:
         keys = self._keys(name)
         records = [self._verdicts[key] for key in keys if key in self._verdicts]
         n_sampled = sum(key in self._verdicts or key in self._answers for key in keys)
-        return solve_rates.row(id, name, asdict(self._settings), records, n_sampled=n_sampled)
+        return solve_rates.row(id, name, self._settings.record(), records, n_sampled=n_sampled)
 
     def _note(self, judged: Iterator[Judged], n_known: int, n_total: int) -> None:
         """Record the verdicts in the journal as they arrive, and report the progress."""
@@ -237,7 +256,7 @@ class _Samples:
             keys = self._keys(name) if name else []
             numbers = [n for n, key in enumerate(keys) if key not in self._verdicts and is_wanted(key)]
             if numbers:
-                exercise = _exercise(problem)
+                exercise = _exercise(problem, self._settings.prompt)
                 for number in numbers:
                     yield WantedSample(keys[number], sample_seed(self._settings.seed, number, exercise.id), exercise)
 

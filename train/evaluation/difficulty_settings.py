@@ -1,11 +1,14 @@
 """How `curate difficulty` samples a model, and which settings have to stay the same from one call to the next."""
 
+import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from curate.difficulty.table import Row
 from curate.errors import CurateError
+from curate.prompt import Prompt, read_prompt
+from curate.reading.values import short
 
 _K = 8  # INTELLECT-2's filter uses eight samples
 
@@ -13,6 +16,8 @@ _K = 8  # INTELLECT-2's filter uses eight samples
 @dataclass(frozen=True, slots=True)
 class Settings:
     """How a model is sampled: n samples of each problem, from which pass@k is estimated.
+
+    engine: the options of vLLM on which answers depend (EngineOptions.deciding_answers)
 
     Raises CurateError if there are fewer samples than k.
     """
@@ -24,35 +29,68 @@ class Settings:
     seed: int = 0
     n: int = _K
     k: int = _K
+    prompt: Prompt = field(default_factory=Prompt)
+    engine: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.n < self.k:
             raise CurateError(f"pass@{self.k} needs at least {self.k} samples, not {self.n}: give a larger --n.")
 
+    def record(self) -> dict[str, Any]:
+        """Return the settings as plain values: prompt and engine as JSON texts, which are empty for the defaults."""
+        texts = {"prompt": _text(self.prompt.as_table()), "engine": _text(self.engine)}
+        return {**asdict(self), **texts}
 
-_FIXED = ("temperature", "top_p", "max_tokens", "seed")  # samples drawn in different ways are not mixed
+
+# Samples that were drawn in different ways are not mixed.
+_FIXED = ("temperature", "top_p", "max_tokens", "seed", "prompt", "engine")
 
 
 def choose_settings(model: str, chosen: Mapping[str, Any], earlier: Mapping[str, Any] | None) -> Settings:
     """Return the settings of a call.
 
-    chosen   the settings that the user named
-    earlier  the settings with which the model was sampled before; None: it was never sampled
+    chosen   the settings that the user named; prompt is a table as read_prompt takes it, engine a table of options
+    earlier  the record of the settings with which the model was sampled before; None: it was never sampled
 
     Settings that the user did not name keep their earlier values, or else get their defaults. Raises CurateError if
     samples would be drawn with other settings than the earlier ones.
     """
-    earlier = earlier or {}
-    for name in _FIXED:
-        if name in earlier and chosen.get(name, earlier[name]) != earlier[name]:
-            raise CurateError(
-                f"the existing samples of {model} have {name} {earlier[name]}, not {chosen[name]}. "
-                "Leave that option out to continue with them, or add --resample to drop them."
-            )
-    settings = {**earlier, **chosen, "model": model}
+    sampled = None if earlier is None else _of_record(earlier)
+    settings = {**(sampled or {}), **chosen, "model": model}
+    if "prompt" in chosen:
+        settings["prompt"] = read_prompt(chosen["prompt"], (sampled or {}).get("prompt"))
+    if sampled is not None:
+        for name in _FIXED:
+            if name in sampled and settings[name] != sampled[name]:
+                raise CurateError(
+                    f"the existing samples of {model} have {_described(name, sampled[name])}, not "
+                    f"{_described('', settings[name])}. "
+                    "Leave that option out to continue with them, or add --resample to drop them."
+                )
     if "n" not in chosen:
-        settings["n"] = max(earlier.get("n", 0), settings.get("k", _K))
+        settings["n"] = max((sampled or {}).get("n", 0), settings.get("k", _K))
     return Settings(**settings)
+
+
+def _of_record(record: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings of a record. Records of earlier versions have no prompt and no engine: both are the usual."""
+    prompt, engine = record.get("prompt"), record.get("engine")
+    return {
+        **record,
+        "prompt": Prompt(**json.loads(prompt)) if prompt else Prompt(),
+        "engine": json.loads(engine) if engine else {},
+    }
+
+
+def _described(name: str, value: object) -> str:
+    if isinstance(value, Prompt | Mapping):
+        text = _text(value.as_table() if isinstance(value, Prompt) else value)
+        return f"{name} {short(text) if text else 'as by default'}".strip()
+    return f"{name} {value}".strip()
+
+
+def _text(table: Mapping[str, Any]) -> str:
+    return json.dumps(table, sort_keys=True) if table else ""
 
 
 def settings_of_rows(rows: Iterable[Row]) -> dict[str, Any] | None:

@@ -4,30 +4,34 @@ import hashlib
 import json
 import logging
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
 from typing import Any
 
+from curate.dataset.locate import pushed_dataset
 from curate.dataset.reader import Stored, readable
 from curate.decontamination.evaluation_sets import unpacked
-from curate.difficulty.prompt import chat
 from curate.errors import CurateError
 from curate.problem import Problem, Rejection
+from curate.prompt import Chat, Prompt
 from curate.reading.tables import Table, Unreadable, locate, read_rows
 from curate.reading.values import short
 from curate.sources.livecodebench import read as read_livecodebench
 from curate.sources.livecodebench import select as release_of
+from curate.trust import ONLY_TRUSTED, Trust, left_out_lines, left_out_text
 from sandbox import Case, Limits, Program, Suite
-from train.sampling.protocol import Chat
 
 log = logging.getLogger(__name__)
 
 _HUMANEVAL = ("task_id", "prompt", "entry_point", "test")
 _CHECKS = "every_check_passes"  # name of a function that is appended to an answer to HumanEval
+_HUMANEVAL_TASK = "Complete the function below so that it does what its docstring says."
 _HUMANEVAL_SECONDS = 3.0  # as in OpenAI's harness
 _FUTURE = re.compile(r"^from __future__ import .*\n?", re.MULTILINE)  # must come before everything else
+_USUAL = Prompt()
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,24 +58,33 @@ class Exercise:
         return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:32]
 
 
-def exercises(location: str, window: str = "", most: int = 0) -> tuple[Exercise, ...]:
+def exercises(
+    location: str, window: str = "", most: int = 0, *, trust: Trust = ONLY_TRUSTED, prompt: Prompt = _USUAL
+) -> tuple[Exercise, ...]:
     """Read a set of problems. All of their tests are held in memory.
 
-    location  the folder of a dataset, or a file, folder or Hub id of LiveCodeBench's or HumanEval's own rows
+    location  the folder or the Hub id of a dataset that curate built, or a file, folder or Hub id of LiveCodeBench's
+              or HumanEval's own rows
     window    FROM..TO, the first and the last day of contests, both included; empty: all
     most      the maximum number of problems, which are chosen the same way each time; 0: all
+    trust     the rows of a dataset to use; the others are left out, and a warning says how many
+    prompt    the form in which the problems are put to the model
 
     Raises CurateError if there is no such set, or if it has no problem in the window.
     """
     bounds = _bounds(window)
-    folder = Path(location).expanduser()
+    folder = pushed_dataset(location) or Path(location).expanduser()
+    left_out: Counter[str] = Counter()
     if any((folder / "data").glob("*.parquet")):
         with readable(folder):
-            problems = list(_of_dataset(Stored(folder), bounds))
+            problems = list(_of_dataset(Stored(folder), bounds, prompt, trust, left_out))
     else:
-        problems = list(_of_table(locate(location), bounds))
+        problems = list(_of_table(locate(location), bounds, prompt))
     if not problems:
-        raise CurateError(f"{location} has no problem{f' from {window}' if window else ''}.")
+        why = f" ({'; '.join(left_out_lines(left_out))})" if left_out else ""
+        raise CurateError(f"{location} has no problem{f' from {window}' if window else ''}{why}.")
+    if left_out:
+        log.warning("%s", left_out_text(location, left_out))
     if not most:
         return tuple(problems)
     by_digest = sorted(problems, key=lambda exercise: hashlib.sha256(exercise.id.encode()).digest())
@@ -92,28 +105,37 @@ def _bounds(window: str) -> tuple[str, str] | None:
     return bounds
 
 
-def _of_dataset(stored: Stored, bounds: tuple[str, str] | None) -> Iterator[Exercise]:
+def _of_dataset(
+    stored: Stored, bounds: tuple[str, str] | None, prompt: Prompt, trust: Trust, left_out: Counter[str]
+) -> Iterator[Exercise]:
     undated = 0
-    for row in stored.columns("id", "statement", "starter_code", "tests", "date"):
+    for row in stored.columns("id", "statement", "starter_code", "tests", "date", "verified", "multi_answer_suspect"):
         undated += not row["date"]
-        if bounds is None or bounds[0] <= row["date"] <= bounds[1]:
-            suite = Suite.from_json(row["tests"])
-            yield Exercise(row["id"], chat(row["statement"], row["starter_code"], suite.entry_point), suite)
+        if bounds is not None and not bounds[0] <= row["date"] <= bounds[1]:
+            continue
+        suite = Suite.from_json(row["tests"])
+        objection = trust.objection(
+            verified=row["verified"], suspect=row["multi_answer_suspect"], checker=suite.checker
+        )
+        if objection is not None:
+            left_out[objection] += 1
+        else:
+            yield Exercise(row["id"], prompt.chat(row["statement"], row["starter_code"], suite), suite)
     if bounds is not None and undated:
         raise CurateError(f"{undated} problems of the dataset have no date. Leave the window out.")
 
 
-def _of_table(table: Table, bounds: tuple[str, str] | None) -> Iterator[Exercise]:
+def _of_table(table: Table, bounds: tuple[str, str] | None, prompt: Prompt) -> Iterator[Exercise]:
     with unpacked(table) as readable:
         columns = ("question_content", *_HUMANEVAL)
         first = next(read_rows(readable, (), columns), None)
         row = {} if first is None or isinstance(first, Unreadable) else first
         if row.get("question_content"):
-            yield from _of_livecodebench(readable, bounds)
+            yield from _of_livecodebench(readable, bounds, prompt)
         elif all(row.get(name) for name in _HUMANEVAL):
             if bounds is not None:
                 raise CurateError(f"{table.location}: HumanEval has no dates. Leave the window out.")
-            yield from (_of_humaneval(table.location, row) for row in read_rows(readable, _HUMANEVAL, ()))
+            yield from (_of_humaneval(table.location, row, prompt) for row in read_rows(readable, _HUMANEVAL, ()))
         else:
             raise CurateError(
                 f"{table.location} is neither a dataset that curate built nor rows of LiveCodeBench or HumanEval. "
@@ -121,14 +143,13 @@ def _of_table(table: Table, bounds: tuple[str, str] | None) -> Iterator[Exercise
             )
 
 
-def _of_livecodebench(table: Table, bounds: tuple[str, str] | None) -> Iterator[Exercise]:
+def _of_livecodebench(table: Table, bounds: tuple[str, str] | None, prompt: Prompt) -> Iterator[Exercise]:
     if bounds is not None:
         table = replace(table, options={**table.options, "from": bounds[0], "to": bounds[1]})
     unreadable: list[Rejection] = []
     for row in read_livecodebench(release_of(table)):
         if isinstance(row, Problem):
-            messages = chat(row.statement, row.starter_code, row.tests.entry_point)
-            yield Exercise(row.id, messages, row.tests)
+            yield Exercise(row.id, prompt.chat(row.statement, row.starter_code, row.tests), row.tests)
         else:
             unreadable.append(row)
     _warn(table, unreadable)
@@ -140,7 +161,7 @@ def _warn(table: Table, unreadable: Iterable[Rejection]) -> None:
         log.warning("%s: %s is left out, it cannot be read: %s", table.location, row.id, row.detail)
 
 
-def _of_humaneval(location: str, row: dict[str, Any] | Unreadable) -> Exercise:
+def _of_humaneval(location: str, row: dict[str, Any] | Unreadable, prompt: Prompt) -> Exercise:
     """Return a problem of HumanEval, which is judged as OpenAI's harness judges it.
 
     The prompt is put before the answer, so that its imports and helpers are there; the answer defines the prompt's
@@ -150,18 +171,18 @@ def _of_humaneval(location: str, row: dict[str, Any] | Unreadable) -> Exercise:
     if isinstance(row, Unreadable):
         raise CurateError(f"{location}: {row.place}: {row.detail}. Download the file again.")
     try:
-        id, prompt, name, test = (str(row[column]) for column in _HUMANEVAL)
-        compile(f"{prompt}\n{test}", location, "exec")
+        id, start, name, test = (str(row[column]) for column in _HUMANEVAL)
+        compile(f"{start}\n{test}", location, "exec")
     except (SyntaxError, ValueError) as error:
         raise CurateError(
             f"{location}: {row['task_id']} is not Python ({short(error)}). Download the file again."
         ) from None
     return Exercise(
         id,
-        chat("Complete the function below so that it does what its docstring says.", prompt, name),
+        prompt.chat(_HUMANEVAL_TASK, start, Suite([], entry_point=name)),
         Suite(
             [Case("[]", "true")], entry_point=_CHECKS, limits=Limits(wall_seconds=_HUMANEVAL_SECONDS, memory_mb=1024)
         ),
-        before=prompt,
+        before=start,
         after=f"{test}\n\ndef {_CHECKS}():\n    check({name})\n    return True\n",
     )

@@ -7,6 +7,8 @@ from math import isfinite
 from pathlib import Path
 from typing import Any
 
+from curate.prompt import Prompt
+from train.engine_options import EngineOptions
 from train.evaluation.evaluate import Evaluation
 from train.evaluation.exercises import Exercise
 from train.sampling.protocol import Sampling
@@ -21,8 +23,10 @@ def contents(
     sampling: Sampling,
     seed: int,
     exercises: Sequence[Exercise],
+    prompt: Prompt,
+    engine: EngineOptions,
 ) -> dict[str, Any]:
-    """Return the content of the file, in which an unknown number is null."""
+    """Return the content of the file, in which an unknown number is null. Usual prompts are an empty table."""
     numbers = {
         name: value if not isinstance(value, float) or isfinite(value) else None
         for name, value in asdict(evaluation).items()
@@ -34,6 +38,8 @@ def contents(
         "window": window,
         "exercises_sha256": hashlib.sha256("\n".join(exercise.name for exercise in exercises).encode()).hexdigest(),
         "sampling": asdict(sampling),
+        "prompt": prompt.as_table(),
+        "engine": engine.for_vllm(),
         "seed": seed,
         **numbers,
         "problems": [{"id": id, "n": n, "n_correct": n_correct} for id, (n, n_correct) in evaluation.problems.items()],
@@ -45,3 +51,9 @@ def identity(model: str) -> list[Any]:
     folder = Path(model).expanduser()
     weights = sorted(path for path in folder.glob("*") if path.suffix in (".safetensors", ".bin"))
     return [model, *([path.name, path.stat().st_size, path.stat().st_mtime_ns] for path in weights)]
+
+
+def more_identity(prompt: Prompt, engine: EngineOptions) -> list[Any]:
+    """Return values that distinguish samples beyond their chats; there are none for the usual prompt and engine."""
+    more = {"template_arguments": dict(prompt.template_arguments), "engine": engine.deciding_answers()}
+    return [more] if any(more.values()) else []

@@ -22,12 +22,12 @@ from sandbox import Sandbox, SandboxError
 from sandbox.concurrency.prefetch import prefetch
 from train.errors import SamplerError
 from train.evaluation.exercises import Exercise
-from train.sampling.protocol import Completion, Prompt
+from train.sampling.protocol import Completion, SeededChat
 
 log = logging.getLogger(__name__)
 
 # The method `sample` of a sampler (train/sampling/protocol.py), with its Sampling already bound.
-Sample = Callable[[Iterable[Prompt]], Iterator[tuple[int, Completion | ValueError]]]
+Sample = Callable[[Iterable[SeededChat]], Iterator[tuple[int, Completion | ValueError]]]
 
 _MOST_REFUSALS = 16  # after so many refusals and no answer, the other prompts are not tried
 _MOST_WAITING = 256  # answers that may wait for the sandbox
@@ -124,7 +124,7 @@ def _draw(
     """Yield the answers as they arrive. Raises SamplerError if the model refuses every prompt."""
     open_samples: dict[int, WantedSample] = {}  # an exercise is in memory only while it waits for answers
 
-    def prompts() -> Iterator[Prompt]:
+    def prompts() -> Iterator[SeededChat]:
         for index, one in enumerate(wanted):
             open_samples[index] = one
             yield one.exercise.chat, one.seed

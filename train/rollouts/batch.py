@@ -16,7 +16,7 @@ from rewards.reward import Answer, Reward, Task
 from train import config
 from train.errors import RolloutError
 from train.rollouts.questions import Question, Questions
-from train.sampling.protocol import Completion, Prompt, Sampler, Sampling
+from train.sampling.protocol import Completion, Sampler, Sampling, SeededChat
 
 _REWARD_SECONDS = 3600.0  # AsyncRewards gives up earlier; this only prevents an endless wait
 
@@ -120,7 +120,7 @@ class Batch:
         refused: set[int] = set()
         ready = 0
 
-        def prompts() -> Iterator[Prompt]:
+        def prompts() -> Iterator[SeededChat]:
             for position, question in zip(positions, questions, strict=True):
                 for number in range(size):
                     yield question.chat, _seed(self._seed, position, number)

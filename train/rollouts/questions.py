@@ -5,21 +5,28 @@ A position counts prompts over all epochs. A checkpoint needs to remember nothin
 
 import hashlib
 import json
+import logging
 import random
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from curate.dataset.locate import dataset_folder
 from curate.dataset.reader import Stored, readable
-from curate.difficulty.prompt import chat
+from curate.prompt import Chat, Prompt
+from curate.trust import Trust, left_out_lines, left_out_text
 from rewards.length_budget import length_instruction
 from rewards.reward import Task
 from sandbox import Suite
 from train.config import Data
 from train.errors import ConfigError
-from train.sampling.protocol import Chat
+from train.sampling.chat_template import prompt_ids
 
-_COLUMNS = ("id", "statement", "starter_code", "tests", "strongest_tests", "time_limit_seconds")
+log = logging.getLogger(__name__)
+
+_KEPT = ("tests", "strongest_tests", "time_limit_seconds")  # columns that are needed to judge answers
+_COLUMNS = ("id", "statement", "starter_code", *_KEPT, "verified", "multi_answer_suspect")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,45 +39,61 @@ class Question:
 
 
 class Questions:
-    """The problems of a dataset whose prompts are short enough, and a digest of them.
+    """The trusted problems of a dataset whose prompts are short enough, and a digest of them.
 
+    prompt     the form in which the problems are put to the model
     tokenizer  a tokenizer of transformers with a chat template
     cache      the file that holds the problems, whose tests can be too large for memory
 
-    `n_too_long` counts the prompts that were left out. Raises CurateError if the folder is not a dataset, and
-    ConfigError if the model has no chat template or no problem is left.
+    `n_too_long` counts the prompts that were left out, and `left_out` the rows that are not trusted, by reason. Raises
+    CurateError if the folder is not a dataset, and ConfigError if the model has no chat template or no problem is left.
     """
 
-    def __init__(self, data: Data, tokenizer: Any, *, seed: int, cache: Path) -> None:
+    def __init__(self, data: Data, prompt: Prompt, tokenizer: Any, *, seed: int, cache: Path) -> None:
         self._seed = seed
         self._targets = data.target_tokens
         self._cache = cache
         self._offsets: list[int] = []  # where each line of the file begins
         self._order: tuple[int, list[int]] = (-1, [])  # an epoch, and the order of its problems
         self.n_too_long = 0
+        self.left_out: Counter[str] = Counter()
         digest = hashlib.sha256()
         if tokenizer.chat_template is None:
             raise ConfigError(
                 "the model has no chat template: it is a base model. Choose one that was trained to answer."
             )
-        dataset = Path(data.dataset).expanduser()
+        dataset, trust = dataset_folder(data.dataset), Trust.including(data.include)
         with cache.open("wb") as file, readable(dataset):
             for row in Stored(dataset).columns(*_COLUMNS):
-                messages = chat(row["statement"], row["starter_code"], Suite.from_json(row["tests"]).entry_point)
-                ids = tokenizer.apply_chat_template(messages, add_generation_prompt=True, return_dict=False)
+                suite = Suite.from_json(row["tests"])
+                objection = trust.objection(
+                    verified=row["verified"], suspect=row["multi_answer_suspect"], checker=suite.checker
+                )
+                if objection is not None:
+                    self.left_out[objection] += 1
+                    continue
+                messages = prompt.chat(row["statement"], row["starter_code"], suite)
+                ids = prompt_ids(tokenizer, messages, prompt.template_arguments)
                 if len(ids) > data.max_prompt_tokens:
                     self.n_too_long += 1
                     continue
                 self._offsets.append(file.tell())
-                line = json.dumps([row["id"], messages, *(row[name] for name in _COLUMNS[3:])]).encode() + b"\n"
+                line = json.dumps([row["id"], messages, *(row[name] for name in _KEPT)]).encode() + b"\n"
                 digest.update(line)
                 file.write(line)
         self.digest = digest.hexdigest()
         if not self._offsets:
+            reasons = list(left_out_lines(self.left_out))
+            if self.n_too_long:
+                reasons.append(
+                    f"{self.n_too_long} prompts are longer than data.max_prompt_tokens = {data.max_prompt_tokens}"
+                )
             raise ConfigError(
-                f"{data.dataset}: no problem to train on ({self.n_too_long} prompts are longer than "
-                f"data.max_prompt_tokens = {data.max_prompt_tokens}). Choose another dataset, or raise that limit."
+                f"{data.dataset}: no problem to train on ({'; '.join(reasons) or 'it has no rows'}). "
+                "Choose another dataset, or change what is left out."
             )
+        if self.left_out:
+            log.warning("%s", left_out_text(data.dataset, self.left_out))
 
     def __len__(self) -> int:
         """Return the number of problems in an epoch."""

@@ -22,7 +22,9 @@ _UNBOUNDED_MB = 2**24  # more than any machine has, so that its own memory is th
 
 
 @contextmanager
-def scoring(settings: config.Reward, most: config.Most, *, seed: int) -> Iterator[AsyncRewards]:
+def scoring(
+    settings: config.Reward, programs: config.Sandbox, most: config.Most, *, seed: int
+) -> Iterator[AsyncRewards]:
     """Return the configured rewards. Raises ConfigError if there are none, SandboxError if no sandbox can be opened."""
     with ExitStack() as stack:
         parts: list[tuple[float, Score]] = []
@@ -30,7 +32,7 @@ def scoring(settings: config.Reward, most: config.Most, *, seed: int) -> Iterato
         if settings.random:
             parts.append((1.0, _RandomReward(seed)))
         elif settings.code:
-            sandbox = stack.enter_context(open_sandbox(settings, most))
+            sandbox = stack.enter_context(open_sandbox(programs, most))
             at_once = max(at_once, _AT_ONCE_PER_WORKER * sandbox.workers)
             parts.append((settings.code, _code_reward(sandbox, settings)))
         if settings.format:
@@ -54,17 +56,9 @@ def _code_reward(sandbox: Sandbox, settings: config.Reward) -> CodeReward:
     )
 
 
-def open_sandbox(settings: config.Reward, most: config.Most) -> Sandbox:
+def open_sandbox(settings: config.Sandbox, most: config.Most) -> Sandbox:
     """Open the sandbox of a run. Raises SandboxError, and ConfigError for bounds that make no sense."""
-    where, workers = settings.sandbox, settings.workers or None
-    bounds = _bounds(most)
-    if where == "local":
-        return Sandbox(workers, most=bounds)
-    if where.startswith("ray://"):
-        return Sandbox(workers, most=bounds, backend="ray", address=where.removeprefix("ray://"))
-    if where.startswith(("http://", "https://")):
-        return Sandbox(workers, most=bounds, backend="http", url=where)
-    raise ConfigError(f'reward.sandbox must be "local", ray://ADDRESS or the URL of a `curate serve`, not {where!r}')
+    return settings.options().open(most=_bounds(most))
 
 
 def _bounds(most: config.Most) -> Limits:

@@ -12,13 +12,13 @@ from sandbox.concurrency.deadline import call_with_timeout
 from train.errors import ParityError, SamplerError
 from train.learning.learner import Learner
 from train.learning.sequences import TrainingSequence
-from train.sampling.protocol import Completion, Prompt, Sampling, TrainedSampler
+from train.sampling.protocol import Completion, Sampling, SeededChat, TrainedSampler
 
 _ANSWER_TOKENS = 8
 
 
 def publish(
-    learner: Learner, sampler: TrainedSampler, version: int, prompts: Sequence[Prompt], *, temperature: float,
+    learner: Learner, sampler: TrainedSampler, version: int, prompts: Sequence[SeededChat], *, temperature: float,
     most_error: float, seconds: float = 1800.0,
 ) -> dict[str, float]:  # fmt: skip
     """Hand the learner's weights to the sampler, compare the two, and return the metrics of the comparison.

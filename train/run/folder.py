@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from curate.reading.values import short
 from train.config import Config, as_table, from_table
 from train.errors import ConfigError
 
@@ -24,8 +25,8 @@ _MAY_CHANGE = (
     "run",
     "evaluation",
     "engine",
-    "reward.workers",
-    "reward.sandbox",
+    "data.include",  # a checkpoint knows the problems that it was trained on
+    "sandbox",
     "most",
     "rollout.max_seconds",
     "optimizer.row_tokens",
@@ -80,7 +81,7 @@ def _check_unchanged(folder: Path, config: Config) -> None:
         may_change = any(key == free or key.startswith(f"{free}.") for free in _MAY_CHANGE) and key not in _MUST_STAY
         if old.get(key) != new.get(key) and not may_change:
             raise ConfigError(
-                f"{folder} was begun with another {key}: {old.get(key)!r}, not {new.get(key)!r}. "
+                f"{folder} was begun with another {key}: {short(repr(old.get(key)))}, not {short(repr(new.get(key)))}. "
                 "Change it back to continue, or choose another --out."
             )
 

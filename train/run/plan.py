@@ -1,22 +1,29 @@
 """Describe in words what a run will do and need before it starts, for `curate train --dry-run`."""
 
+import json
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import fields
 
-from train.config import Config
+from curate.dataset.locate import dataset_folder
+from curate.dataset.reader import Stored, readable
+from curate.prompt import Prompt
+from curate.trust import Trust, left_out_lines
+from train.config import Config, Data
 from train.learning.memory import Memory, estimate
 
 _RANKS = (1, 2, 4, 8)
 
 
 def plan(config: Config) -> Iterator[str]:
-    """Yield the lines of the plan. Raises ConfigError or LearnerError if the run could not begin."""
+    """Yield the lines of the plan. Raises CurateError, ConfigError or LearnerError if the run could not begin."""
     rollout, optimizer = config.rollout, config.optimizer
     batch = rollout.prompts * rollout.completions
     yield f"model      {config.model.path}, {config.model.dtype}, " + (
         f"LoRA of rank {config.model.lora_rank}" if config.model.lora_rank else "all weights"
     )
-    yield f"data       {config.data.dataset}"
+    yield from _data(config.data)
+    yield from _prompt(config.prompt)
     yield (
         f"batch      {rollout.prompts} prompts x {rollout.completions} answers = {batch}, "
         f"{optimizer.minibatches * optimizer.epochs} updates with each, pipeline {rollout.pipeline}"
@@ -31,6 +38,24 @@ def plan(config: Config) -> Iterator[str]:
     yield f"steps      {config.run.steps}, a checkpoint every {config.run.checkpoint_steps}"
     longest = max(stage.max_tokens for stage in config.stages) + config.data.max_prompt_tokens
     yield from _memory(config, row_tokens=max(optimizer.row_tokens, longest))
+
+
+def _data(data: Data) -> Iterator[str]:
+    """Yield how many problems of the dataset will be trained on, and why the others are left out."""
+    folder = dataset_folder(data.dataset)
+    with readable(folder):
+        stored = Stored(folder)
+        left_out = Counter(stored.left_out(Trust.including(data.include)).values())
+    yield f"data       {data.dataset}, {len(stored) - left_out.total():,} of {len(stored):,} problems"
+    yield from (f"           {line}" for line in left_out_lines(left_out))
+
+
+def _prompt(prompt: Prompt) -> Iterator[str]:
+    """Yield a line about prompts that differ from the usual."""
+    parts = ["a system prompt"] * bool(prompt.system) + ["a template of its own"] * bool(prompt.template)
+    parts += [f"{name} = {json.dumps(value)}" for name, value in prompt.template_arguments.items()]
+    if parts:
+        yield f"prompt     with {', '.join(parts)}"
 
 
 def _memory(config: Config, *, row_tokens: int) -> Iterator[str]:

@@ -9,13 +9,14 @@ import os
 import random
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from sandbox.concurrency.completed import completed
 from sandbox.concurrency.sockets import Sockets
 from train.errors import SamplerError
-from train.sampling.protocol import Completion, Prompt, Sampling
+from train.sampling.protocol import Completion, Sampling, SeededChat
 
 try:
     import urllib3
@@ -24,8 +25,9 @@ try:
 except ImportError as error:
     raise SamplerError(f"cannot ask a server: {error}. Type: pip install 'curate-code[http]'") from error
 
-_REQUESTS_AT_ONCE = 64  # a server batches them; a provider that allows fewer responds with status 429
+REQUESTS_AT_ONCE = 64  # by default; a provider that allows fewer responds with status 429
 _REPEATED_STATUSES = {408, 409, 429, 500, 502, 503, 504}
+_NONE: Mapping[str, Any] = MappingProxyType({})
 _CONNECT_SECONDS = 10
 _ANSWER_SECONDS = 3600  # enough for a long answer in a long queue: no byte arrives before the answer is finished
 _MAX_PAUSE_SECONDS = 20  # between repeats, unless the server says otherwise
@@ -36,13 +38,23 @@ _VLLM_OPTIONS = {"top_k": 0, "min_p": 0.0, "repetition_penalty": 1.0, "return_to
 class HttpSampler:
     """A model behind a server. If the server needs a key, it is taken from OPENAI_API_KEY.
 
-    base_url       the address as OpenAI's clients take it, with /v1
-    retry_seconds  how long a request that fails is repeated
+    base_url            the address as OpenAI's clients take it, with /v1
+    concurrency         requests at once; a server batches them, and a provider may allow fewer
+    template_arguments  further arguments of the model's chat template, as vLLM's server takes them
+    retry_seconds       how long a request that fails is repeated
 
     Raises SamplerError if there is no such server, or no such model.
     """
 
-    def __init__(self, model: str, base_url: str, *, retry_seconds: float = 300) -> None:
+    def __init__(
+        self,
+        model: str,
+        base_url: str,
+        *,
+        concurrency: int = REQUESTS_AT_ONCE,
+        template_arguments: Mapping[str, Any] = _NONE,
+        retry_seconds: float = 300,
+    ) -> None:
         try:
             where = parse_url(base_url.rstrip("/"))
         except HTTPError:
@@ -57,19 +69,24 @@ class HttpSampler:
         self._retry_seconds = retry_seconds
         self._closed = threading.Event()
         self._sockets = Sockets()
-        self._pool = urllib3.connection_from_url(self._url, maxsize=_REQUESTS_AT_ONCE)
+        self._concurrency = concurrency
+        self._pool = urllib3.connection_from_url(self._url, maxsize=concurrency)
         self._pool.ConnectionCls = self._sockets.following(self._pool.ConnectionCls)
         about = self._describe_model()
-        self._extra = _VLLM_OPTIONS if about.get("owned_by") == "vllm" else {}
+        self._extra: dict[str, Any] = dict(_VLLM_OPTIONS) if about.get("owned_by") == "vllm" else {}
+        if template_arguments:
+            self._extra["chat_template_kwargs"] = dict(template_arguments)
         self._context = about.get("max_model_len")  # in tokens; None if the server does not state it
 
-    def sample(self, prompts: Iterable[Prompt], sampling: Sampling) -> Iterator[tuple[int, Completion | ValueError]]:
+    def sample(
+        self, prompts: Iterable[SeededChat], sampling: Sampling
+    ) -> Iterator[tuple[int, Completion | ValueError]]:
         """Yield (index, completion) as completions finish; see train/sampling/protocol.py."""
 
-        def ask(prompt: Prompt) -> Completion:
+        def ask(prompt: SeededChat) -> Completion:
             return self._ask(*prompt, sampling)
 
-        for index, future in completed(ask, prompts, threads=_REQUESTS_AT_ONCE):
+        for index, future in completed(ask, prompts, threads=self._concurrency):
             error = future.exception()
             if error is None:
                 yield index, future.result()

@@ -8,6 +8,7 @@ from transformers import AutoConfig
 
 from sandbox.concurrency.deadline import call_with_timeout
 from train.config import Config
+from train.engine_options import EngineOptions
 from train.errors import ConfigError, SamplerError
 from train.sampling.protocol import TrainedSampler
 
@@ -25,12 +26,16 @@ def open_engine(config: Config) -> TrainedSampler:
     if engine.kind == "transformers":
         from train.sampling.transformers import TransformersSampler
 
-        return TransformersSampler(path, most_tokens=context_tokens)
+        return TransformersSampler(
+            path, most_tokens=context_tokens, template_arguments=config.prompt.template_arguments
+        )
     options = {
+        **EngineOptions(engine.concurrency or None, engine.options).for_vllm(),
         "max_model_len": context_tokens,
         "gpu_memory_utilization": engine.memory_share,
         "tensor_parallel_size": engine.tensor_parallel,
         "dtype": config.model.dtype,
+        "template_arguments": dict(config.prompt.template_arguments),
     }
     if engine.gpus:
         from train.sampling.processes import SamplerProcesses

@@ -1,17 +1,32 @@
 """The sampler of a command: a model in this process, or behind an address."""
 
+from collections.abc import Mapping
+from typing import Any
+
+from train.engine_options import EngineOptions
 from train.sampling.protocol import Sampler
 
+_USUAL = EngineOptions()
 
-def open_sampler(model: str, base_url: str | None = None) -> Sampler:
+
+def open_sampler(
+    model: str,
+    base_url: str | None = None,
+    engine: EngineOptions = _USUAL,
+    template_arguments: Mapping[str, Any] | None = None,
+) -> Sampler:
     """Load the model in this process or, given a URL, use the one of that name at an OpenAI-compatible server.
 
-    Raises SamplerError.
+    engine              options of vLLM, and the number of requests at once
+    template_arguments  further arguments of the model's chat template
+
+    Raises SamplerError, and ConfigError for options that a server does not take.
     """
     if base_url is not None:
-        from train.sampling.http import HttpSampler
+        from train.sampling.http import REQUESTS_AT_ONCE, HttpSampler
 
-        return HttpSampler(model, base_url)
+        concurrency = engine.for_server() or REQUESTS_AT_ONCE
+        return HttpSampler(model, base_url, concurrency=concurrency, template_arguments=template_arguments or {})
     from train.sampling.vllm import VllmSampler
 
-    return VllmSampler(model)
+    return VllmSampler(model, template_arguments=template_arguments or {}, **engine.for_vllm())

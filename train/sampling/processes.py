@@ -21,7 +21,7 @@ from torch import Tensor
 
 from train import config
 from train.errors import SamplerError
-from train.sampling.protocol import Completion, Prompt, Sampling
+from train.sampling.protocol import Completion, Sampling, SeededChat
 
 log = logging.getLogger(__name__)
 
@@ -57,9 +57,11 @@ class SamplerProcesses:
             self.close()
             raise
 
-    def sample(self, prompts: Iterable[Prompt], sampling: Sampling) -> Iterator[tuple[int, Completion | ValueError]]:
+    def sample(
+        self, prompts: Iterable[SeededChat], sampling: Sampling
+    ) -> Iterator[tuple[int, Completion | ValueError]]:
         """Yield (index, completion) as completions finish; see protocol.py. All prompts are read at once."""
-        missing: list[dict[int, Prompt]] = [{} for _ in self._engines]
+        missing: list[dict[int, SeededChat]] = [{} for _ in self._engines]
         for index, prompt in enumerate(prompts):
             missing[index % len(missing)][index] = prompt
         for number, engine in enumerate(self._engines):

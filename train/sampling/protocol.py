@@ -8,11 +8,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+from curate.prompt import Chat
+
 if TYPE_CHECKING:
     from torch import Tensor
 
-Chat = list[dict[str, str]]
-Prompt = tuple[Chat, int]  # the messages, and the seed of this one sample
+SeededChat = tuple[Chat, int]  # the messages, and the seed of this one sample
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +46,9 @@ class Completion:
 
 
 class Sampler(Protocol):
-    def sample(self, prompts: Iterable[Prompt], sampling: Sampling) -> Iterator[tuple[int, Completion | ValueError]]:
+    def sample(
+        self, prompts: Iterable[SeededChat], sampling: Sampling
+    ) -> Iterator[tuple[int, Completion | ValueError]]:
         """Yield (index of the prompt, completion) as completions finish.
 
         `prompts` may be endless: it is read only as far as the model keeps up. For a prompt that the model cannot take,

@@ -3,8 +3,9 @@
 It is for tests, and for machines without vLLM. Answers to a batch of prompts are drawn together, padded on the left.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -12,20 +13,30 @@ from torch import Tensor
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from train.errors import SamplerError
-from train.sampling.protocol import Completion, Prompt, Sampling
+from train.sampling.chat_template import prompt_ids, warn_of_unknown
+from train.sampling.protocol import Completion, Sampling, SeededChat
 
 _PROMPTS_AT_ONCE = 64
+_NONE: Mapping[str, Any] = MappingProxyType({})
 
 
 class TransformersSampler:
-    """A model from a folder or from the Hub, in float32. Raises SamplerError if it cannot be loaded."""
+    """A model from a folder or from the Hub, in float32. Raises SamplerError if it cannot be loaded.
 
-    def __init__(self, model: str, *, most_tokens: int | None = None) -> None:
+    most_tokens         maximum length of prompt and answer together; None: what the model takes
+    template_arguments  further arguments of its chat template
+    """
+
+    def __init__(
+        self, model: str, *, most_tokens: int | None = None, template_arguments: Mapping[str, Any] = _NONE
+    ) -> None:
         try:
             loaded: Any = AutoModelForCausalLM.from_pretrained(model, dtype=torch.float32)
             self._tokenizer: Any = AutoTokenizer.from_pretrained(model)
         except (OSError, ValueError) as error:
             raise SamplerError(f"transformers cannot load {model}: {error}") from error
+        warn_of_unknown(self._tokenizer, template_arguments, model)
+        self._template_arguments = template_arguments
         self._model = loaded.eval()
         known = self._model.generation_config.eos_token_id
         self._ends = {self._tokenizer.eos_token_id, *([known] if isinstance(known, int) else known or ())}
@@ -33,7 +44,9 @@ class TransformersSampler:
         self._version = 0
         self._closed = False
 
-    def sample(self, prompts: Iterable[Prompt], sampling: Sampling) -> Iterator[tuple[int, Completion | ValueError]]:
+    def sample(
+        self, prompts: Iterable[SeededChat], sampling: Sampling
+    ) -> Iterator[tuple[int, Completion | ValueError]]:
         """Yield (index, completion) as completions finish; see train/sampling/protocol.py."""
         waiting = enumerate(prompts)
         while batch := list(islice(waiting, _PROMPTS_AT_ONCE)):
@@ -41,9 +54,7 @@ class TransformersSampler:
                 raise SamplerError("the sampler was closed while it had work")
             fitting = []
             for index, (chat, seed) in batch:
-                ids = self._tokenizer.apply_chat_template(
-                    chat, add_generation_prompt=True, tokenize=True, return_dict=False
-                )
+                ids = prompt_ids(self._tokenizer, chat, self._template_arguments)
                 if len(ids) < self._context:
                     fitting.append((index, ids, seed))
                 else:

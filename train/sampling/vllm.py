@@ -5,18 +5,19 @@ import itertools
 import os
 import threading
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from train.errors import SamplerError
-from train.sampling.protocol import Completion, Prompt, Sampling
+from train.sampling.chat_template import prompt_ids, warn_of_unknown
+from train.sampling.model_name import check_folder
+from train.sampling.protocol import Completion, Sampling, SeededChat
 from train.sampling.vllm_worker import with_head
 
 if TYPE_CHECKING:
     from torch import Tensor
-
-_PATH_PREFIXES = (".", "/", "~")  # anything else may be the name of a model on the Hub
 
 # CPUs are for development. There, compiling takes longer than running a small model, results should be the same to the
 # last bit, and vLLM 0.32 fails when it splits the prompt of a seeded sample ("CPU Generator does not use offset").
@@ -26,20 +27,20 @@ _CPU_ENVIRONMENT = {
     "VLLM_CPU_OMP_THREADS_BIND": "nobind",  # other processes use these CPUs, too
 }
 _CLOSE_SECONDS = 60.0  # time limit for a step in progress, or for new weights on their way
+_NONE: Mapping[str, Any] = MappingProxyType({})
 _DISCARD = 2  # how deep vLLM sleeps: it drops the weights, too, and `load` brings new ones
 
 
 class VllmSampler:
     """A model from a folder or from the Hub. `options` are those of `vllm.LLM`.
 
+    template_arguments: further arguments of the model's chat template
+
     Raises SamplerError if the model cannot be loaded, or vLLM is not installed.
     """
 
-    def __init__(self, model: str, **options: Any) -> None:
-        if model.startswith(_PATH_PREFIXES) and not (Path(model).expanduser() / "config.json").is_file():
-            raise SamplerError(
-                f"{model} is not the folder of a model: it has no config.json. Give such a folder, or a Hub id."
-            )
+    def __init__(self, model: str, *, template_arguments: Mapping[str, Any] = _NONE, **options: Any) -> None:
+        check_folder(model)
         os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")  # the terminal belongs to the command
         os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
         with warnings.catch_warnings():
@@ -53,6 +54,8 @@ class VllmSampler:
             raise SamplerError(
                 f"{model} has no chat template: it is a base model. Give one that was trained to answer."
             )
+        warn_of_unknown(self._tokenizer, template_arguments, model)
+        self._template_arguments = template_arguments
         # More requests would only wait in the engine.
         self._at_once: int = self._engine.vllm_config.scheduler_config.max_num_seqs
         self._numbers = itertools.count()
@@ -60,7 +63,9 @@ class VllmSampler:
         self._version = 0
         self._turn = threading.Lock()  # close() may come from another thread
 
-    def sample(self, prompts: Iterable[Prompt], sampling: Sampling) -> Iterator[tuple[int, Completion | ValueError]]:
+    def sample(
+        self, prompts: Iterable[SeededChat], sampling: Sampling
+    ) -> Iterator[tuple[int, Completion | ValueError]]:
         """Yield (index, completion) as completions finish; see train/sampling/protocol.py."""
         from vllm.exceptions import VLLMValidationError
 
@@ -138,7 +143,7 @@ class VllmSampler:
         from vllm import SamplingParams
         from vllm.sampling_params import RequestOutputKind
 
-        ids = self._tokenizer.apply_chat_template(chat, add_generation_prompt=True, tokenize=True, return_dict=False)
+        ids = prompt_ids(self._tokenizer, chat, self._template_arguments)
         parameters = SamplingParams(
             temperature=sampling.temperature,
             top_p=sampling.top_p,
@@ -186,9 +191,10 @@ def _loaded(model: str, options: dict[str, Any]) -> Any:
         for name, value in _CPU_ENVIRONMENT.items():
             os.environ.setdefault(name, value)
         torch._dynamo.config.disable = True  # compiling one small function of vLLM's sampler takes half a minute
+    path = Path(model).expanduser()
     try:
         return LLM(
-            model=str(Path(model).expanduser()) if model.startswith(_PATH_PREFIXES) else model,
+            model=str(path) if path.exists() else model,
             # The trainer compares log-probabilities with its own: after temperature, not before.
             **{
                 "max_model_len": -1,  # as long as the model allows and the memory holds

@@ -10,7 +10,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
-from exported import JOINS, SUM, SUMS, problem, problems, write
+from exported import JOINS, JUDGE, SUM, SUMS, problem, problems, write
 
 from cli import main
 from curate.exports._target import target_names
@@ -71,9 +71,25 @@ def test_rows_that_a_format_cannot_express_are_left_out_counted_and_listed(datas
 
 
 def test_problems_without_a_reference_are_exported_on_request(dataset, tmp_path):
-    assert invoke(dataset, "jsonl", tmp_path / "out", "--unverified").exit_code == 0
+    assert invoke(dataset, "jsonl", tmp_path / "out", "--include", "unverified").exit_code == 0
     assert lines(tmp_path / "out" / "problems.jsonl")[-1]["code"] is None
     assert [row["reason"] for row in lines(tmp_path / "out" / "left_out.jsonl")] == ["limits"]
+
+
+def test_suspects_are_exported_on_request_or_where_their_checker_accepts_several_answers(tmp_path):
+    rows = [
+        problem("ordinary", Suite(SUMS), SUM, multi_answer_suspect=True),
+        problem("referee", Suite(SUMS, checker="program", referee=JUDGE), SUM, multi_answer_suspect=True),
+        problem("sum", Suite(SUMS), SUM),
+    ]
+    dataset = write(tmp_path / "built", rows)
+    result = invoke(dataset, "jsonl", tmp_path / "out")
+    assert "left out: suspects 1 (the tests may have several right answers" in result.stdout
+    exported = [record["id"] for record in lines(tmp_path / "out" / "problems.jsonl")]
+    assert exported == ["taco/referee", "taco/sum"]
+    assert invoke(dataset, "jsonl", tmp_path / "all", "--include", "suspects").exit_code == 0
+    assert len(lines(tmp_path / "all" / "problems.jsonl")) == 3
+    assert json.loads((tmp_path / "all" / "manifest.json").read_text())["export"]["include"] == ["suspects"]
 
 
 @pytest.mark.parametrize(

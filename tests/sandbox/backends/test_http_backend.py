@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from serving import Service, becomes, prepared, serving
 
+from rewards import Answer, CodeReward, Task
 from sandbox import (
     BackendUnavailable,
     Cancellation,
@@ -144,7 +145,7 @@ def test_an_error_in_a_request_is_reported_as_such(far: Sandbox) -> None:
         (ECHO, Suite([])),
         (ECHO, Suite([Case("1", "1")], checker="none")),
         (ECHO, Suite([Case("1", "1")], limits=Limits(wall_seconds=9e4))),
-        (ECHO, Suite([Case(1, "1")])),  # type: ignore[arg-type]
+        (ECHO, Suite([Case("1", "1")], entry_point="f")),
         (ECHO, Suite([Case("1", "1")], checker="program", referee=Referee(Program("1/0"), Convention.PRINTED))),
         (ECHO, ONE),
     ]
@@ -178,6 +179,45 @@ def test_a_service_that_stays_away_gives_no_verdict() -> None:
         with pytest.raises(ExecutionLost, match=service.url):
             far.judge(ECHO, ONE)
         assert [type(answer) for _, answer in far.judge_each([(ECHO, ONE)] * 3)] == [ExecutionLost] * 3
+
+
+def test_an_outage_is_logged_once_and_at_once_and_so_is_its_end(caplog: pytest.LogCaptureFixture) -> None:
+    with serving("--workers", "1") as first, there(first, retry_seconds=60) as far, ThreadPoolExecutor(4) as clients:
+        first.end(signal.SIGKILL)
+        asked = [clients.submit(far.judge, ECHO, ONE) for _ in range(4)]
+        assert becomes(lambda: len(caplog.messages) == 1)
+        assert not any(each.done() for each in asked)
+        with serving("--workers", "1", port=first.port):
+            assert all(each.result().accepted for each in asked)
+    begin, end = caplog.messages
+    assert begin.startswith(f"the service at {first.url} does not answer: Failed to establish a new connection")
+    assert "Requests are repeated for 60 s (CURATE_RETRY_SECONDS changes that)" in begin
+    assert end.startswith(f"the service at {first.url} answers again, after ")
+
+
+def test_one_time_budget_holds_for_all_requests_and_all_attempts() -> None:
+    task, answer = Task(tests=ONE), Answer("```python\nprint(1)\n```", 3)
+    with answering(HEALTHY, (502, "Bad Gateway")) as url, Sandbox(backend="http", url=url, retry_seconds=0.3) as far:
+        with pytest.raises(ExecutionLost, match="asked [2-9] times"):
+            far.judge(ECHO, ONE)
+        for _ in range(3):  # the budget is used up, so each further attempt is one request
+            with pytest.raises(ExecutionLost, match="asked 1 times"):
+                far.judge(ECHO, ONE)
+        reward = CodeReward(far)(answer, task)
+        assert (reward.value, reward.verdict) == (None, "sandbox_failed")
+        assert "asked 1 times: 502" in reward.detail
+
+
+def test_the_time_budget_is_that_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    with answering(HEALTHY, (502, "Bad Gateway")) as url:
+        monkeypatch.setenv("CURATE_RETRY_SECONDS", "0")
+        with Sandbox(backend="http", url=url) as far, pytest.raises(ExecutionLost, match="asked 1 times"):
+            far.judge(ECHO, ONE)
+        monkeypatch.setenv("CURATE_RETRY_SECONDS", "soon")
+        with pytest.raises(
+            ValueError, match="CURATE_RETRY_SECONDS must be a number of seconds, such as 60, not 'soon'"
+        ):
+            Sandbox(backend="http", url=url)
 
 
 def test_a_full_service_is_asked_again() -> None:

@@ -18,17 +18,20 @@ from source_rows import write_jsonl
 from cli import main
 from curate.difficulty import table
 from curate.pipeline import Options, build
+from sandbox import SandboxOptions
 
 ROOT = Path(__file__).parents[3]
 COMMAND = [sys.executable, "-c", "from cli import main; main()", "difficulty"]
-SAMPLING = ["--max-tokens", str(tiny_world.MOST_TOKENS), "--workers", "2"]
+INCLUDE = ["--include", "unverified"]  # LiveCodeBench publishes no references
+SERVED = ["--model", "m", "--base-url", "http://127.0.0.1:9/v1"]
+SAMPLING = [*INCLUDE, "--max-tokens", str(tiny_world.MOST_TOKENS), "--workers", "2"]
 
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory):
     folder = tmp_path_factory.mktemp("built")
     raw = write_jsonl(folder / "raw" / "test.jsonl", tiny_world.rows())
-    build([("livecodebench", str(raw))], folder / "out", Options(), workers=2)
+    build([("livecodebench", str(raw))], folder / "out", Options(), sandbox=SandboxOptions(workers=2))
     return folder / "out"
 
 
@@ -155,9 +158,17 @@ def test_an_interrupted_command_says_that_the_same_command_continues(dataset, ti
         pytest.param(["--solve-rate", "0:1"], "--solve-rate and --out belong together", id="no folder"),
         pytest.param(["--solve-rate", "1:0", "--out", "x"], "give LEAST:MOST", id="an empty band"),
         pytest.param(["--solve-rate", "0:1", "--out", "x"], "no model was sampled on it", id="nothing sampled"),
-        pytest.param(["--model", "m", "--k", "8", "--n", "4"], "give a larger --n", id="n below k"),
+        pytest.param([*SERVED, "--k", "8", "--n", "4"], "give a larger --n", id="n below k"),
         pytest.param(["--model", "/no/model"], "/no/model is not the folder of a model", id="no model"),
-        pytest.param(["--model", "m", "--base-url", "http://127.0.0.1:9/v1"], "vllm serve m", id="no server"),
+        pytest.param(SERVED, "vllm serve m", id="no server"),
+        pytest.param([*SERVED, "--engine", "dtype=half"], "for vLLM in this process", id="an option of vLLM"),
+        pytest.param([*SERVED, "--engine", "concurency=9"], "Did you mean concurrency?", id="an unknown option"),
+        pytest.param([*SERVED, "--engine", "concurrency=many"], "must be an integer above 0", id="no number"),
+        pytest.param([*SERVED, "--engine", "concurrency"], "--engine concurrency: give KEY=VALUE", id="no value"),
+        pytest.param([*SERVED, "--template", "/no/file"], "/no/file: No such file", id="no template"),
+        pytest.param(
+            [*SERVED, "--template-arg", "enable_thinking=False"], "write enable_thinking=false", id="Python's False"
+        ),
         pytest.param(
             ["--model", "m", "--base-url", "localhost"],
             "is not an address such as http://localhost:8000/v1",
@@ -167,7 +178,7 @@ def test_an_interrupted_command_says_that_the_same_command_continues(dataset, ti
     ],
 )
 def test_mistakes_are_explained_without_a_traceback(dataset, arguments, message):
-    result = invoke(dataset, *arguments)
+    result = invoke(dataset, *arguments, *INCLUDE)
     assert isinstance(result.exception, SystemExit)
     assert result.exit_code != 0
     assert message in result.stderr
@@ -175,8 +186,10 @@ def test_mistakes_are_explained_without_a_traceback(dataset, arguments, message)
 
 def test_without_vllm_the_error_says_what_to_install(dataset, tmp_path):
     (tmp_path / "vllm.py").write_text("raise ImportError(\"No module named 'vllm'\")")
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "config.json").write_text("{}")
     done = subprocess.run(
-        [*COMMAND, str(dataset), "--model", "someone/model"],
+        [*COMMAND, str(dataset), "--model", str(tmp_path / "model"), *INCLUDE],
         cwd=ROOT,
         env={**os.environ, "PYTHONPATH": f"{tmp_path}:{ROOT}"},
         capture_output=True,

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 import datasets
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import tiny_world
@@ -17,7 +18,8 @@ from source_rows import write_jsonl
 from curate.difficulty import table as solve_rates
 from curate.errors import CurateError
 from curate.pipeline import Options, build
-from sandbox import ExecutionLost, RefereeFailed, Sandbox
+from curate.trust import ONLY_TRUSTED, Trust
+from sandbox import ExecutionLost, RefereeFailed, Sandbox, SandboxOptions
 from train.errors import SamplerError
 from train.evaluation.difficulty import measure
 
@@ -63,7 +65,7 @@ def built(tmp_path_factory):
     folder = tmp_path_factory.mktemp("built")
     rows = tiny_world.rows()
     raw = write_jsonl(folder / "raw" / "test.jsonl", [*rows, rows[0] | {"question_id": "zz"}])
-    build([("livecodebench", str(raw))], folder / "out", Options(), workers=2)
+    build([("livecodebench", str(raw))], folder / "out", Options(), sandbox=SandboxOptions(workers=2))
     return folder / "out"
 
 
@@ -82,6 +84,7 @@ def never(*_):
 
 def run(dataset, model, name="m", machine=machine, **options):
     asked = {"k": 4, **options.pop("asked", {})}
+    options = {"trust": Trust(unverified=True), **options}  # LiveCodeBench publishes no references
     return measure(dataset, name, asked, model, machine, **options)
 
 
@@ -362,3 +365,16 @@ def test_a_folder_that_is_not_a_dataset_is_left_alone(tmp_path):
     with pytest.raises(CurateError, match="Give the folder of a dataset"):
         run(tmp_path, never)
     assert not list(tmp_path.iterdir())
+
+
+def test_rows_that_nobody_verified_are_not_sampled(dataset):
+    with pytest.raises(CurateError, match="left out: unverified 6 .*; --include unverified takes these rows, too"):
+        run(dataset, never, trust=ONLY_TRUSTED)
+    (file,) = (dataset / "data").iterdir()
+    rows = pq.read_table(file).to_pylist()
+    for row in rows:
+        row["verified"] = row["id"].endswith(("sum", "double"))
+    pq.write_table(pa.Table.from_pylist(rows, schema=pq.read_schema(file)), file)
+    measured = run(dataset, Model(), trust=ONLY_TRUSTED)
+    assert dict(measured.left_out) == {"unverified": 4}
+    assert table(dataset).keys() == {"sum", "double"}

@@ -8,7 +8,6 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 import tiny_world
 
-from curate.difficulty.prompt import chat
 from train.errors import SamplerError
 from train.sampling.http import HttpSampler
 from train.sampling.open_sampler import open_sampler
@@ -19,7 +18,7 @@ ANSWER = {"choices": [{"message": {"content": "Yes."}, "finish_reason": "stop"}]
 
 
 def prompts(*names, times=4):
-    return [(chat(tiny_world.statement(name), "", None), seed) for name in names for seed in range(times)]
+    return [(tiny_world.chat(tiny_world.statement(name)), seed) for name in names for seed in range(times)]
 
 
 @pytest.fixture
@@ -86,7 +85,7 @@ def test_max_tokens_is_limited_to_what_the_prompt_leaves_of_the_context(sampler)
 
 
 def test_a_prompt_that_is_too_long_is_refused_and_the_others_go_on(sampler):
-    asked = [(chat("word " * 5000, "", None), 0), *prompts("sum", times=1)]
+    asked = [(tiny_world.chat("word " * 5000), 0), *prompts("sum", times=1)]
     answers = dict(sampler.sample(asked, SAMPLING))
     assert isinstance(answers[0], ValueError)
     assert "400" in str(answers[0])

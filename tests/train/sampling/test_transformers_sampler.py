@@ -7,7 +7,6 @@ import tiny_world
 import torch
 from transformers import AutoModelForCausalLM
 
-from curate.difficulty.prompt import chat
 from train.errors import SamplerError
 from train.sampling.protocol import Sampling
 from train.sampling.transformers import TransformersSampler
@@ -23,7 +22,7 @@ def sampler(tiny_model):
 
 
 def prompts(*names, times=4):
-    return [(chat(tiny_world.statement(name), "", None), seed) for name in names for seed in range(times)]
+    return [(tiny_world.chat(tiny_world.statement(name)), seed) for name in names for seed in range(times)]
 
 
 def test_every_prompt_gets_the_answer_that_was_taught(sampler):

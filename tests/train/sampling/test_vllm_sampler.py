@@ -7,7 +7,6 @@ import pytest
 import tiny_world
 from tiny_model import END
 
-from curate.difficulty.prompt import chat
 from train.errors import SamplerError
 from train.sampling.open_sampler import open_sampler
 from train.sampling.protocol import Sampling
@@ -40,7 +39,7 @@ def tokenizer(tiny_model):
 
 
 def prompts(*names, times=4):
-    return [(chat(tiny_world.statement(name), "", None), seed) for name in names for seed in range(times)]
+    return [(tiny_world.chat(tiny_world.statement(name)), seed) for name in names for seed in range(times)]
 
 
 def test_every_prompt_gets_the_answer_that_was_taught(sampler):
@@ -130,7 +129,7 @@ def test_a_seed_decides_a_sample_whatever_is_sampled_beside_it(sampler):
 
 
 def test_a_prompt_that_is_too_long_is_refused_and_the_others_go_on(sampler):
-    asked = [(chat("word " * 5000, "", None), 0), *prompts("sum", times=1)]
+    asked = [(tiny_world.chat("word " * 5000), 0), *prompts("sum", times=1)]
     answers = dict(sampler.sample(asked, SAMPLING))
     assert isinstance(answers[0], ValueError)
     assert "maximum context length" in str(answers[0])

@@ -1,0 +1,32 @@
+"""Options of the form KEY=VALUE, whose values are JSON."""
+
+import json
+from collections.abc import Iterable
+from typing import Any
+
+import click
+
+_PYTHON = {"True": "true", "False": "false", "None": "null"}
+
+
+def assignments(option: str, texts: Iterable[str]) -> dict[str, Any]:
+    """Return the values by their keys. A bare word that is no JSON is a text, so that nobody has to quote twice.
+
+    option: the name of the option, for messages
+
+    Raises click.UsageError for a text without a key or a value, and for Python's words where JSON has others.
+    """
+    values: dict[str, Any] = {}
+    for text in texts:
+        key, equals, value = (part.strip() for part in text.partition("="))
+        if not equals or not key or not value:
+            raise click.UsageError(f"{option} {text}: give KEY=VALUE")
+        if value in _PYTHON:  # as a text, False would count as true
+            raise click.UsageError(f"{option} {text}: write {key}={_PYTHON[value]}")
+        if key in values:
+            raise click.UsageError(f"{option} {text}: {key} is given twice")
+        try:
+            values[key] = json.loads(value)
+        except ValueError:
+            values[key] = value
+    return values

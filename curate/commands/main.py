@@ -1,0 +1,91 @@
+"""The command `curate`: a group whose commands are modules in the packages that do the work.
+
+A command is loaded when it is asked for, so that each starts quickly. Its name is that of its module, with hyphens.
+"""
+
+import os
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+
+import click
+
+_HERE = Path(__file__).resolve().parents[2]
+_PACKAGES = ("sandbox", "rewards", "curate", "train")
+_MODULES = {
+    "curate.commands": ["build_dataset", "completion", "decontaminate", "diff", "export", "inspect", "push", "sources"]
+    + ["stats"],
+    "sandbox.commands": ["doctor", "judge", "serve"],
+    "train.commands": ["difficulty", "evaluate", "plot", "train"],
+}
+COMMANDS = {name.replace("_", "-"): f"{folder}.{name}" for folder, names in _MODULES.items() for name in names}
+
+
+class _Commands(click.Group):
+    """Loads its commands on demand, and lists each with the first sentence of its help."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        return load(cmd_name) if cmd_name in COMMANDS else None
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, _first_sentence(load(name))) for name in self.list_commands(ctx)])
+
+
+def load(name: str) -> click.Command:
+    """Import a command. Raises KeyError if there is none of this name."""
+    _refuse_foreign_packages()
+    command: click.Command = import_module(COMMANDS[name]).command
+    return command
+
+
+def _first_sentence(command: click.Command) -> str:
+    return " ".join((command.help or "").split()).partition(". ")[0].removesuffix(".") + "."
+
+
+def _show_version(context: click.Context, option: click.Parameter, asked: bool) -> None:
+    if asked:
+        from importlib.metadata import PackageNotFoundError, version
+
+        try:
+            click.echo(f"curate-code {version('curate-code')}")
+        except PackageNotFoundError:
+            raise click.ClickException(f"{_HERE} is a source tree that is not installed. Type: make setup") from None
+        context.exit()
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.option(
+    "--version", is_flag=True, is_eager=True, expose_value=False, callback=_show_version, help="Show the version."
+)
+def main() -> None:
+    """Turn raw programming problems into datasets whose rewards can be trusted.
+
+    `curate COMMAND --help` explains a command and all of its options.
+    """
+
+
+def _refuse_foreign_packages() -> None:
+    """End the command if Python finds other modules under the names of our packages.
+
+    Others use these names as well: SandboxFusion's server is a package `sandbox`, and many projects have a `train.py`.
+    """
+    for name in _PACKAGES:
+        spec = find_spec(name)
+        origin = spec and spec.origin
+        if not origin or Path(origin).resolve().parent.parent != _HERE:
+            raise click.ClickException(
+                f"another package named {name} hides ours: {origin}. If it is a file of yours, take its folder off "
+                "PYTHONPATH. If it is installed, as SandboxFusion's server is, install curate-code in an environment "
+                "of its own."
+            )
+
+
+def run() -> None:
+    """Start the command as a program of its own."""
+    # For processes that libraries start with `python -m`, as vLLM does: they would import from the working folder.
+    os.environ.setdefault("PYTHONSAFEPATH", "1")
+    main(prog_name="curate")

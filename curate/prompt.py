@@ -1,0 +1,189 @@
+"""How a problem is put to a model: the chat that asks for a program, and the arguments of the model's chat template.
+
+By default there is no system prompt, and the form of the answer follows the statement, as in LiveCodeBench and
+DeepCoder.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from curate.errors import CurateError
+from sandbox import Suite
+
+if TYPE_CHECKING:
+    from jinja2 import Template
+
+Chat = list[dict[str, str]]  # messages, each with its role and content
+
+_STDIN = """\
+Write a Python 3 program that solves this problem. It reads from standard input and prints to standard output.
+"""
+_CALL = """\
+Write a Python 3 function `{name}` that solves this problem. It is called with the arguments in their order, and what \
+it returns counts; what it prints does not.
+"""
+_STARTER = """\
+Solve this problem in Python 3 by completing the code below. Keep its names and signatures: `{name}` is called, and \
+what it returns counts; what it prints does not.
+
+```python
+{starter}
+```
+"""
+_FORM = """
+Put the whole program into one ```python block at the end of your answer.
+"""
+WORDS = (_STDIN, _CALL, _STARTER, _FORM)  # samples depend on these texts, so they are part of a sample's name
+
+# The same texts as a template, from which a template of one's own can begin.
+DEFAULT_TEMPLATE = (
+    "{{ statement }}\n\n{% if entry_point is none %}\n"
+    + _STDIN
+    + "{% elif starter_code %}\n"
+    + _STARTER.format(name="{{ entry_point }}", starter="{{ starter_code }}")
+    + "{% else %}\n"
+    + _CALL.format(name="{{ entry_point }}")
+    + "{% endif %}\n"
+    + _FORM
+)
+VARIABLES = {
+    "statement": "the statement of the problem",
+    "starter_code": "code that the answer must complete; empty if there is none",
+    "entry_point": "name of the function that the tests call; none if the program reads standard input",
+    "names": "list of the names that the answer must define; empty if the program reads standard input",
+    "given": "code that runs before the answer, such as imports and helpers; empty if there is none",
+}
+_OURS = {  # arguments of apply_chat_template that decide what comes back, not what the model reads
+    "conversation", "tools", "documents", "chat_template", "add_generation_prompt", "continue_final_message",
+    "tokenize", "padding", "truncation", "max_length", "return_tensors", "return_dict",
+    "return_assistant_tokens_mask", "tokenizer_kwargs",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """The form of a prompt.
+
+    system              the system prompt, which is the first message; empty: none
+    template            Jinja2 template of the message that asks for a program, with the variables VARIABLES; empty:
+                        DEFAULT_TEMPLATE
+    template_arguments  further arguments of the model's chat template, such as enable_thinking = false
+
+    Raises CurateError for a template that cannot be read, has unknown variables or leaves out the statement, and for
+    arguments that no chat template can have.
+    """
+
+    system: str = ""  # the system prompt; empty: none
+    template: str = ""  # a file with a Jinja2 template of the message that asks for a program; empty: the usual wording
+    template_arguments: Mapping[str, Any] = field(default_factory=dict)  # further arguments of the chat template
+
+    def __post_init__(self) -> None:
+        if self.template:
+            _check_template(self.template)
+        for name in self.template_arguments:
+            if not name.isidentifier() or name in _OURS:
+                raise CurateError(f"{name!r} cannot be given to a chat template. Leave it out.")
+
+    def chat(self, statement: str, starter_code: str, tests: Suite) -> Chat:
+        """Return the messages that ask for a program to pass the tests. Raises CurateError if the template fails."""
+        from jinja2 import TemplateError
+
+        names = tests.assertions.names if tests.assertions else (tests.entry_point,) if tests.entry_point else ()
+        try:
+            content = _compiled(self.template or DEFAULT_TEMPLATE).render(
+                statement=statement.strip(),
+                starter_code=starter_code.strip("\n") if starter_code.strip() else "",
+                entry_point=tests.entry_point,
+                names=list(names),
+                given=tests.assertions.given if tests.assertions else "",
+            )
+        except (TemplateError, ArithmeticError, LookupError, TypeError, ValueError) as error:
+            raise CurateError(f"the prompt's template fails: {error}. Correct it.") from error
+        system = [{"role": "system", "content": self.system}] if self.system else []
+        return [*system, {"role": "user", "content": content}]
+
+    def identity(self) -> list[Any]:
+        """Return JSON values that distinguish this prompt from others. Those of the default have never changed."""
+        more = {"system": self.system, "template_arguments": dict(self.template_arguments)}
+        words = [self.template] if self.template else list(WORDS)
+        return [*words, more] if any(more.values()) else words
+
+    def as_table(self) -> dict[str, Any]:
+        """Return what differs from the default as a table of JSON values; `read_prompt` reads it."""
+        table = {
+            "system": self.system,
+            "template": self.template,
+            "template_arguments": dict(self.template_arguments),
+        }
+        return {name: value for name, value in table.items() if value}
+
+
+def read_prompt(table: Mapping[str, Any], base: Prompt | None = None) -> Prompt:
+    """Return the prompt that a table [prompt] describes. What the table leaves out is as in `base`.
+
+    system              a text, or @ and the path of a file with the text
+    template            the path of a file with a template, or the text of one, which has {{ or {% in it
+    template_arguments  a table of JSON values
+
+    Raises CurateError if a key is unknown, a value has the wrong type, a file cannot be read, or the prompt is wrong.
+    """
+    parts = {**(base or Prompt()).as_table(), **table}
+    for name in parts:
+        if name not in Prompt.__dataclass_fields__:
+            known = ", ".join(f"prompt.{known}" for known in Prompt.__dataclass_fields__)
+            raise CurateError(f"unknown key prompt.{name}; known are {known}")
+    for name in ("system", "template"):
+        if not isinstance(parts.get(name, ""), str):
+            raise CurateError(f"prompt.{name} must be a text, not {parts[name]!r}")
+    if not isinstance(parts.get("template_arguments", {}), Mapping):
+        raise CurateError(f"prompt.template_arguments must be a table, not {parts['template_arguments']!r}")
+    if "system" in table and table["system"].startswith("@"):
+        parts["system"] = _text(table["system"].removeprefix("@")).strip("\n")
+    if parts.get("template") and "template" in table and not any(mark in parts["template"] for mark in ("{{", "{%")):
+        parts["template"] = _text(table["template"].removeprefix("@"))
+        if not parts["template"].strip():
+            raise CurateError(f"{table['template']} is empty. Give the file of a template.")
+    return Prompt(**parts)
+
+
+def _text(path: str) -> str:
+    try:
+        return Path(path).expanduser().read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise CurateError(f"{path} is not a text file.") from error
+    except OSError as error:
+        raise CurateError(f"{path}: {error.strerror}. Give the path of a text file.") from error
+
+
+@lru_cache(8)
+def _compiled(template: str) -> "Template":
+    from jinja2 import StrictUndefined
+    from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+    environment = ImmutableSandboxedEnvironment(  # a template may come with the configuration of somebody else
+        undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True
+    )
+    return environment.from_string(template)
+
+
+def _check_template(template: str) -> None:
+    """Raise CurateError if the template is not Jinja2, uses unknown variables, or does not use the statement."""
+    from jinja2 import TemplateSyntaxError, meta
+    from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+    try:
+        used = meta.find_undeclared_variables(ImmutableSandboxedEnvironment().parse(template))
+    except TemplateSyntaxError as error:
+        raise CurateError(f"the prompt's template is not Jinja2: line {error.lineno}: {error.message}") from error
+    for name in sorted(used - VARIABLES.keys()):
+        near = get_close_matches(name, VARIABLES, 1)
+        hint = f" Did you mean {near[0]}?" if near else ""
+        raise CurateError(f"the prompt's template has no variable {name!r}; known are {', '.join(VARIABLES)}.{hint}")
+    if "statement" not in used:
+        raise CurateError(
+            "the prompt's template does not show the problem: put {{ statement }} where the statement belongs"
+        )

@@ -1,0 +1,66 @@
+"""Which rows may be trained on, measured and exported: the same rule in every command and function.
+
+By default, a row is taken if a reference has passed its tests (`verified`), and its tests are not suspected of having
+several right answers (`multi_answer_suspect`). A suspicion does not count where the checker can accept several answers.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from sandbox.cases import INTERACTIVE, PROGRAM
+
+UNVERIFIED, SUSPECTS = "unverified", "suspects"
+WORDS = (UNVERIFIED, SUSPECTS)  # the kinds of rows that are left out, and the values of --include
+MEANINGS = {
+    UNVERIFIED: "no reference has passed the tests; --include unverified takes these rows, too",
+    SUSPECTS: "the tests may have several right answers and accept only one; --include suspects takes these rows, too",
+}
+_ACCEPT_SEVERAL_ANSWERS = (PROGRAM, INTERACTIVE, "any_of", "unordered_lines")  # checkers
+
+
+@dataclass(frozen=True, slots=True)
+class Trust:
+    """The rows to take beside the trusted ones.
+
+    unverified  take rows without a reference that has passed the tests, so the tests may be wrong
+    suspects    take rows whose tests probably have several right answers but accept only one
+    """
+
+    unverified: bool = False
+    suspects: bool = False
+
+    @classmethod
+    def including(cls, words: Iterable[str]) -> "Trust":
+        """Return the rule that also takes these kinds of rows. Raises ValueError for a word that is not in WORDS."""
+        words = tuple(words)
+        for word in words:
+            if word not in WORDS:
+                raise ValueError(f"only {' and '.join(WORDS)} can be included, not {word!r}")
+        return cls(UNVERIFIED in words, SUSPECTS in words)
+
+    def objection(self, *, verified: bool, suspect: bool, checker: str) -> str | None:
+        """Return the word of WORDS for the reason why a row is left out, or None if it is taken.
+
+        verified, suspect  the row's `verified` and `multi_answer_suspect`
+        checker            the checker of its tests
+        """
+        if not verified and not self.unverified:
+            return UNVERIFIED
+        if suspect and not self.suspects and checker not in _ACCEPT_SEVERAL_ANSWERS:
+            return SUSPECTS
+        return None
+
+
+ONLY_TRUSTED = Trust()
+
+
+def left_out_lines(counts: Mapping[str, int]) -> Iterator[str]:
+    """Yield a line for each reason: how many rows were left out, why, and what to type to take them."""
+    for reason in WORDS:
+        if counts.get(reason):
+            yield f"left out: {reason} {counts[reason]} ({MEANINGS[reason]})"
+
+
+def left_out_text(location: object, counts: Mapping[str, int]) -> str:
+    """Return one message about the rows of a dataset that were left out."""
+    return f"{location}: {'; '.join(left_out_lines(counts))}"

@@ -1,0 +1,140 @@
+"""Equality of plain values as Python's == has it, in time and memory linear in the values, whoever has made them.
+
+A value is turned into a text, its form, and two values are equal if their forms are. So no hash of a number is taken,
+which the author of a program could have foreseen, and nothing that a program has made is asked.
+"""
+
+import math
+import reprlib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+_LEVELS = 250  # of nesting; Python's parser reads no literal with more than 200
+_NUMBERS = (int, float, bool, Fraction)
+
+
+@dataclass(frozen=True, slots=True)
+class SetOf:
+    """The members of a set that a program has returned. Never a set: its members may all have the same hash."""
+
+    members: tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DictOf:
+    """The keys and values of a dict that a program has returned."""
+
+    items: tuple[tuple[Any, Any], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Opaque:
+    """A value that is no plain data, of which only the name of its type is known. It equals nothing."""
+
+    kind: str
+
+
+class Unequal(Exception):
+    """The value equals no other, not even a copy of itself."""
+
+
+def form(value: Any) -> str:
+    """Return a text that is the same for two values if == says so. Raises Unequal for a value that equals nothing.
+
+    True, 1, 1.0 and 1+0j are the same number; a set is the same as a frozenset.
+    """
+    pieces: list[str] = []
+    _add(value, pieces, 0)
+    return "".join(pieces)
+
+
+def shown(value: Any) -> str:
+    """Return a short description of a value, for people."""
+    return _WORDS.repr(value)
+
+
+def _add(value: Any, pieces: list[str], level: int) -> None:
+    if level > _LEVELS:
+        raise Unequal
+    kind = type(value)
+    if value is None:
+        pieces.append("-")
+    elif kind is str:
+        pieces += (f"s{len(value)}:", value)
+    elif kind is bytes:
+        pieces.append(f"b{len(value)}:{value.hex()}")
+    elif kind is complex:
+        pieces.append(_number(value.real) if value.imag == 0 else f"c{_number(value.real)}{_number(value.imag)}")
+    elif kind in _NUMBERS:
+        pieces.append(_number(value))
+    elif kind in (list, tuple):
+        pieces.append(f"{kind.__name__}{len(value)}:")
+        for item in value:
+            _add(item, pieces, level + 1)
+    elif kind in (set, frozenset):
+        _add_members(value, pieces, level)
+    elif kind is SetOf:
+        _add_members(value.members, pieces, level)
+    elif kind is dict:
+        _add_items(value.items(), pieces, level)
+    elif kind is DictOf:
+        _add_items(value.items, pieces, level)
+    else:
+        raise Unequal
+
+
+def _number(value: int | float | Fraction) -> str:
+    if isinstance(value, float) and not math.isfinite(value):
+        if value != value:
+            raise Unequal
+        return f"n{value};"
+    numerator, denominator = value.as_integer_ratio()
+    return f"n{numerator:x};" if denominator == 1 else f"n{numerator:x}/{denominator:x};"
+
+
+def _add_members(members: Iterable[Any], pieces: list[str], level: int) -> None:
+    forms = sorted(_form(member, level) for member in members)
+    if len(set(forms)) != len(forms):  # no set has equal members
+        raise Unequal
+    pieces.append(f"z{len(forms)}:")
+    pieces += forms
+
+
+def _add_items(items: Iterable[tuple[Any, Any]], pieces: list[str], level: int) -> None:
+    pairs = [(_form(key, level), value) for key, value in items]
+    members = dict(pairs)
+    if len(members) != len(pairs):
+        raise Unequal
+    pieces.append(f"d{len(members)}:")
+    for key in sorted(members):
+        pieces.append(key)
+        _add(members[key], pieces, level + 1)
+
+
+def _form(value: Any, level: int) -> str:
+    pieces: list[str] = []
+    _add(value, pieces, level + 1)
+    return "".join(pieces)
+
+
+class _Words(reprlib.Repr):
+    """Shows our own kinds as what they stand for."""
+
+    def repr_SetOf(self, value: SetOf, level: int) -> str:
+        inside = self._repr_iterable(value.members, level, "{", "}", self.maxset)  # type: ignore[attr-defined]
+        return str(inside) if value.members else "set()"
+
+    def repr_DictOf(self, value: DictOf, level: int) -> str:
+        if level <= 0:
+            return "{...}"
+        parts = [f"{self.repr1(k, level - 1)}: {self.repr1(v, level - 1)}" for k, v in value.items[: self.maxdict]]
+        return f"{{{', '.join(parts + ['...'] * (len(value.items) > self.maxdict))}}}"
+
+    def repr_Opaque(self, value: Opaque, level: int) -> str:
+        return f"<a value of type {value.kind[:80]}>"
+
+
+_WORDS = _Words()
+_WORDS.maxstring = _WORDS.maxother = 100

@@ -1,0 +1,101 @@
+"""Reads the Python literals of assertion suites, and checks calls whose arguments are such literals.
+
+A literal is what `ast.literal_eval` reads, and `set()`, `frozenset(...)`, `float("inf")`, `float("nan")` and
+`complex(...)`. Nothing is executed. These texts belong to the suite; what programs return is never read here.
+"""
+
+import ast
+import warnings
+from collections.abc import Callable, Collection
+from typing import Any
+
+_BUILT: dict[str, Callable[..., Any]] = {"set": set, "frozenset": frozenset, "float": float, "complex": complex}
+_ATOMS = (type(None), bool, int, float, complex, str, bytes)
+_SHOWN = 80  # characters of a text in a message
+
+
+def read(text: str) -> Any:
+    """Return the value of a literal. Raises ValueError, with a message that begins with "must be"."""
+    try:
+        return _value(_parsed(text))
+    except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError, OverflowError):
+        raise ValueError(f"must be a Python literal, not {text[:_SHOWN]!r}") from None
+
+
+def check_call(text: str, names: Collection[str]) -> None:
+    """Check that a text is a call with literal arguments, such as `f((1, 2), k=3)` or `Solution().f([1])`.
+
+    names   the names with which it may begin
+
+    Raises ValueError, with a message that begins with "must be".
+    """
+    try:
+        tree = _parsed(text)
+        root = _root(tree)
+    except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError, OverflowError):
+        raise ValueError(f"must be a call with literal arguments, not {text[:_SHOWN]!r}") from None
+    if root not in names:
+        raise ValueError(f"must be a call of one of {', '.join(sorted(names))}, not of {root!r}")
+
+
+def _parsed(text: str) -> ast.expr:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # about escapes such as "\d"
+        return ast.parse(text.strip(), mode="eval").body
+
+
+def _root(call: ast.expr) -> str:
+    """Return the name with which a call begins. Raises ValueError for anything but a call with literal arguments."""
+    if not isinstance(call, ast.Call):
+        raise ValueError("not a call")
+    node: ast.expr = call
+    while not isinstance(node, ast.Name):
+        if isinstance(node, ast.Call):
+            for argument in (*node.args, *(keyword.value for keyword in node.keywords if keyword.arg)):
+                _value(argument)
+            if any(keyword.arg is None for keyword in node.keywords):
+                raise ValueError("unpacked arguments")
+            node = node.func
+        elif isinstance(node, ast.Attribute):
+            node = node.value
+        else:
+            raise ValueError("not a call of a name")
+    return node.id
+
+
+def _value(node: ast.expr | None) -> Any:
+    match node:
+        case ast.Constant(value) if isinstance(value, _ATOMS):
+            return value
+        case ast.Tuple(elts):
+            return tuple(map(_value, elts))
+        case ast.List(elts):
+            return list(map(_value, elts))
+        case ast.Set(elts):
+            return set(map(_value, elts))
+        case ast.Dict(keys, values):
+            return dict(zip(map(_value, keys), map(_value, values), strict=True))
+        case ast.UnaryOp(ast.USub(), operand):
+            return -_number(operand)
+        case ast.UnaryOp(ast.UAdd(), operand):
+            return +_number(operand)
+        case ast.BinOp(left, ast.Add(), right):
+            return _number(left) + _imaginary(right)
+        case ast.BinOp(left, ast.Sub(), right):
+            return _number(left) - _imaginary(right)
+        case ast.Call(ast.Name(name), args, []) if name in _BUILT:
+            return _BUILT[name](*map(_value, args))
+    raise ValueError("not a literal")
+
+
+def _number(node: ast.expr) -> Any:
+    value = _value(node)
+    if type(value) not in (int, float, complex):
+        raise ValueError("not a number")
+    return value
+
+
+def _imaginary(node: ast.expr) -> complex:
+    if isinstance(node, ast.Constant) and type(node.value) is complex:
+        return node.value
+    raise ValueError("a sum that is no complex number")

@@ -1,0 +1,44 @@
+"""SandboxOptions: where and how programs run, as commands, configurations and builds say it."""
+
+from dataclasses import dataclass
+
+from sandbox import backends
+from sandbox.box import Sandbox
+from sandbox.program import Limits
+
+# For each backend that is told where it is, the keyword of its class.
+_KEYWORD_OF_ADDRESS = {"ray": "address", "http": "url"}
+
+
+@dataclass(frozen=True, slots=True)
+class SandboxOptions:
+    """What is said about a Sandbox before it is opened. Raises ValueError for options that do not go together.
+
+    backend    where programs run: local, docker, ray or http
+    address    of a Ray cluster, HOST:PORT of its head node or "auto"; or the URL of a service. Empty for other backends
+    image      name of the image of the docker backend's containers; empty: the one that `make sandbox-image` builds
+    workers    number of programs that run at once, on Ray on each node; None: one for each processor
+    isolation  "full", or "best-effort" for machines that cannot isolate fully
+    """
+
+    backend: str = "local"
+    address: str = ""
+    image: str = ""
+    workers: int | None = None
+    isolation: str = "full"
+
+    def __post_init__(self) -> None:
+        backends.check(self.backend)
+        if self.address and self.backend not in _KEYWORD_OF_ADDRESS:
+            raise ValueError(f"an address is for the backends ray and http, not for {self.backend}")
+        if self.backend == "http" and not self.address:
+            raise ValueError("the backend http needs an address: the URL that `curate serve` prints")
+        if self.image and self.backend != "docker":
+            raise ValueError(f"an image is for the backend docker, not for {self.backend}")
+
+    def open(self, *, seed: int | None = None, most: Limits | None = None) -> Sandbox:
+        """Open a sandbox with these options; the parameters are those of Sandbox, and it raises what Sandbox raises."""
+        own = {_KEYWORD_OF_ADDRESS[self.backend]: self.address} if self.address else {}
+        if self.image:
+            own["image"] = self.image
+        return Sandbox(self.workers, backend=self.backend, isolation=self.isolation, seed=seed, most=most, **own)

@@ -1,0 +1,34 @@
+import pytest
+
+from curate.trust import Trust, left_out_lines
+
+TRUSTED = {"verified": True, "suspect": False, "checker": "lcb"}
+
+
+@pytest.mark.parametrize(
+    ("row", "reason"),
+    [
+        pytest.param({}, None, id="verified"),
+        pytest.param({"verified": False}, "unverified", id="not verified"),
+        pytest.param({"suspect": True}, "suspects", id="several right answers, one accepted"),
+        pytest.param({"suspect": True, "checker": "program"}, None, id="several right answers and a referee"),
+        pytest.param({"suspect": True, "checker": "any_of"}, None, id="several right answers and all of them known"),
+        pytest.param({"verified": False, "suspect": True}, "unverified", id="both: the first reason counts"),
+    ],
+)
+def test_a_row_is_taken_if_it_is_verified_and_its_tests_are_not_suspected(row, reason):
+    assert Trust().objection(**TRUSTED | row) == reason
+
+
+def test_what_is_included_is_taken():
+    assert Trust.including(["unverified"]).objection(**TRUSTED | {"verified": False}) is None
+    assert Trust.including(["suspects"]).objection(**TRUSTED | {"suspect": True}) is None
+    assert Trust.including(["suspects"]).objection(**TRUSTED | {"verified": False}) == "unverified"
+    with pytest.raises(ValueError, match="only unverified and suspects can be included, not 'all'"):
+        Trust.including(["all"])
+
+
+def test_a_line_says_how_many_rows_were_left_out_why_and_what_to_type():
+    assert list(left_out_lines({"unverified": 6})) == [
+        "left out: unverified 6 (no reference has passed the tests; --include unverified takes these rows, too)"
+    ]

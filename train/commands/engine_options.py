@@ -1,0 +1,32 @@
+"""The option for the engine that samples a model. All commands that sample have it."""
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+import click
+
+from curate.commands.assignment import assignments
+
+Command = Callable[..., Any]
+
+_ENGINE = click.option(
+    "--engine",
+    "engine_options",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="An option of the engine: concurrency (requests at once to a server, or sequences at once in vLLM), "
+    "tensor_parallel (GPUs), memory_share (share of each GPU's memory), max_model_len (tokens of prompt and answer), "
+    "or any option of vLLM's EngineArgs, such as dtype=bfloat16. Can be given several times.",
+)
+
+
+def engine_option(command: Command) -> Command:
+    """Give a command the option --engine; its parameter `engine` is a table for EngineOptions.from_table."""
+
+    @_ENGINE
+    @wraps(command)
+    def with_engine(*arguments: Any, engine_options: tuple[str, ...], **others: Any) -> Any:
+        return command(*arguments, engine=assignments("--engine", engine_options), **others)
+
+    return with_engine

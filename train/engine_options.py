@@ -1,0 +1,131 @@
+"""Options of the engine that samples a model: those of vLLM, and how many requests a server gets at once."""
+
+import ast
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Self
+
+from train.errors import ConfigError
+
+# Our names for vLLM's options, which are those of the section [engine] of a training run, with their types.
+_OURS: Mapping[str, tuple[str, type]] = {
+    "concurrency": ("max_num_seqs", int),
+    "tensor_parallel": ("tensor_parallel_size", int),
+    "memory_share": ("gpu_memory_utilization", float),
+    "max_model_len": ("max_model_len", int),
+}
+_RESERVED = {  # options that the samplers set, because their answers depend on it
+    "model",
+    "logprobs_mode",
+    "worker_extension_cls",
+    "enable_sleep_mode",
+    "skip_tokenizer_init",
+    "runner",
+}
+# The options on which answers depend. The others decide how fast they come, and how much memory that takes.
+_DECIDE_ANSWERS = {
+    "code_revision", "config_format", "dtype", "enable_lora", "hf_config_path", "hf_overrides", "kv_cache_dtype",
+    "load_format", "logits_processors", "model_impl", "quantization", "quantization_config", "revision", "tokenizer",
+    "tokenizer_mode", "tokenizer_revision",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class EngineOptions:
+    """The options of an engine.
+
+    concurrency  requests that a server gets at once, or sequences that vLLM draws at once; None: 64, or vLLM's default
+    vllm         options of vLLM's EngineArgs, by vLLM's names
+    """
+
+    concurrency: int | None = None
+    vllm: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def from_table(cls, table: Mapping[str, Any], *, elsewhere: Mapping[str, str] = MappingProxyType({})) -> Self:
+        """Return the options in a table [engine].
+
+        Keys are our names (concurrency, tensor_parallel, memory_share, max_model_len) and those of vLLM's EngineArgs.
+        elsewhere: keys that are refused here, because something else decides them: its name for each.
+
+        Raises ConfigError for an unknown key, with the nearest known one, and for a value of the wrong type.
+        """
+        options: dict[str, Any] = {}
+        for key, value in table.items():
+            name, kind = _OURS.get(key, (key, None))
+            if name == "hf_token":
+                raise ConfigError("the engine option hf_token would be recorded. Set the variable HF_TOKEN instead.")
+            if key in elsewhere:
+                raise ConfigError(f"the engine option {key} is decided by {elsewhere[key]}. Set that instead.")
+            if name in _RESERVED:
+                raise ConfigError(f"the engine option {key} is set by curate itself. Leave it out.")
+            _check_name(key)
+            if kind is not None:
+                _check_value(key, value, kind)
+            if name in options:
+                raise ConfigError(f"the engine options {key} and {name} are the same option. Give one of them.")
+            options[name] = value
+        return cls(options.pop("max_num_seqs", None), options)
+
+    def for_vllm(self) -> dict[str, Any]:
+        """Return the options under vLLM's names."""
+        return {**self.vllm, **({} if self.concurrency is None else {"max_num_seqs": self.concurrency})}
+
+    def for_server(self) -> int | None:
+        """Return how many requests a server gets at once. Raises ConfigError for options of vLLM."""
+        for name in self.vllm:
+            raise ConfigError(
+                f"the engine option {name} is for vLLM in this process. Give it to the server when you start it; "
+                "with --base-url only concurrency can be given."
+            )
+        return self.concurrency
+
+    def deciding_answers(self) -> dict[str, Any]:
+        """Return the options on which answers depend. Samples that were drawn with other values are not mixed."""
+        return {name: self.vllm[name] for name in sorted(self.vllm) if name in _DECIDE_ANSWERS}
+
+    def __or__(self, vllm: Mapping[str, Any]) -> "EngineOptions":
+        """Return the options with these in addition, by vLLM's names."""
+        return EngineOptions(self.concurrency, {**self.vllm, **vllm})
+
+
+def _check_name(key: str) -> None:
+    known = vllm_options()
+    if key in _OURS or known is None or key in known:
+        return
+    near = get_close_matches(key, [*_OURS, *sorted(known)], 1)
+    raise ConfigError(
+        f"unknown engine option {key}.{f' Did you mean {near[0]}?' if near else ''} Known are {', '.join(_OURS)}, and "
+        f"the {len(known)} options of vLLM's EngineArgs."
+    )
+
+
+def _check_value(key: str, value: Any, kind: type) -> None:
+    fits = type(value) is kind or (kind is float and type(value) is int)
+    if not fits or (value <= 0 and key != "max_model_len") or (key == "memory_share" and value > 1):
+        wanted = "a share above 0, up to 1" if kind is float else "an integer above 0"
+        raise ConfigError(f"the engine option {key} must be {wanted}, not {value!r}")
+
+
+@cache
+def vllm_options() -> frozenset[str] | None:
+    """Return the names of vLLM's options, or None if vLLM is not installed.
+
+    They are read from vLLM's source, because importing it takes many seconds.
+    """
+    spec = find_spec("vllm")
+    if spec is None or spec.origin is None:
+        return None
+    source = Path(spec.origin).with_name("engine") / "arg_utils.py"
+    if not source.is_file():
+        return None
+    for node in ast.parse(source.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.ClassDef) and node.name == "EngineArgs":
+            targets = [line.target for line in node.body if isinstance(line, ast.AnnAssign)]
+            return frozenset(target.id for target in targets if isinstance(target, ast.Name)) or None
+    return None
