@@ -5,16 +5,19 @@ Every such dataset is written here. Rows that stay are copied unchanged.
 """
 
 import hashlib
+import heapq
 import os
 import shutil
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from curate.dataset import card, difficulty_section, plain_card, workspace
-from curate.dataset.files import DatasetFiles
-from curate.dataset.reader import readable
+from curate.dataset.evidence import EVIDENCE, EVIDENCE_COLUMNS, SUSPECT, evidence_row, order
+from curate.dataset.files import DatasetFiles, files_of
+from curate.dataset.folder import DatasetFolder
+from curate.dataset.reader import Stored, readable
 from curate.dataset.writer import REJECTED_COLUMNS, ContentHash, rejected_row, write_table
 from curate.errors import CurateError
 from curate.manifest import Manifest, Plan, SourceCounts
@@ -52,6 +55,14 @@ class Origin:
             raise CurateError(f"{out} contains the dataset, or lies inside it. Choose another --out.")
 
 
+def built_dataset(folder: Path) -> Origin:
+    """Open a finished dataset that curate built, to remove rows from it. Raises CurateError for any other folder."""
+    manifest = workspace.manifest_of(folder)
+    if manifest.build is None:
+        raise CurateError(f"{folder}: curate did not build this dataset, so its rows are not problems.")
+    return Origin(folder, manifest, files_of(f"{folder}/data"))
+
+
 @dataclass(frozen=True, slots=True)
 class Derivation:
     """How the new dataset differs from its origin.
@@ -59,8 +70,10 @@ class Derivation:
     plan      plan of the new dataset
     n_rows    number of rows of the origin
     removed   rejections of the rows to remove, by the positions of these rows
-    tables    rows and columns of all tables other than `data` and `rejected`, by the name of the table's folder
+    tables    rows and columns of all tables other than `data`, `rejected` and `evidence`, by the name of the table's
+              folder
     describe  a function that completes the manifest, which already has the counts and the content hash
+    moved     whether the removed rows are in another dataset, which then has the evidence about them
     """
 
     plan: Plan
@@ -68,6 +81,7 @@ class Derivation:
     removed: Mapping[int, Rejection]
     tables: Mapping[str, tuple[Sequence[Row], Columns]]
     describe: Callable[[Manifest], Manifest]
+    moved: bool = False
 
 
 def own_manifest(folder: Path) -> Manifest | None:
@@ -109,6 +123,9 @@ def write_derived(origin: Origin, derivation: Derivation, out: Path, *, overwrit
         write_table(iter(rejected), REJECTED_COLUMNS, final / "rejected")
         for folder, (rows, columns) in derivation.tables.items():
             write_table(iter(rows), columns, final / folder)
+        _copy_other_tables(origin, derivation, final)
+        if origin.manifest is not None and origin.built:
+            write_table(_evidence(origin.location, origin.manifest, derivation), EVIDENCE_COLUMNS, final / EVIDENCE)
         manifest = derivation.describe(_counted(origin, derivation, files, rejected, final))
         (card.write if origin.built else plain_card.write)(manifest, final)
         if DIFFICULTY in derivation.tables:
@@ -117,6 +134,30 @@ def write_derived(origin: Origin, derivation: Derivation, out: Path, *, overwrit
         write_report(final, manifest, stored_duplicates(origin.location))
         workspace.publish(work, out, manifest)
     return manifest
+
+
+def _copy_other_tables(origin: Origin, derivation: Derivation, final: Path) -> None:
+    """Copy the tables about rows that were compared or rejected earlier, as far as the caller did not change them."""
+    changed = {"data", "rejected", EVIDENCE, DIFFICULTY, *derivation.tables}
+    for name in workspace.PARTS if origin.manifest is not None else ():
+        files = sorted((origin.location / name).glob("*.parquet")) if name not in changed else []
+        for path in files:
+            (final / name).mkdir(exist_ok=True)
+            shutil.copyfile(path, final / name / path.name)
+
+
+def _evidence(location: Path, manifest: Manifest, derivation: Derivation) -> Iterator[Row]:
+    """Yield the rows of the table `evidence`: those of the origin, and the statements of the removed rows."""
+    before = DatasetFolder(location, manifest).rows(EVIDENCE)
+    if derivation.moved:
+        moved = {rejection.id for rejection in derivation.removed.values()}
+        return (row for row in before if row["reason"] != SUSPECT or row["id"] not in moved)
+    removed = (
+        evidence_row(derivation.removed[position], row["statement"])
+        for position, row in enumerate(Stored(location).columns("statement"))
+        if position in derivation.removed
+    )
+    return heapq.merge(before, removed, key=order)
 
 
 def _counted(

@@ -66,15 +66,16 @@ def screen(tables: Iterable[tuple[str, Table]], options: Options) -> Iterator[Pr
         seen: set[str] = set()
         for item in islice(import_module(f"curate.sources.{name}").read(table), options.limit):
             if item.id in seen:
-                yield Rejection(item.id, name, "parse", "repeated_id", "the first row of this id was read")
+                detail = "the first row of this id was read"
+                yield Rejection(item.id, name, "parse", "repeated_id", detail, statement=item.statement)
                 continue
             seen.add(item.id)
             if isinstance(item, Rejection):
                 yield item
             elif reason := _unstorable(item):
-                yield Rejection(item.id, name, "parse", "unparsable", reason)
+                yield Rejection(item.id, name, "parse", "unparsable", reason, statement=item.statement)
             elif reason := next(filter(None, (question(item) for question in questions)), None):
-                yield Rejection(item.id, name, "filter", reason, _shape(item))
+                yield Rejection(item.id, name, "filter", reason, _shape(item), statement=item.statement)
             else:
                 yield item
 

@@ -51,6 +51,22 @@ class BandPlan:
 
 
 @dataclass(frozen=True, slots=True)
+class StepPlan:
+    """A step that made the dataset from another one by removing rows.
+
+    step: its name, filter or split
+    content: content hash of the dataset before this step
+    options: what was asked for
+    sha256: hash of the ids of the removed rows; values that are measured can decide, and are not in the content hash
+    """
+
+    step: str
+    content: str
+    options: Mapping[str, Any]
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
     """Everything that decides the content of a dataset; it has no workers, paths or times.
 
@@ -60,6 +76,8 @@ class Plan:
     against: evaluation sets, in the order in which rows were compared with them
     content: content hash of the dataset from which a band of solve rates was taken
     solve_rate: the bands of solve rates that were applied, in order
+    steps: the filters and splits that were applied, in order
+    datasets: the datasets that were merged, in order
     """
 
     curate: str = ""
@@ -68,6 +86,16 @@ class Plan:
     against: tuple[EvaluationPlan, ...] = ()
     content: str | None = omitted(None)
     solve_rate: tuple[BandPlan, ...] = omitted(())
+    steps: tuple[StepPlan, ...] = omitted(())
+    datasets: tuple["MergedDataset", ...] = omitted(())
+
+
+@dataclass(frozen=True, slots=True)
+class MergedDataset:
+    """A dataset that became part of another one."""
+
+    content_hash: str
+    plan: Plan
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,12 +211,23 @@ class ChosenBand:
 
 
 @dataclass(frozen=True, slots=True)
+class MergedFrom:
+    """One of the datasets that were merged. rows: its rows; stayed: those that are no duplicates of others."""
+
+    location: str
+    content_hash: str
+    rows: int
+    stayed: int
+
+
+@dataclass(frozen=True, slots=True)
 class Manifest:
     """The manifest of a finished dataset.
 
     counts: what became of the rows, by source
     decontamination: results of comparisons, by evaluation set
     seconds: wall time in seconds, by stage
+    merged: the datasets that were merged, if there are such
     """
 
     plan: Plan
@@ -198,6 +237,7 @@ class Manifest:
     build: BuildRecord | None = None
     seconds: Mapping[str, float] = field(default_factory=dict)
     solve_rate: ChosenBand | None = omitted(None)
+    merged: tuple[MergedFrom, ...] = omitted(())
 
     @property
     def n_read(self) -> int:

@@ -5,13 +5,13 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
 from curate.dataset.journal import Journal, Records
-from curate.dataset.spill import Spill
+from curate.dataset.spill import Spill, TextSpill
 from curate.json_records import from_json, to_json
 from curate.manifest import SetCounts, SourceCounts, StrengthSummary
 from curate.problem import Problem, Rejection
@@ -43,7 +43,7 @@ class Extras:
 class OngoingBuild:
     """The build that its stages work on, one after another.
 
-    Problems and the records that stages keep about them are on disk; memory holds only ids.
+    Problems, statements of rejected rows and the records that stages keep are on disk; memory holds only ids.
 
     folder    the work folder; it is deleted when the build is finished
     sources   names of the sources; their order decides between equally good rows
@@ -55,6 +55,7 @@ class OngoingBuild:
         self,
         folder: Path,
         spill: Spill,
+        statements: TextSpill,
         sources: Sequence[str],
         *,
         machine: Callable[..., Sandbox],
@@ -67,6 +68,8 @@ class OngoingBuild:
         self.extras = Extras()
         self._machine = machine
         self._spill = spill
+        self._statements = statements
+        self._statement_offsets: dict[Rejection, int] = {}
         self._read: Counter[str] = Counter()
         self._rejected_rows: list[Rejection] = []
         self._rejected_problems: dict[str, Rejection] = {}
@@ -77,7 +80,10 @@ class OngoingBuild:
         self._read[item.source] += 1
         self.progress("read", self._read.total(), None)
         if isinstance(item, Rejection):
-            self._rejected_rows.append(item)
+            row = replace(item, statement="")
+            self._rejected_rows.append(row)
+            if item.statement:
+                self._statement_offsets[row] = self._statements.add(item.statement)
         else:
             self._spill.add(item)
             self.__dict__.pop("ids", None)
@@ -103,6 +109,16 @@ class OngoingBuild:
         """Remove problems. If a problem is rejected twice, the later rejection counts, because it knows more."""
         self._rejected_problems |= {rejection.id: rejection for rejection in rejections}
         self.__dict__.pop("ids", None)
+
+    @property
+    def rejected(self) -> Mapping[str, Rejection]:
+        """The rejections of problems by the stages so far, by id."""
+        return self._rejected_problems
+
+    def statement_of(self, rejection: Rejection) -> str:
+        """Return the statement of a row that was rejected before it became a problem; empty if it is not known."""
+        offset = self._statement_offsets.get(rejection)
+        return "" if offset is None else self._statements.load(offset)
 
     @property
     def rejections(self) -> list[Rejection]:

@@ -19,7 +19,7 @@ from typing import Any
 
 from curate import intake
 from curate.dataset import card, workspace, writer
-from curate.dataset.spill import Spill
+from curate.dataset.spill import Spill, TextSpill
 from curate.errors import CurateError
 from curate.intake import screen, source_names, source_tables
 from curate.json_records import to_json
@@ -81,8 +81,10 @@ def build(
         _errors_explained(out),  # outermost, because closing a file on a full disk fails, too
         workspace.opened(out, plan, overwrite=overwrite) as work,
         closing(Spill(work / "problems")) as spill,
+        TextSpill(work / "statements") as statements,
     ):
-        ongoing = OngoingBuild(work, spill, [name for name, _ in tables], machine=sandbox.open, progress=report)
+        names = [name for name, _ in tables]
+        ongoing = OngoingBuild(work, spill, statements, names, machine=sandbox.open, progress=report)
         with ongoing.timed("read"):
             _read(tables, options, stages, ongoing)
         for stage in stages:

@@ -70,6 +70,8 @@ class Rejection:
     cause       a more precise fixed word, if there is one
     kept_id     for a duplicate: the id of the row that was kept instead; not a column of `rejected`
     similarity  for a duplicate: its Jaccard similarity with that row, to three decimals; not a column of `rejected`
+    statement   for a row that never became a problem of the build: its statement, if it is known; not a column of
+                `rejected`
     """
 
     id: str
@@ -80,6 +82,7 @@ class Rejection:
     cause: str = ""
     kept_id: str | None = None
     similarity: float | None = None
+    statement: str = ""
 
 
 # name: (Arrow type, meaning). A type with "?" may be null.

@@ -31,8 +31,8 @@ DIRECTIONS = {
     "rewards": "errors parameters reward unknown extract format overlong length_budget weighted selection code partial "
     "mathematics async_rewards shared trl verl verl_manager verifiers",
     "curate": "errors progress json_records manifest problem prompt trust text reading sources filters verification "
-    "strength options intake dataset dedup report derivation difficulty decontamination ongoing_build stage stages "
-    "exports pipeline commands __main__",
+    "strength options intake dataset dedup report derivation difficulty decontamination expressions "
+    "filtering splitting merging ongoing_build stage stages exports pipeline commands __main__",
     "train": "errors engine_options config presets sampling evaluation learning rollouts run loop commands",
 }
 

@@ -13,8 +13,8 @@ import click
 _HERE = Path(__file__).resolve().parents[2]
 _PACKAGES = ("sandbox", "rewards", "curate", "train")
 _MODULES = {
-    "curate.commands": ["build_dataset", "completion", "decontaminate", "diff", "export", "inspect", "push", "sources"]
-    + ["stats"],
+    "curate.commands": ["build_dataset", "completion", "decontaminate", "diff", "export", "filter", "inspect", "merge"]
+    + ["push", "sources", "split", "stats"],
     "sandbox.commands": ["doctor", "judge", "serve"],
     "train.commands": ["difficulty", "evaluate", "plot", "train"],
 }

@@ -7,12 +7,14 @@ folder              a finished dataset folder: its manifest, and the rows of its
 files               the files of any dataset, and a copy of them without some rows
 workspace           who may write to a folder, what is finished, and what can be continued
 journal             the record of what has been executed, with a line for each problem
-spill               problems kept on disk between the stages
+spill               problems and texts kept on disk between the stages
 hits                the table `contamination/`
+evidence            the table `evidence/`
 card                README.md of a dataset that curate built
 plain_card          README.md of a dataset that curate did not build
 difficulty_section  the section of the card on solve rates
 inspect_rows        the first rows, or everything about one row, for people to read
+inspect_evidence    why one row fell out, with the expected and the actual outputs side by side
 diff, diff_text     what changed between two datasets, and the same as lines for a terminal
 push                publishing a dataset on the Hub
 """

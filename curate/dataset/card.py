@@ -6,9 +6,10 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from curate.dataset.evidence import EVIDENCE, EVIDENCE_COLUMNS
 from curate.dataset.writer import REJECTED_COLUMNS
 from curate.json_records import from_json
-from curate.manifest import Manifest, SourceCounts
+from curate.manifest import Manifest, Plan, SourceCounts, StepPlan
 from curate.options import Options
 from curate.problem import COLUMNS
 
@@ -57,7 +58,7 @@ def configs(folder: Path) -> list[str]:
     import pyarrow.parquet as pq
 
     lines = []
-    for name in ("rejected", "contamination"):
+    for name in ("rejected", EVIDENCE, "contamination"):
         if any(pq.read_metadata(path).num_rows for path in (folder / name).glob("*.parquet")):
             lines += [f"- config_name: {name}", f"  data_files: {name}/train-*.parquet"]
     return lines
@@ -69,13 +70,16 @@ def _introduction(manifest: Manifest) -> list[str]:
         "",
         f"{manifest.n_kept} programming problems with tests. For {manifest.n_verified} of them a reference solution "
         "was executed in a sandbox and passed every test, twice; the others come from sources that publish no "
-        "solutions (`verified` is false). Rows that fell out are in the config `rejected`, each with its reason.",
+        "solutions (`verified` is false). Rows that fell out are in the config `rejected`, each with its reason. The",
+        "config `evidence` has their statements and, for rows whose solutions failed, the test, the expected and the",
+        "actual outputs. It has the same for rows that stay and may have several right answers.",
         "",
         "```python",
         "from datasets import load_dataset",
         "",
         "problems = load_dataset(DIR, split='train')",
         "rejected = load_dataset(DIR, 'rejected', split='train')",
+        "evidence = load_dataset(DIR, 'evidence', split='train')",
         "```",
         "",
         "`report.html` shows what became of the rows, how strong the tests are and what was removed; `report.json` has",
@@ -166,11 +170,41 @@ def _seconds(value: float) -> str:
 
 
 def _making(manifest: Manifest) -> list[str]:
-    options = from_json(Options, manifest.plan.configuration, ignore_unknown=True)
-    stages = [stage["name"] for stage in manifest.plan.configuration.get("stages", ())]
+    made = _merging(manifest) if manifest.plan.datasets else _building(manifest.plan)
     return [
         "## How it was made",
         "",
+        *made,
+        *map(_step, manifest.plan.steps),
+        f"- curate-code {manifest.plan.curate}, content hash `{manifest.content_hash}`.",
+        "",
+    ]
+
+
+def _merging(manifest: Manifest) -> list[str]:
+    """Describe a merge, and how each of the datasets was made."""
+    threshold = manifest.plan.configuration["dedup"]
+    rows = [(number, m.rows, m.stayed, f"`{m.content_hash}`") for number, m in enumerate(manifest.merged, start=1)]
+    lines = [
+        "Merged from the datasets below. Of problems with the same text, or with a word 5-gram Jaccard similarity of",
+        f"at least {threshold}, the one stayed that is verified, then the one with most tests, then the one from the",
+        "first dataset; problems whose titles, functions or tests differ all stayed.",
+        "",
+        *_table(["dataset", "rows", "stayed", "content hash"], rows),
+    ]
+    for number, dataset in enumerate(manifest.plan.datasets, start=1):
+        if dataset.plan.datasets:
+            made = ["- Merged itself; the manifest has the plans of its datasets."]
+        else:
+            made = _building(dataset.plan)
+        lines += ["", f"Dataset {number}:", "", *made, *map(_step, dataset.plan.steps)]
+    return [*lines, "", "The merged dataset:", ""]
+
+
+def _building(plan: Plan) -> list[str]:
+    options = from_json(Options, plan.configuration, ignore_unknown=True)
+    stages = [stage["name"] for stage in plan.configuration.get("stages", ())]
+    return [
         f"- At least {options.min_tests} distinct tests, a statement, no pictures, not interactive.",
         f"- Up to {options.tries} solutions per problem ({', '.join(options.reference_languages)}), shortest "
         "first, until one passed every test; that one was run a second time with another seed.",
@@ -181,9 +215,21 @@ def _making(manifest: Manifest) -> list[str]:
         "- The same text, or word 5-gram Jaccard similarity of at least "
         f"{options.dedup} to a row that stays: removed, unless titles, functions or tests differ.",
         *([f"- Stages, chosen by the caller: {', '.join(stages)}."] if stages else []),
-        f"- Seed {options.seed}, curate-code {manifest.plan.curate}, content hash `{manifest.content_hash}`.",
-        "",
+        f"- Seed {options.seed}.",
     ]
+
+
+def _step(step: StepPlan) -> str:
+    """Describe a step after the build that removed rows."""
+    options = step.options
+    if step.step == "filter":
+        conditions = "; ".join(f"`{' '.join(text.split())}`" for text in options["where"])
+        return f"- Filtered: only rows for which this is true: {conditions}."
+    others = " or ".join(name for name in ("train", *options["sizes"]) if name != options["part"])
+    return (
+        f"- Split: this is the part {options['part']}; none of its rows is the same problem as a row of {others}, or "
+        f"has a word 5-gram Jaccard similarity of at least {options['similarity']} to one. Seed {options['seed']}."
+    )
 
 
 def _provenance(manifest: Manifest) -> list[str]:
@@ -212,18 +258,21 @@ def _columns() -> list[str]:
     return [
         "## Columns",
         "",
-        *_table(
-            ["column", "type", "meaning"],
-            ((name, kind.replace("?", " or null"), meaning) for name, (kind, meaning) in COLUMNS.items()),
-        ),
+        *_meanings(COLUMNS),
         "",
         "Config `rejected`:",
         "",
-        *_table(
-            ["column", "type", "meaning"],
-            ((name, kind, meaning) for name, (kind, meaning) in REJECTED_COLUMNS.items()),
-        ),
+        *_meanings(REJECTED_COLUMNS),
+        "",
+        "Config `evidence`, whose texts are cut after 4 KiB and which the content hash leaves out:",
+        "",
+        *_meanings(EVIDENCE_COLUMNS),
     ]
+
+
+def _meanings(columns: Mapping[str, tuple[str, str]]) -> list[str]:
+    rows = ((name, kind.replace("?", " or null"), meaning) for name, (kind, meaning) in columns.items())
+    return _table(["column", "type", "meaning"], rows)
 
 
 def _table(header: list[str], rows: Iterable[Iterable[Any]]) -> list[str]:

@@ -18,7 +18,7 @@ BATCH_ROWS = 64
 
 @dataclass(frozen=True, slots=True)
 class DatasetFolder:
-    """A folder that curate wrote. Its tables are the folders in it: data, rejected, contamination, difficulty."""
+    """A folder that curate wrote. Its tables are the folders in it: data, rejected, evidence and others."""
 
     path: Path
     manifest: Manifest

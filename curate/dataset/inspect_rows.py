@@ -5,7 +5,9 @@ import itertools
 from collections.abc import Iterator
 from typing import Any
 
+from curate.dataset.evidence import EVIDENCE, SUSPECT
 from curate.dataset.folder import DatasetFolder
+from curate.dataset.inspect_evidence import evidence_lines, indented
 from curate.errors import CurateError
 from curate.reading.values import short
 from curate.text.printable import one_line, printable, table
@@ -50,7 +52,10 @@ def one_test(dataset: DatasetFolder, id: str, number: int) -> Iterator[str]:
     row = next(dataset.find("data", id), None)
     if row is None:
         if next(dataset.find("rejected", id), None):
-            raise CurateError(f"{id} was rejected; the tests of rejected rows are not in the dataset.")
+            raise CurateError(
+                f"{id} was rejected; the tests of rejected rows are not in the dataset. "
+                f"Without --test, the command shows the one on which its solutions failed, if they did."
+            )
         raise CurateError(_unknown(dataset, id))
     cases = _suite(dataset, row).cases
     if not 1 <= number <= len(cases):
@@ -65,14 +70,18 @@ def _problem(dataset: DatasetFolder, row: dict[str, Any]) -> Iterator[str]:
     suite = _suite(dataset, row)
     yield f"{printable(row['id'])}  {one_line(row['title'], 200)}".rstrip()
     yield "\nStatement\n"
-    yield _indented(row["statement"].strip())
+    yield indented(row["statement"].strip())
     if row.get("starter_code"):
         yield "\nStarter code\n"
-        yield _indented(row["starter_code"].strip("\n"))
+        yield indented(row["starter_code"].strip("\n"))
     yield f"\nTests: {len(suite.cases)}, {_how_judged(suite)}\n"
     yield from _tests(row, suite)
     yield "\nReference\n"
     yield from _reference(row)
+    for evidence in dataset.find(EVIDENCE, row["id"]):
+        if evidence["reason"] == SUSPECT:
+            yield "\nWhy there may be several correct answers"
+            yield from evidence_lines(evidence)
     yield "\nTest strength\n"
     yield from _strength(row)
     yield "\nSolve rate\n"
@@ -132,7 +141,7 @@ def _reference(row: dict[str, Any]) -> Iterator[str]:
         limit = row.get("time_limit_seconds")
         yield f"  {row['slowest_cpu_seconds']:.3g} of them at its slowest" + (f"; limit {limit:.3g} s" if limit else "")
     yield ""
-    yield _indented(row["reference"].strip("\n"), "    ")
+    yield indented(row["reference"].strip("\n"), "    ")
 
 
 def _strength(row: dict[str, Any]) -> Iterator[str]:
@@ -202,6 +211,11 @@ def _rejected(dataset: DatasetFolder, row: dict[str, Any]) -> Iterator[str]:
         rows = [[hit["set"], hit["item"], hit["rule"], hit["score"], hit["span"]] for hit in hits]
         yield ""
         yield from table(["set", "item", "rule", "score", "words in common"], rows, indent="  ")
+    for evidence in dataset.find(EVIDENCE, row["id"]):
+        if (evidence["stage"], evidence["reason"]) == (row["stage"], row["reason"]):
+            yield "\nStatement\n"
+            yield indented(evidence["statement"].strip())
+            yield from evidence_lines(evidence)
 
 
 def _of_our_make(dataset: DatasetFolder) -> None:
@@ -219,10 +233,6 @@ def _unknown(dataset: DatasetFolder, id: str) -> str:
     close = [other for other in first if id.lower() in other.lower()][:3] or difflib.get_close_matches(id, first)
     hint = f"Did you mean {', '.join(close)}?" if close else f"`curate inspect {dataset.path}` lists some."
     return f"{dataset.path}: no row {id}, neither kept nor rejected. {hint}"
-
-
-def _indented(text: str, by: str = "  ") -> str:
-    return "\n".join(f"{by}{line}".rstrip() for line in printable(text).split("\n"))
 
 
 def _word(value: Any) -> Any:

@@ -9,7 +9,7 @@ from curate.manifest import MANIFEST
 from curate.reading.location import HUB_ID
 from curate.reading.values import short
 
-CONFIGS = ("data", "rejected", "difficulty", "contamination")
+CONFIGS = ("data", "rejected", "evidence", "difficulty", "contamination")
 FILES = ("README.md", MANIFEST, "report.html", "report.json")
 
 

@@ -1,10 +1,11 @@
-"""Keep problems on disk between the stages, so that memory holds ids and offsets rather than tests."""
+"""Keep problems and texts on disk between the stages, so that memory holds ids and offsets rather than tests."""
 
 import json
 from collections.abc import Iterator
 from pathlib import Path
 
 from curate.problem import Problem, from_row, to_row
+from sandbox.closing import Closing
 
 
 class Spill:
@@ -35,3 +36,24 @@ class Spill:
     def load(self, id: str) -> Problem:
         self._file.seek(self._offsets[id])
         return from_row(json.loads(self._file.readline()))
+
+
+class TextSpill(Closing):
+    """A file to which texts are appended, and from which each can be loaded. An existing file is emptied."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = path.open("w+b")
+
+    def close(self) -> None:
+        self._file.close()
+
+    def add(self, text: str) -> int:
+        """Append a text and return its offset."""
+        offset = self._file.seek(0, 2)
+        self._file.write(json.dumps(text).encode() + b"\n")
+        return offset
+
+    def load(self, offset: int) -> str:
+        self._file.seek(offset)
+        text: str = json.loads(self._file.readline())
+        return text

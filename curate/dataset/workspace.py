@@ -18,7 +18,7 @@ from curate.json_records import to_json
 from curate.manifest import MANIFEST, Manifest, Plan
 from curate.reading.values import short
 
-PARTS = ("data", "rejected", "contamination", "difficulty", "README.md", "report.json", "report.html")
+PARTS = ("data", "rejected", "evidence", "contamination", "difficulty", "README.md", "report.json", "report.html")
 WORK, PLAN = ".work", "plan.json"
 
 
@@ -125,6 +125,12 @@ def publish(work: Path, out: Path, manifest: Manifest) -> None:
             new.rename(old)
     write_whole(out / MANIFEST, json.dumps(manifests.to_json(manifest), indent=2) + "\n")
     shutil.rmtree(work)
+
+
+def unfinish(out: Path) -> None:
+    """Mark a dataset that will be written again as not finished, so that no reader takes it for the new one."""
+    (out / WORK).mkdir(parents=True, exist_ok=True)  # without it, the folder would not be known as ours
+    (out / MANIFEST).unlink(missing_ok=True)
 
 
 def write_whole(path: Path, text: str) -> None:

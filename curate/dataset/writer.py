@@ -19,7 +19,7 @@ FILE_BYTES = 400 * 2**20
 REJECTED_COLUMNS = {
     "id": ("string", "`source/native-id`"),
     "source": ("string", "name of the source, as `curate sources` lists it"),
-    "stage": ("string", "parse, filter, verify, dedup, decontaminate, strength or difficulty"),
+    "stage": ("string", "parse, filter, verify, dedup, decontaminate, strength, difficulty or split"),
     "reason": ("string", "a fixed word"),
     "detail": ("string", "for people: what was found"),
     "cause": ("string", "a finer fixed word where there is one, such as why references failed"),

@@ -35,7 +35,7 @@ def duplicates(sketches: Sketches, *, threshold: float, load: Callable[[str], Pr
     bands = Bands(sketches.keys)
 
     def similar_kept(row: int) -> list[tuple[float, str]]:
-        return [(similarity, sketches.ids[other]) for similarity, other in _similar(row, sketches, bands, threshold)]
+        return [(similarity, sketches.ids[other]) for similarity, other in similar(row, sketches, bands, threshold)]
 
     yield from decide(sketches, similar_kept, bands.keep, load)
     if bands.overfull:
@@ -82,7 +82,7 @@ def decide(
             keep(row)
 
 
-def _similar(row: int, sketches: Sketches, bands: Bands, threshold: float) -> list[tuple[float, int]]:
+def similar(row: int, sketches: Sketches, bands: Bands, threshold: float) -> list[tuple[float, int]]:
     """Return (similarity, row) of the kept rows that reach the threshold, in order of worth."""
     import numpy as np
 

@@ -2,13 +2,15 @@
 
 Two rows are candidates if all ROWS minima of one of BANDS bands agree. With 25 bands of 5 minima, a pair with a Jaccard
 similarity of 0.7 is missed by chance once in 100 times, a pair with 0.8 practically never, and a pair with 0.6 once in
-eight times. A threshold below 0.7 therefore misses many pairs. Sorting needs 200 bytes a row; an index of dictionaries
-would need 6,000.
+eight times. A threshold below 0.7 therefore misses many pairs, and needs bands of fewer minima (`shape_for`). Sorting
+needs 200 bytes a row; an index of dictionaries would need 6,000.
 """
 
 from array import array
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
+
+from curate.dedup.minhash import PERMUTATIONS
 
 if TYPE_CHECKING:
     import numpy as np
@@ -21,15 +23,29 @@ BANDS, ROWS = 25, 5
 # A bucket with this many kept rows contains boilerplate. Further kept rows are found through their other bands.
 MOST_KEPT = 1000
 _ODD = 0x9E3779B97F4A7C15
+_MISSED = 0.0105  # share of the pairs at a threshold that may be missed by chance: that of 0.7 with these bands
 
 
-def keys(signatures: "Signatures") -> "Keys":
-    """Return a 64-bit key for each row and band. Rows that share a key by chance are distinguished later."""
+def shape_for(threshold: float) -> tuple[int, int]:
+    """Return the number of bands and of minima in each, so that one such pair in a hundred is missed at most."""
+    for n_rows in range(ROWS, 1, -1):
+        n_bands = BANDS if n_rows == ROWS else PERMUTATIONS // n_rows
+        if (1 - threshold**n_rows) ** n_bands <= _MISSED:
+            return n_bands, n_rows
+    return PERMUTATIONS, 1
+
+
+def keys(signatures: "Signatures", shape: tuple[int, int] = (BANDS, ROWS)) -> "Keys":
+    """Return a 64-bit key for each row and band. Rows that share a key by chance are distinguished later.
+
+    shape: number of bands, and of minima in each
+    """
     import numpy as np
 
-    rows = signatures[:, : BANDS * ROWS].reshape(len(signatures), BANDS, ROWS)
+    n_bands, n_minima = shape
+    rows = signatures[:, : n_bands * n_minima].reshape(len(signatures), n_bands, n_minima)
     numbers = rows[:, :, 0].astype(np.uint64)
-    for place in range(1, ROWS):
+    for place in range(1, n_minima):
         numbers *= np.uint64(_ODD)
         numbers ^= numbers >> np.uint64(32)
         numbers += rows[:, :, place]
@@ -43,11 +59,11 @@ class Bands:
         """Find the shared buckets. blocks: the keys of all rows, in order."""
         import numpy as np
 
-        parts = [np.empty((0, BANDS), dtype=np.uint64), *blocks]
+        parts = list(blocks) or [np.empty((0, BANDS), dtype=np.uint64)]
         n_rows = sum(map(len, parts))
         members, buckets = [], []
         n_buckets = 0
-        for band in range(BANDS):
+        for band in range(parts[0].shape[1]):
             keys_of_rows = np.concatenate([part[:, band] for part in parts])
             order = np.argsort(keys_of_rows)
             in_order = keys_of_rows[order]

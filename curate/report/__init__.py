@@ -6,6 +6,7 @@ the folder. page.py shows these values and computes none, so the page always agr
 numbers         all sections, the content of report.json
 funnel          what became of the rows of each source, stage by stage
 rejections      why rows were rejected
+evidence        examples of rejected and suspected rows
 reference_time  CPU time of the references, compared with the time limits
 solve_rates     how often models solve the problems
 duplicates      which duplicates were removed

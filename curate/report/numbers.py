@@ -8,6 +8,7 @@ from curate.manifest import Manifest
 from curate.report.columns import number_columns
 from curate.report.contamination import contamination
 from curate.report.duplicates import Duplicates, duplicates_in
+from curate.report.evidence import evidence
 from curate.report.funnel import funnel
 from curate.report.histogram import SHARES, WHOLE, histogram
 from curate.report.reference_time import reference_time
@@ -37,6 +38,7 @@ def numbers(dataset: DatasetFolder, duplicates: Duplicates | None) -> Numbers:
         "dataset": _dataset(manifest, columns),
         "funnel": funnel(manifest.counts),
         "rejections": rejections(dataset),
+        "evidence": evidence(dataset),
         "tests": histogram(columns["n_tests"], WHOLE) if "n_tests" in columns else None,
         "test_strength": _test_strength(columns, options.get("min_test_strength")),
         "mutants": to_json(strength),

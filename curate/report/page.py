@@ -6,6 +6,7 @@ Every text goes through Jinja's escaping, since statements and names come from s
 from pathlib import Path
 from typing import Any
 
+from curate.dataset.evidence import SUSPECT
 from curate.report import charts
 from curate.report.numbers import Numbers
 from curate.report.word_diff import marked
@@ -25,7 +26,7 @@ def page(numbers: Numbers) -> str:
         lstrip_blocks=True,
     )
     environment.filters |= {"count": _count, "percent": _percent, "seconds": _seconds, "number": _number}
-    environment.globals |= {"charts": charts, "marked": marked}
+    environment.globals |= {"charts": charts, "marked": marked, "suspect": SUSPECT}
     return environment.get_template("page.html").render(**numbers, sources=list(numbers["funnel"]["sources"]))
 
 

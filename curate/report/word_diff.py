@@ -1,39 +1,53 @@
 """Mark the words that only one of two texts has, to show the texts side by side."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from difflib import SequenceMatcher
-from itertools import groupby
+from itertools import groupby, islice
 
 from curate.text.ngrams import normal
 
 # The number of words is limited, because the comparison takes quadratic time.
 MOST_WORDS = 700
 _PIECE = re.compile(r"\w+|\W+")
+_TOKEN = re.compile(r"\S+|\s+")
 
 
-def marked(one: str, other: str) -> tuple[list[tuple[str, bool]], list[tuple[str, bool]]]:
+def marked(one: str, other: str, *, exact: bool = False) -> tuple[list[tuple[str, bool]], list[tuple[str, bool]]]:
     """Return both texts as stretches, each with a flag that is true if the other text lacks it.
 
     Joined together, the stretches give the text again.
 
     Words are compared as in the search for near-duplicates, so case and anything between words make no difference.
+    With `exact`, as outputs of programs need it, words are everything between blanks, and case makes a difference.
     Words beyond MOST_WORDS count as not differing.
     """
-    pieces, others = _PIECE.findall(one), _PIECE.findall(other)
-    places, other_places = _words(pieces), _words(others)
-    matcher = SequenceMatcher(
-        None, [normal(pieces[p]) for p in places], [normal(others[p]) for p in other_places], autojunk=False
-    )
+    pieces, others = ((_TOKEN if exact else _PIECE).findall(text) for text in (one, other))
+    places, other_places = _words(pieces, exact), _words(others, exact)
+    compared = [pieces[place] for place in places], [others[place] for place in other_places]
+    words, other_words = compared if exact else (list(map(normal, side)) for side in compared)
     differing, other_differing = set(places), set(other_places)
-    for match in matcher.get_matching_blocks():
-        differing.difference_update(places[match.a : match.a + match.size])
-        other_differing.difference_update(other_places[match.b : match.b + match.size])
+    for begin, other_begin, size in _matches(words, other_words, exact):
+        differing.difference_update(places[begin : begin + size])
+        other_differing.difference_update(other_places[other_begin : other_begin + size])
     return _stretches(pieces, differing), _stretches(others, other_differing)
 
 
-def _words(pieces: Sequence[str]) -> list[int]:
-    return [place for place, piece in enumerate(pieces) if piece[0].isalnum() or piece[0] == "_"][:MOST_WORDS]
+def _words(pieces: Sequence[str], exact: bool) -> list[int]:
+    words = (
+        place
+        for place, piece in enumerate(pieces)
+        if (not piece.isspace() if exact else piece[0].isalnum() or piece[0] == "_")
+    )
+    return list(islice(words, MOST_WORDS))
+
+
+def _matches(words: Sequence[str], others: Sequence[str], exact: bool) -> Iterable[tuple[int, int, int]]:
+    """Yield runs of equal words, as the places where they begin in both lists, and their length."""
+    if exact and len(words) == len(others):  # so the outputs probably have the same form
+        pairs = enumerate(zip(words, others, strict=True))
+        return ((place, place, 1) for place, (word, other) in pairs if word == other)
+    return SequenceMatcher(None, words, others, autojunk=False).get_matching_blocks()
 
 
 def _stretches(pieces: Sequence[str], differing: set[int]) -> list[tuple[str, bool]]:

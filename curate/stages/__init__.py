@@ -6,6 +6,7 @@
     deduplicate    keep only the best of several problems with nearly the same text
     decontaminate  remove problems that contain an item of an evaluation set
     strength       measure how many wrong programs the tests reject
+    evidence       keep what shows why rows were rejected or suspected
 
 `curate/stage.py` defines the interface of a stage, and `examples/own_stage.py` adds a custom stage.
 """
@@ -18,6 +19,7 @@ from curate.stage import Stage
 from curate.stages.cross_check import CrossCheck
 from curate.stages.decontaminate import Decontaminate
 from curate.stages.deduplicate import Deduplicate
+from curate.stages.evidence import GatherEvidence
 from curate.stages.run_again import RunAgain
 from curate.stages.strength import MeasureStrength
 from curate.stages.verify import Verify
@@ -29,12 +31,15 @@ def default_stages(options: Options, against: Sequence[str] = ()) -> list[Stage]
     against: evaluation sets, in the form that `curate decontaminate` takes
     """
     verify = Verify(tries=options.tries, languages=options.reference_languages, seed=options.seed)
+    cross_check = CrossCheck(verify, others=options.cross_checks)
+    run_again = RunAgain(verify)
     deduplicate = Deduplicate(threshold=options.dedup)
     return [
         verify,
-        CrossCheck(verify, others=options.cross_checks),
-        RunAgain(verify),
+        cross_check,
+        run_again,
         deduplicate,
         Decontaminate(evaluations_of(against), deduplicate),
         MeasureStrength(verify, most=options.mutants, least_share=options.min_test_strength, seed=options.seed),
+        GatherEvidence(verify, cross_check, run_again),
     ]

@@ -3,10 +3,12 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from curate.json_records import omitted
 from curate.ongoing_build import OngoingBuild
 from curate.problem import Rejection
 from curate.stage import ProblemStage
 from curate.stages.verify import Verify
+from curate.verification.failure import Failure, first_failure
 from curate.verification.metered import cpu_seconds
 from curate.verification.references import run_again
 from sandbox import Verdict
@@ -14,10 +16,11 @@ from sandbox import Verdict
 
 @dataclass(frozen=True, slots=True)
 class Repeat:
-    """How the second run of a reference ended, and its CPU time over all tests."""
+    """How the second run of a reference ended, its CPU time over all tests, and its first failure, if there is one."""
 
     verdict: Verdict
     cpu_seconds: float
+    failure: Failure | None = omitted(None)
 
 
 class RunAgain(ProblemStage[Repeat]):
@@ -31,6 +34,11 @@ class RunAgain(ProblemStage[Repeat]):
     def __init__(self, verify: Verify) -> None:
         self._verify = verify
 
+    @property
+    def seed(self) -> int:
+        """The seed of the second run."""
+        return self._verify.seed + 1
+
     def ids(self, build: OngoingBuild) -> Iterable[str]:
         """Return the problems that have a reference."""
         return filter(self._verify.records.__contains__, build.ids)
@@ -39,9 +47,11 @@ class RunAgain(ProblemStage[Repeat]):
         return self._verify.fingerprint(id, build)
 
     def examine(self, ids: list[str], build: OngoingBuild) -> Iterator[tuple[str, Repeat]]:
-        with build.sandbox(seed=self._verify.seed + 1) as sandbox:
+        with build.sandbox(seed=self.seed) as sandbox:
             for problem, judgement in run_again(map(build.load, ids), sandbox):
-                yield problem.id, Repeat(judgement.verdict, cpu_seconds(judgement))
+                place = self._verify.records[problem.id].passed
+                failure = None if judgement.accepted or place is None else first_failure(place, judgement)
+                yield problem.id, Repeat(judgement.verdict, cpu_seconds(judgement), failure)
 
     def rejection(self, id: str, record: Repeat, build: OngoingBuild) -> Rejection | None:
         if record.verdict is Verdict.ACCEPTED:

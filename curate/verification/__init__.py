@@ -2,6 +2,8 @@
 
 references     a solution that passes every test, twice
 cross_check    what the other solutions say about the tests
+evidence       what solutions answer to the test on which they fail
+failure        a failure of a solution on one test
 failure_cause  why a solution failed, in one word
 observed       a program's own answers to given inputs
 metered        a sandbox that adds up what it spends on one problem

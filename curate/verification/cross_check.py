@@ -10,17 +10,21 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from curate.problem import Problem, Wrapping
+from curate.json_records import omitted
+from curate.problem import Problem
 from curate.reading.solutions import candidates
+from curate.verification.failure import Failure, wrong_answers
 from curate.verification.metered import MeteredSandbox
 from curate.verification.observed import answers
-from curate.verification.references import Finding, unwrapped
+from curate.verification.references import Finding, judged_suite
 from curate.verification.retrying import with_retries
 from sandbox import Judgement, Program, Sandbox, Suite, Verdict
 
 _SECONDS = 60.0  # wall time for all tests of one solution; tests that are not run in this time are ignored
 _MOST_COMPARED = 10  # tests at which answers are compared; wrong tests seldom come alone
 _PIVOTS = 3  # solutions whose answers the others are judged by
+
+Placed = tuple[int, Program]  # a solution, after its place among the candidates
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +38,8 @@ class Opinion:
                    only the first tests that most of them fail are compared, and only if no solution passes
     n_asked        number of solutions executed for this
     spent_seconds  CPU time of everything that was executed
+    failures       unexpected answers of solutions to one test: if a solution passes, the test at which most dissent;
+                   if none passes, the first wrong test. Empty if there is no such test
     """
 
     n_passing: int = 0
@@ -41,6 +47,7 @@ class Opinion:
     n_wrong_tests: int = 0
     n_asked: int = 0
     spent_seconds: float = 0.0
+    failures: tuple[Failure, ...] = omitted(())
 
 
 def cross_check(
@@ -64,15 +71,14 @@ def cross_check(
 
     def check(problem: Problem) -> Opinion:
         finding = findings[problem.id]
-        solutions = candidates(problem, languages)
+        solutions = list(enumerate(candidates(problem, languages)))
+        suite = _within_budget(judged_suite(problem, finding))
         metered = MeteredSandbox(sandbox)
         if finding.passed is not None:
-            suite = unwrapped(problem.tests) if finding.wrapping is Wrapping.REMOVED else problem.tests
             del solutions[finding.passed]
-            opinion = _count_agreeing(solutions[:others], _within_budget(suite), metered)
+            opinion = _count_agreeing(solutions[:others], suite, metered)
         else:
-            suite = unwrapped(problem.tests) if problem.wrapping is Wrapping.UNDECIDED else problem.tests
-            opinion = _count_wrong_tests(solutions[:tries], _within_budget(suite), metered)
+            opinion = _count_wrong_tests(solutions[:tries], suite, metered)
         return replace(opinion, spent_seconds=round(metered.spent_seconds, 6))
 
     return with_retries(problems, check, sandbox)
@@ -87,14 +93,22 @@ def _judge_all(solutions: Sequence[Program], suite: Suite, sandbox: MeteredSandb
     return sandbox.judge_many([(solution, suite) for solution in solutions], run_all=True)
 
 
-def _count_agreeing(solutions: Sequence[Program], suite: Suite, sandbox: MeteredSandbox) -> Opinion:
+def _count_agreeing(solutions: Sequence[Placed], suite: Suite, sandbox: MeteredSandbox) -> Opinion:
     """Count the solutions that pass the tests, as the reference does, and those that give different answers."""
-    verdicts = [[case.verdict for case in judgement.cases] for judgement in _judge_all(solutions, suite, sandbox)]
+    judgements = _judge_all([solution for _, solution in solutions], suite, sandbox)
     n_cases = len(suite.cases)
+    dissenting = [
+        wrong_answers(place, judgement)
+        for (place, _), judgement in zip(solutions, judgements, strict=True)
+        if _dissents([case.verdict for case in judgement.cases], n_cases)
+    ]
+    counts = Counter(test for wrong in dissenting for test in wrong)
+    disputed = min(counts, key=lambda test: (-counts[test], test), default=None)
     return Opinion(
-        n_passing=sum(row == [Verdict.ACCEPTED] * n_cases for row in verdicts),
-        n_dissenting=sum(_dissents(row, n_cases) for row in verdicts),
+        n_passing=sum(judgement.pass_rate == 1 for judgement in judgements),
+        n_dissenting=len(dissenting),
         n_asked=len(solutions),
+        failures=tuple(wrong[disputed] for wrong in dissenting if disputed in wrong),
     )
 
 
@@ -103,22 +117,28 @@ def _dissents(verdicts: Sequence[Verdict], n_cases: int) -> bool:
     return accepted + wrong == n_cases and n_cases / 2 <= accepted < n_cases
 
 
-def _count_wrong_tests(solutions: Sequence[Program], suite: Suite, sandbox: MeteredSandbox) -> Opinion:
+def _count_wrong_tests(solutions: Sequence[Placed], suite: Suite, sandbox: MeteredSandbox) -> Opinion:
     """Count the tests to which most of the solutions, none of which passes, give the same unexpected answer."""
     if len(solutions) < 2:
         return Opinion()
+    programs = [solution for _, solution in solutions]
     failed = {
-        solution: {place for place, case in enumerate(judgement.cases) if case.verdict is Verdict.WRONG_ANSWER}
-        for solution, judgement in zip(solutions, _judge_all(solutions, suite, sandbox), strict=True)
+        solution: wrong_answers(place, judgement)
+        for (place, solution), judgement in zip(solutions, _judge_all(programs, suite, sandbox), strict=True)
     }
-    counts = Counter(place for places in failed.values() for place in places)
-    disputed = sorted(place for place, n in counts.items() if n > len(solutions) / 2)[:_MOST_COMPARED]
+    counts = Counter(test for failures in failed.values() for test in failures)
+    disputed = sorted(test for test, n in counts.items() if n > len(programs) / 2)[:_MOST_COMPARED]
     wrong: set[str] = set()
-    for pivot in sorted(solutions, key=lambda solution: -len(failed[solution] & set(disputed)))[:_PIVOTS]:
+    for pivot in sorted(programs, key=lambda solution: -len(failed[solution].keys() & set(disputed)))[:_PIVOTS]:
         if disputed:
-            others = [solution for solution in solutions if solution != pivot]
+            others = [solution for solution in programs if solution != pivot]
             wrong |= _outvoted(pivot, others, replace(suite, cases=tuple(suite.cases[p] for p in disputed)), sandbox)
-    return Opinion(n_wrong_tests=len(wrong), n_asked=len(solutions))
+    first = next((test for test in disputed if suite.cases[test].input in wrong), None)
+    return Opinion(
+        n_wrong_tests=len(wrong),
+        n_asked=len(solutions),
+        failures=tuple(failures[first] for failures in failed.values() if first in failures),
+    )
 
 
 def _outvoted(pivot: Program, others: Sequence[Program], suite: Suite, sandbox: MeteredSandbox) -> set[str]:

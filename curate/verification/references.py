@@ -9,9 +9,11 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from curate.json_records import omitted
 from curate.problem import Problem, Wrapping
 from curate.reading.solutions import candidates
 from curate.reading.values import json_text, json_value
+from curate.verification.failure import Failure, first_failure
 from curate.verification.failure_cause import cause
 from curate.verification.metered import MeteredSandbox, cpu_seconds
 from curate.verification.retrying import with_retries
@@ -30,6 +32,7 @@ class Finding:
     cpu_seconds      CPU time of the solution that passed, over all tests
     slowest_seconds  CPU time of that solution at its slowest test
     spent_seconds    CPU time of everything that was executed
+    failures         the first failure of each solution, in order, if no solution passed
     """
 
     passed: int | None
@@ -38,6 +41,7 @@ class Finding:
     cpu_seconds: float
     slowest_seconds: float
     spent_seconds: float
+    failures: tuple[Failure, ...] = omitted(())
 
     @property
     def n_tries(self) -> int:
@@ -78,13 +82,22 @@ def run_again(settled: Iterable[Problem], sandbox: Sandbox) -> Iterator[tuple[Pr
     return with_retries(settled, judge, sandbox)
 
 
+def judged_suite(problem: Problem, finding: Finding) -> Suite:
+    """Return the tests as they were read when the problem's solutions were judged for the last time.
+
+    problem: the problem as it was read from its source
+    """
+    undecided = finding.passed is None and problem.wrapping is Wrapping.UNDECIDED
+    return unwrapped(problem.tests) if undecided or finding.wrapping is Wrapping.REMOVED else problem.tests
+
+
 def settle(problem: Problem, finding: Finding, *, languages: Sequence[str]) -> Problem:
     """Return the problem, updated from the finding; `languages` must be the same as when the finding was made."""
     if finding.passed is None:
         return problem
     return replace(
         problem,
-        tests=unwrapped(problem.tests) if finding.wrapping is Wrapping.REMOVED else problem.tests,
+        tests=judged_suite(problem, finding),
         wrapping=finding.wrapping,
         verified=True,
         reference=candidates(problem, languages)[finding.passed],
@@ -121,6 +134,7 @@ def _find_reference(problem: Problem, solutions: Sequence[Program], sandbox: Met
     else:
         readings = [(problem.wrapping, problem.tests)]
     causes: list[str] = []
+    failures: list[Failure] = []
     for place, solution in enumerate(solutions):
         for wrapping, suite in readings:
             judgement = sandbox.judge(solution, suite)
@@ -134,4 +148,5 @@ def _find_reference(problem: Problem, solutions: Sequence[Program], sandbox: Met
                     spent_seconds=sandbox.spent_seconds,
                 )
         causes.append(cause(judgement))
-    return Finding(None, problem.wrapping, tuple(causes), 0.0, 0.0, sandbox.spent_seconds)
+        failures.append(first_failure(place, judgement))
+    return Finding(None, problem.wrapping, tuple(causes), 0.0, 0.0, sandbox.spent_seconds, tuple(failures))

@@ -37,6 +37,14 @@ def columns() -> str:
     return _table(("column", "type", "meaning", "measured"), rows)
 
 
+def evidence() -> str:
+    """Return the table of the columns of the config `evidence`."""
+    from curate.dataset.evidence import EVIDENCE_COLUMNS
+
+    rows = ((f"`{name}`", f"`{kind}`", meaning) for name, (kind, meaning) in EVIDENCE_COLUMNS.items())
+    return _table(("column", "type", "meaning"), rows)
+
+
 def metrics() -> str:
     """Return the table of the figures that a training run logs."""
     from train.run.figures import MEANINGS
@@ -66,6 +74,7 @@ def contributing() -> str:
 PAGES: dict[str, Callable[[], str]] = {
     "commands": commands,
     "columns": columns,
+    "evidence": evidence,
     "metrics": metrics,
     "configuration": configuration,
     "presets": presets,

@@ -104,7 +104,7 @@ class Backend:
         except HTTPError as error:
             raise BackendUnavailable(f"no service answers at {self._url}: {error}; start one: curate serve") from error
         about = _content(answer)
-        if answer.status == 401:
+        if answer.status == 401 or about.get("authorized") is False:
             raise BackendUnavailable(f"the service at {self._url} needs its token: pass token=..., or set CURATE_TOKEN")
         if about.get("service") != "curate":
             seen = answer.data[:200].decode("utf-8", "replace")

@@ -40,6 +40,11 @@ if TYPE_CHECKING:
     help="File with the token that clients must send; or set CURATE_TOKEN. Required if others can reach the service.",
 )
 @click.option(
+    "--open-metrics",
+    is_flag=True,
+    help="Answer GET /metrics without a token, as GET /health always is.  [default: /metrics needs the token]",
+)
+@click.option(
     "--most-memory-mb",
     type=click.IntRange(1, 2**24),
     help="Maximum memory of one run, in MB.  [default: a worker's share of the machine's, at least 4096]",
@@ -77,6 +82,7 @@ def command(
     queue: int,
     max_body_mb: float,
     token_file: Path | None,
+    open_metrics: bool,
     most_memory_mb: int | None,
     most_wall_seconds: float,
     most_processes: int,
@@ -106,7 +112,9 @@ def command(
             output_kb=most_output_kb,
             disk_mb=most_disk_mb,
         )
-        settings = Settings(queue=queue, max_body_mb=max_body_mb, token=token, host=host, most=most)
+        settings = Settings(
+            queue=queue, max_body_mb=max_body_mb, token=token, open_metrics=open_metrics, host=host, most=most
+        )
         greeting = f"listening on {_url(listener)} ({box.workers} workers, {'token' if token else 'no token'})"
         all_answered = server.serve(box, settings, listener, lambda: click.echo(greeting))
     if not all_answered:

@@ -24,7 +24,7 @@ from sandbox.service.request_body import IncomingRequest
 from sandbox.service.settings import Settings
 
 NAME = "curate"
-_OPEN = {"/v1/ping"}  # paths that need no token
+_OPEN = {"/v1/ping", "/health"}  # paths that need no token: orchestrators probe them
 _GONE = 499  # status if the client has gone: nobody reads it, but it is counted
 
 Handler = Callable[[Executor, IncomingRequest, Request], Awaitable[Response]]
@@ -37,6 +37,7 @@ class App:
         self.executor = Executor(box, settings)
         self._hosts = Hosts(settings.host, token=settings.token is not None)
         self._token = settings.token.encode() if settings.token is not None else None
+        self._open = _OPEN | ({"/metrics"} if settings.open_metrics else set())
         self._version = _version()
         post_handlers: dict[str, Handler] = {
             "/judge": judge_routes.judge,
@@ -69,7 +70,7 @@ class App:
 
         try:
             self._hosts.check(scope["headers"])
-            if path not in _OPEN and not self._has_token(scope):
+            if path not in self._open and not self._has_token(scope):
                 raise Unauthorized("the token is missing or wrong; send the header Authorization: Bearer TOKEN")
         except (Misdirected, ForeignPage, Unauthorized) as refusal:
             await _refused(Request(scope), refusal)(scope, receive, count_and_send)
@@ -92,17 +93,22 @@ class App:
 
     async def _health(self, request: Request) -> Response:
         queue, box = self.executor.queue, self.executor.box
-        status = {
+        authorized = self._has_token(request.scope)
+        about: dict[str, Any] = {
             "service": NAME,
-            "version": self._version,
             "status": "draining" if queue.draining else "serving",
-            "workers": box.workers,
-            "most": bounds_of(self.executor.bounds.most),
-            "layers": box.layers,
-            "waiting": queue.waiting,
-            "running": queue.running,
+            "authorized": authorized,
         }
-        return _json(status, 503 if queue.draining else 200)
+        if authorized:  # who has no token learns nothing about the machine
+            about |= {
+                "version": self._version,
+                "workers": box.workers,
+                "most": bounds_of(self.executor.bounds.most),
+                "layers": box.layers,
+                "waiting": queue.waiting,
+                "running": queue.running,
+            }
+        return _json(about, 503 if queue.draining else 200)
 
     async def _metrics(self, request: Request) -> Response:
         return Response(self.executor.metrics.text(), media_type=self.executor.metrics.content_type)

@@ -139,7 +139,12 @@ def document(version: str, most: Limits) -> dict[str, Any]:
             schemas[schema]["properties"][name] |= {"minimum": 0, "maximum": bound}
     gets = {
         "/v1/ping": _get("pong", "application/json", {"const": "pong"}, open_to_all=True),
-        "/health": _get("Version, status and load of the service", "application/json", {"type": "object"}),
+        "/health": _get(
+            "Status of the service; with the token, also its version, bounds and load",
+            "application/json",
+            {"type": "object"},
+            open_to_all=True,
+        ),
         "/metrics": _get("Metrics for Prometheus", "text/plain", _TEXT),
         "/openapi.json": _get("This document", "application/json", {"type": "object"}),
     }

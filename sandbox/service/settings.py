@@ -15,6 +15,7 @@ class Settings:
     max_body_mb       size of one request's body; all requests together may hold BODIES times as much
     token             what clients must send as `Authorization: Bearer TOKEN`, or as the password of
                       http://anyone:TOKEN@host if that is all they can do; None serves everyone
+    open_metrics      whether /metrics needs no token, as /health never does
     host              the name or address that the service is bound to and that clients use
     most              upper bounds for the limits of one run; None derives them from the machine (bounds.default_most)
     head_seconds      time within which the head of a request must arrive on a connection
@@ -30,6 +31,7 @@ class Settings:
     queue: int = 1024
     max_body_mb: float = 32
     token: str | None = None
+    open_metrics: bool = False
     host: str = ""
     most: Limits | None = None
     head_seconds: float = 10

@@ -19,7 +19,7 @@ def manifest(plan):
 
 def complete(out, plan=PLAN):
     with opened(out, plan, overwrite=False) as work:
-        for name in ("data", "rejected"):
+        for name in ("data", "evidence", "rejected"):
             (work / "final" / name).mkdir(parents=True)
             (work / "final" / name / "train.parquet").write_text(json.dumps(to_json(plan)))
         for name in ("README.md", "report.json", "report.html"):

@@ -1,14 +1,15 @@
 import random
-from itertools import combinations
+from itertools import combinations, pairwise
 
 import numpy as np
+import pytest
 from datasketch import MinHash, MinHashLSH
 from source_rows import words
 
 from curate.dedup import lsh
 from curate.dedup.lsh import BANDS, ROWS, Bands, keys
 from curate.dedup.minhash import PERMUTATIONS, signatures
-from curate.dedup.shingles import shingles
+from curate.dedup.shingles import jaccard, shingles
 
 
 def variants():
@@ -76,3 +77,22 @@ def test_a_bucket_has_a_largest_size_and_is_remembered(monkeypatch):
     bands = Bands([keys(rows)])
     assert pairs(bands, 5) == {*combinations(range(4), 2), (0, 4), (1, 4), (2, 4)}
     assert len(bands.overfull) == 1
+
+
+@pytest.mark.parametrize("threshold", [0.9, 0.7, 0.5, 0.3])
+def test_bands_for_a_threshold_find_the_pairs_that_reach_it(threshold):
+    texts = variants()
+    sets = shingles(texts)
+    members = [sets.values[begin:end] for begin, end in pairwise(sets.offsets.tolist())]
+    met = pairs(Bands([keys(signed(texts), lsh.shape_for(threshold))]), len(texts))
+    alike = {
+        (first, second)
+        for first, second in combinations(range(len(texts)), 2)
+        if jaccard(members[first], members[second]) >= threshold
+    }
+    assert alike
+    assert alike <= met
+
+
+def test_bands_are_no_finer_than_a_threshold_needs():
+    assert [lsh.shape_for(threshold) for threshold in (1.0, 0.7, 0.5, 0.3)] == [(25, 5), (25, 5), (42, 3), (64, 2)]

@@ -12,7 +12,7 @@ from source_rows import words, write_jsonl
 
 from curate.decontamination.copy_without import clean
 
-SECTIONS = ["funnel", "rejections", "tests", "time", "solve-rate", "duplicates", "contamination", "making"]
+SECTIONS = ["funnel", "rejections", "evidence", "tests", "time", "solve-rate", "duplicates", "contamination", "making"]
 WIDTHS = (1280, 400)
 
 
@@ -77,6 +77,7 @@ def test_sections_without_data_say_so(show, bare):
     page = show(bare)
     words = page.value("[...document.querySelectorAll('.nothing')].map(p => p.innerText)")
     assert [text.split()[:2] for text in words] == [
+        ["No", "evidence"],
         ["Tests", "per"],
         ["Test", "strength:"],
         ["Not", "measured:"],
@@ -129,14 +130,18 @@ def test_hostile_text_stays_text(show, reported):
     page = show(reported)
     assert page.value("document.scripts.length") == 0
     assert page.value("window.hacked === undefined")
-    statements = page.value("[...document.querySelectorAll('.statement')].map(s => s.textContent)")
+    statements = page.value("[...document.querySelectorAll('#duplicates .statement')].map(s => s.textContent)")
     assert statements[0].startswith(HOSTILE)
-    assert page.value("document.querySelector('.sides').innerText").count("<script>") == 3  # the kept one has a title
+    assert (
+        page.value("document.querySelector('#duplicates .sides').innerText").count("<script>") == 3
+    )  # the kept one has a title
 
 
 def test_words_of_only_one_statement_are_marked(show, reported):
     page = show(reported)
-    marked = page.value("[...document.querySelector('.sides').querySelectorAll('mark')].map(m => m.textContent)")
+    marked = page.value(
+        "[...document.querySelector('#duplicates .sides').querySelectorAll('mark')].map(m => m.textContent)"
+    )
     assert marked[0] == " ".join(f"other{n}" for n in range(9))
     assert marked[1] == " ".join(words(0).split()[-9:])
 
@@ -177,3 +182,17 @@ def test_the_page_still_works_after_it_is_moved(show, reported, tmp_path):
     page = show(tmp_path)
     assert page.said == []
     assert page.value("document.querySelectorAll('main > section').length") == len(SECTIONS)
+
+
+def test_evidence_shows_the_expected_and_the_actual_output_with_what_differs_marked(show, reported):
+    page = show(reported)
+    sides = page.value(
+        "[...document.querySelector('#evidence .sides').querySelectorAll('.side')]"
+        ".map(s => [s.querySelector('h4').innerText, s.querySelector('.output').innerText])"
+    )
+    assert sides == [["input", "0 1\n"], ["expected", "1\n"], ["solution 1 wrong_answer", "0\n"]]
+    assert page.value("[...document.querySelectorAll('#evidence mark')].map(m => m.textContent)") == ["0"]
+    text = page.value("document.querySelector('#evidence').textContent")
+    assert words("a") in text  # the statement of the row
+    assert "print(0)" in text
+    assert words("b") in text  # the row with a picture

@@ -10,8 +10,9 @@ from curate.json_records import from_json, to_json
 from curate.problem import Problem, Wrapping
 from curate.reading.solutions import program
 from curate.verification.cross_check import Opinion, cross_check
+from curate.verification.failure import Failure
 from curate.verification.references import find_references
-from sandbox import Case, Limits, Sandbox, Suite
+from sandbox import Case, Limits, Sandbox, Suite, Verdict
 
 PYTHON = ("python",)
 # Any two numbers with this sum are right, but the tests accept only one pair.
@@ -48,7 +49,17 @@ def test_no_more_solutions_are_run_than_requested(box):
 
 
 def test_solutions_with_other_answers_to_some_tests_dissent(box):
-    assert opinion(box, problem(LEAST_FIRST, ANOTHER, tests=PAIRS)) == Opinion(n_dissenting=1, n_asked=1)
+    found = opinion(box, problem(LEAST_FIRST, ANOTHER, tests=PAIRS))
+    assert replace(found, failures=()) == Opinion(n_dissenting=1, n_asked=1)
+    assert found.failures == (Failure(solution=1, test=5, verdict=Verdict.WRONG_ANSWER, detail="1 4\n"),)
+
+
+def test_the_test_at_which_most_solutions_dissent_shows_it(box):
+    late = "n = int(input())\nprint(0, n) if n < 6 else print(2, n - 2)"
+    later = "n = int(input())\nprint(0, n) if n < 6 else print(1, n - 1)  # "
+    found = opinion(box, problem(LEAST_FIRST, ANOTHER, late, later, tests=PAIRS))
+    assert found.n_dissenting == 3
+    assert [(failure.test, failure.detail) for failure in found.failures] == [(6, "1 5\n"), (6, "2 4\n"), (6, "1 5\n")]
 
 
 @pytest.mark.parametrize(
@@ -65,7 +76,8 @@ def test_solutions_that_are_merely_wrong_do_not_dissent(box, other):
 def test_tests_are_wrong_if_most_solutions_agree_on_another_answer(box):
     tests = [*SUM_TESTS[:-1], (SUM_TESTS[-1][0], "-1\n")]
     found = opinion(box, problem(SUM, SUM + "  # again", "print(0)", tests=tests))
-    assert found == Opinion(n_wrong_tests=1, n_asked=3)
+    assert replace(found, failures=()) == Opinion(n_wrong_tests=1, n_asked=3)
+    assert [(failure.test, failure.detail) for failure in found.failures] == [(5, "0\n"), (5, "11\n"), (5, "11\n")]
 
 
 def test_tests_of_calls_can_be_wrong_too(box):
@@ -90,5 +102,5 @@ def test_a_single_solution_proves_nothing_against_the_tests(box):
 
 
 def test_an_opinion_survives_being_recorded():
-    found = Opinion(1, 2, 3, 4, 0.5)
+    found = Opinion(1, 2, 3, 4, 0.5, (Failure(1, 0, Verdict.WRONG_ANSWER, "\udc80"),))
     assert from_json(Opinion, json.loads(json.dumps(to_json(found)))) == found

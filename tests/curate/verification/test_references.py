@@ -7,6 +7,7 @@ from curate.errors import CurateError
 from curate.json_records import from_json, to_json
 from curate.problem import Problem, Wrapping
 from curate.reading.solutions import program
+from curate.verification.failure import Failure
 from curate.verification.references import Finding, find_references, fingerprint, run_again, settle
 from sandbox import Case, Limits, Program, Sandbox, SandboxError, Suite, Verdict
 
@@ -39,7 +40,7 @@ def test_the_first_solution_that_passes_is_recorded_with_its_tries(box):
     settled = settle(whole, found, languages=PYTHON)
     assert settled.verified
     assert settled.reference == Program(SUM)
-    assert (found.passed, found.causes) == (2, ("runtime_error", "wrong_answer"))
+    assert (found.passed, found.causes, found.failures) == (2, ("runtime_error", "wrong_answer"), ())
     assert settled.n_tries == 3
     assert settled.cpu_seconds > 0
 
@@ -48,6 +49,7 @@ def test_a_solution_must_pass_every_test(box):
     almost = "n = sum(map(int, input().split())); print(n if n < 11 else 0)"
     found = finding(box, problem(almost))
     assert (found.passed, found.causes) == (None, ("wrong_answer",))
+    assert found.failures == (Failure(solution=0, test=5, verdict=Verdict.WRONG_ANSWER, detail="0\n"),)
     assert settle(problem(almost), found, languages=PYTHON) == problem(almost)
 
 
@@ -153,7 +155,8 @@ def test_a_sandbox_that_stays_broken_stops_the_build_and_drops_nothing():
 
 
 def test_a_finding_survives_being_recorded():
-    found = Finding(1, Wrapping.REMOVED, ("time_limit",), 0.25, 0.125, 1.5)
+    failures = (Failure(0, 3, Verdict.TIME_LIMIT, ""),)
+    found = Finding(1, Wrapping.REMOVED, ("time_limit",), 0.25, 0.125, 1.5, failures)
     assert from_json(Finding, json.loads(json.dumps(to_json(found)))) == found
 
 

@@ -522,7 +522,7 @@ def test_garbage_is_refused(service: Service) -> None:
 # Who is served.
 
 
-def test_without_the_token_only_ping_is_answered(tmp_path: Path) -> None:
+def test_without_the_token_only_ping_and_health_are_answered(tmp_path: Path) -> None:
     (tmp_path / "token").write_text("s3cret\n")
     with serving("--host", "0.0.0.0", "--token-file", str(tmp_path / "token")) as service:
         for headers in (
@@ -531,11 +531,14 @@ def test_without_the_token_only_ping_is_answered(tmp_path: Path) -> None:
             {"authorization": "s3cret"},
             {"authorization": "Bearer"},
         ):
-            for path in ("/health", "/metrics", "/openapi.json", "/nothing"):
+            health = {"service": "curate", "status": "serving", "authorized": False}
+            assert service.ask("/health", headers=headers)[:2] == (200, health)
+            for path in ("/metrics", "/openapi.json", "/nothing"):
                 assert service.ask(path, headers=headers)[0] == 401
             assert service.ask("/run_code", ECHO, headers=headers)[0] == 401
             assert service.ask("/v1/ping", headers=headers)[0] == 200
         right = {"authorization": "Bearer s3cret"}
+        assert service.ask("/health", headers=right)[1]["layers"]
         assert stdout(service.ask("/run_code", {**ECHO, "stdin": "hi\n"}, headers=right)[1]) == "hi\n"
         assert "s3cret" not in service.greeting + service.stderr + str(service.ask("/metrics", headers=right)[1])
 
@@ -556,8 +559,14 @@ def test_clients_without_token_support_send_the_token_in_the_url() -> None:
 
 def test_the_token_may_come_from_the_environment() -> None:
     with serving(environment={"CURATE_TOKEN": "fromhere"}) as service:
-        assert service.ask("/health")[0] == 401
-        assert service.ask("/health", headers={"authorization": "bearer fromhere"})[0] == 200
+        assert service.ask("/openapi.json")[0] == 401
+        assert service.ask("/openapi.json", headers={"authorization": "bearer fromhere"})[0] == 200
+
+
+def test_metrics_are_open_if_the_operator_says_so() -> None:
+    with serving("--open-metrics", environment={"CURATE_TOKEN": "s3cret"}) as service:
+        assert service.metric("curate_workers") > 0
+        assert service.ask("/openapi.json")[0] == service.ask("/run_code", ECHO)[0] == 401
 
 
 def refused(*options: str) -> str:

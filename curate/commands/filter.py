@@ -1,0 +1,62 @@
+"""`curate filter`"""
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from sandbox.commands.frame import ProgressBar, require, user_errors
+
+if TYPE_CHECKING:
+    from curate.filtering import Outcome
+
+
+@click.command("filter")
+@click.argument("dataset", type=click.Path(path_type=Path))
+@click.option(
+    "--where",
+    multiple=True,
+    required=True,
+    metavar="CONDITION",
+    help="A condition on columns, such as 'verified and n_tests >= 8' or '0.1 <= solve_rate(\"MODEL\") <= 0.5'. "
+    "A row stays if it is true. Repeatable: all conditions must be true.",
+)
+@click.option("--out", type=click.Path(path_type=Path), help="Folder of the filtered dataset.")
+@click.option("--dry-run", is_flag=True, help="Count the rows, and write nothing.")
+@click.option("--overwrite", is_flag=True, help="Replace an existing dataset in the folder.")
+def command(dataset: Path, where: tuple[str, ...], out: Path | None, dry_run: bool, overwrite: bool) -> None:
+    """Copy DATASET with only the rows that fulfil conditions.
+
+    A condition names columns and uses comparisons, arithmetic, in, is None, and, or, not, and the functions len, words,
+    lower, matches, solve_rate and samples. A row for which it is not known, because a value is null, does not stay.
+    The other rows are in rejected/, with the condition.
+    """
+    require("data")
+    from curate.dataset.locate import dataset_folder
+    from curate.errors import CurateError
+    from curate.filtering import filter_rows, survey
+
+    if (out is None) != dry_run:
+        raise click.UsageError("give either --out, the folder to write to, or --dry-run")
+    interrupted = f"{dataset} is unchanged, the same command starts again"
+    with user_errors(CurateError, OSError, interrupted=interrupted), ProgressBar() as progress:
+        folder = dataset_folder(dataset)
+        if out is None:
+            outcome = survey(folder, where, report=progress)
+        else:
+            manifest, outcome = filter_rows(folder, where, out, overwrite=overwrite, report=progress)
+    _print(outcome)
+    if out is None:
+        return
+    click.echo(f"\n{manifest.n_kept} problems in {out}; the others are in the config `rejected`")
+    click.echo(f"content hash {manifest.content_hash}")
+    sys.exit(0 if manifest.n_kept else 1)
+
+
+def _print(outcome: "Outcome") -> None:
+    """Print for how many rows each condition is true, false and not known."""
+    click.echo(f"{'true':>8}{'false':>8}{'unknown':>9}  condition")
+    for text, n in outcome.fulfilled.items():
+        click.echo(f"{n.get(True, 0):>8}{n.get(False, 0):>8}{n.get(None, 0):>9}  {' '.join(text.split())}")
+    click.echo(f"{outcome.n_rows - len(outcome.removed)} of {outcome.n_rows} rows stay")

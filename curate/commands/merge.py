@@ -1,0 +1,51 @@
+"""`curate merge`"""
+
+import sys
+from pathlib import Path
+
+import click
+
+from curate.commands.counts import print_contamination, print_funnel
+from sandbox.commands.frame import ProgressBar, require, user_errors
+
+
+@click.command("merge")
+@click.argument("datasets", nargs=-1, required=True, metavar="DATASET...", type=click.Path(path_type=Path))
+@click.option("--out", type=click.Path(path_type=Path), required=True, help="Folder of the merged dataset.")
+@click.option(
+    "--dedup",
+    type=click.FloatRange(0, 1, min_open=True),
+    default=0.7,
+    show_default=True,
+    help="Minimum Jaccard similarity of near-duplicates.",
+)
+@click.option("--overwrite", is_flag=True, help="Replace an existing dataset in the folder.")
+def command(datasets: tuple[Path, ...], out: Path, dedup: float, overwrite: bool) -> None:
+    """Merge two or more DATASETs into one, without duplicates across them.
+
+    Of several copies of a problem the verified one stays, then the one with most tests, then the one from the dataset
+    that is named first. An evaluation set counts as compared only if every dataset was compared with it.
+    """
+    require("data")
+    from curate.errors import CurateError
+    from curate.merging.evaluations import missing_sets
+    from curate.merging.inputs import opened
+    from curate.merging.merge import merge
+
+    interrupted = "the datasets are unchanged, the same command starts again"
+    with user_errors(CurateError, OSError, interrupted=interrupted), ProgressBar() as progress:
+        missing = missing_sets(opened(datasets, out))
+        manifest = merge(datasets, out, dedup=dedup, overwrite=overwrite, report=progress)
+    print_funnel(manifest.counts)
+    if manifest.decontamination:
+        click.echo()
+        print_contamination(manifest.decontamination)
+    for name, locations in missing.items():
+        listed = " and ".join(locations)
+        click.echo(f"Warning: {name} does not count: its items may be in {listed}, never compared with it", err=True)
+    click.echo()
+    for dataset in manifest.merged:
+        click.echo(f"{dataset.stayed} of {dataset.rows} problems stay from {dataset.location}")
+    click.echo(f"{manifest.n_kept} problems in {out}")
+    click.echo(f"content hash {manifest.content_hash}")
+    sys.exit(0 if manifest.n_kept else 1)

@@ -1,0 +1,67 @@
+"""`curate split`"""
+
+from pathlib import Path
+
+import click
+
+from sandbox.commands.frame import ProgressBar, require, user_errors
+
+
+class _Size(click.ParamType[float | int]):
+    """The size of a part."""
+
+    name = "SHARE|ROWS"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float | int:
+        from curate.splitting.parts import size_of
+
+        try:
+            return size_of(str(value))
+        except ValueError:
+            self.fail(f"{value!r} is neither a share between 0 and 1, such as 0.1, nor a number of rows", param, ctx)
+
+
+@click.command("split")
+@click.argument("dataset", type=click.Path(path_type=Path))
+@click.option("--out", type=click.Path(path_type=Path), required=True, help="Folder for the folders of the parts.")
+@click.option("--validation", type=_Size(), help="Share of the rows, such as 0.1, or number of rows, for validation.")
+@click.option("--test", type=_Size(), help="The same for a third part.")
+@click.option(
+    "--similarity",
+    type=click.FloatRange(0, 1, min_open=True),
+    default=0.5,
+    show_default=True,
+    help="Minimum Jaccard similarity of word 5-grams at which two problems must be in the same part.",
+)
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of the choice.")
+@click.option("--overwrite", is_flag=True, help="Replace an existing split in the folder.")
+def command(
+    dataset: Path,
+    out: Path,
+    validation: float | int | None,
+    test: float | int | None,
+    similarity: float,
+    seed: int,
+    overwrite: bool,
+) -> None:
+    """Split DATASET into parts for training and validation without near-duplicates across the parts.
+
+    OUT/train, OUT/validation and OUT/test are datasets of their own. Problems with similar statements, the same text or
+    the same URL are always in the same part. The order of the rows does not matter; each source gives its share.
+    """
+    require("data")
+    from curate.dataset.locate import dataset_folder
+    from curate.errors import CurateError
+    from curate.splitting.split import SplitOptions, split
+
+    sizes = {name: size for name, size in (("validation", validation), ("test", test)) if size is not None}
+    if not sizes:
+        raise click.UsageError("give --validation, --test or both, such as --validation 0.1")
+    interrupted = f"{dataset} is unchanged, the same command starts again"
+    with user_errors(CurateError, OSError, interrupted=interrupted), ProgressBar() as progress:
+        options = SplitOptions(sizes, similarity, seed)
+        manifests = split(dataset_folder(dataset), out, options, overwrite=overwrite, report=progress)
+    for name, manifest in manifests.items():
+        sources = ", ".join(f"{source} {count.kept}" for source, count in manifest.counts.items() if count.kept)
+        click.echo(f"{manifest.n_kept} problems in {out / name} ({sources})")
+        click.echo(f"content hash {manifest.content_hash}")

@@ -1,0 +1,116 @@
+"""The table `evidence/`, which shows why rows fell out, and why some that stay may have several right answers.
+
+Texts are cut after 4 KiB. Outputs may differ from run to run if programs do, so the content hash leaves the table out.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from curate.problem import Rejection
+from curate.text.excerpt import excerpt
+from curate.verification.evidence import Answer
+from sandbox import Program, Suite
+
+EVIDENCE = "evidence"  # the name of the folder
+SUSPECT = "multi_answer_suspect"  # the reason of rows that stay
+
+EVIDENCE_COLUMNS = {
+    "id": ("string", "`source/native-id`"),
+    "source": ("string", "name of the source, as `curate sources` lists it"),
+    "stage": ("string", "as in `rejected`; verify for a row that stays"),
+    "reason": ("string", f"as in `rejected`; {SUSPECT} for a row that stays"),
+    "cause": ("string", "as in `rejected`"),
+    "detail": ("string", "as in `rejected`"),
+    "statement": ("string", "the problem as its source words it"),
+    "test": ("int32?", "number of the test that is shown, from 1; null: no solution was executed"),
+    "kind": ("string?", "of the test: stdin, call or assertion"),
+    "entry_point": ("string?", "the function that a call calls"),
+    "checker": ("string?", "the rule by which answers are compared"),
+    "input": ("string?", "input of the test: text, a JSON list of arguments, or Python"),
+    "expected": ("string?", "the expected answer"),
+    "programs": ("list<string>", "programs that were executed on it; the reference, if there is one, is the first"),
+    "program_languages": ("list<string>", "language of each"),
+    "verdicts": ("list<string>", "verdict on each"),
+    "messages": ("list<string>", "what the sandbox said about each: the end of stderr, or the beginning of an output"),
+    "outputs": ("list<string>", "what each printed or returned; null: nothing that could be shown"),
+}
+# These columns have an entry for each program.
+PROGRAM_COLUMNS = ("program_languages", "verdicts", "messages", "outputs", "programs")
+
+
+@dataclass(frozen=True, slots=True)
+class ShownTest:
+    """A test of a problem, and what some programs answered to it.
+
+    place: its place in the suite
+    answers: the programs and their answers
+    """
+
+    suite: Suite
+    place: int
+    answers: tuple[tuple[Program, Answer], ...]
+
+
+def evidence_row(why: Rejection, statement: str, shown: ShownTest | None = None) -> dict[str, Any]:
+    """Return a row of the table.
+
+    why    the rejection of the row; for a row that stays, what it would say if it had rejected the row
+    shown  the test that shows it; None if no solution was executed
+    """
+    row: dict[str, Any] = dict.fromkeys(EVIDENCE_COLUMNS)
+    row |= {name: getattr(why, name) for name in ("id", "source", "stage", "reason", "cause", "detail")}
+    row |= {"statement": excerpt(statement)}
+    answers = shown.answers if shown else ()
+    row |= {
+        "programs": _excerpts(program.source for program, _ in answers),
+        "program_languages": [program.language for program, _ in answers],
+        "verdicts": [answer.verdict.value for _, answer in answers],
+        "messages": _excerpts(answer.detail for _, answer in answers),
+        "outputs": [answer.output for _, answer in answers],
+    }
+    if shown is not None:
+        suite, case = shown.suite, shown.suite.cases[shown.place]
+        row |= {
+            "test": shown.place + 1,
+            "kind": _kind(suite),
+            "entry_point": suite.entry_point,
+            "checker": suite.checker,
+            "input": excerpt(case.input),
+            "expected": excerpt(case.expected),
+        }
+    return row
+
+
+def order(row: dict[str, Any]) -> tuple[str, ...]:
+    """Return the key by which the rows of the table are sorted; it is that of `rejected`."""
+    return tuple(row[name] for name in ("id", "stage", "reason", "detail"))
+
+
+def program_names(row: dict[str, Any]) -> list[str]:
+    """Return a name for each program of a row of the table, such as "reference" or "solution 2"."""
+    n_solutions = 0
+    names = []
+    for verdict in row["verdicts"]:
+        if verdict == "accepted" or row["reason"] == "flaky_reference":
+            names.append("reference")
+        else:
+            n_solutions += 1
+            names.append(f"solution {n_solutions}")
+    return names
+
+
+def how_judged(row: dict[str, Any]) -> str:
+    """Return what kind of test a row of the table shows, and how answers to it are compared."""
+    kinds = {"stdin": "standard input and output", "call": f"a call of {row['entry_point']}", "assertion": "Python"}
+    return f"{kinds[row['kind']]}, checker {row['checker']}"
+
+
+def _excerpts(texts: Iterable[str]) -> list[str]:
+    return [excerpt(text) for text in texts]
+
+
+def _kind(suite: Suite) -> str:
+    if suite.assertions is not None:
+        return "assertion"
+    return "stdin" if suite.entry_point is None else "call"

@@ -1,0 +1,242 @@
+"""Turn the syntax tree of a condition into functions of a row, and check its types before any row is read."""
+
+import ast
+import operator
+import re
+from collections.abc import Callable, Mapping
+from difflib import get_close_matches
+from itertools import pairwise
+from typing import Any
+
+from curate.expressions import functions, values
+from curate.expressions.functions import FUNCTIONS, MATCHES, OTHERS, SAMPLES, SOLVE_RATE, Counts
+from curate.expressions.values import Kind, Row, Term
+
+_ORDER: Mapping[type[ast.cmpop], Callable[[Any, Any], bool]] = {
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+}
+_EQUALITY: Mapping[type[ast.cmpop], Callable[[Any, Any], bool]] = {ast.Eq: operator.eq, ast.NotEq: operator.ne}
+_ARITHMETIC: Mapping[type[ast.operator], Callable[[Any, Any], Any]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+}
+_ITEMS = {Kind.TEXTS: Kind.TEXT, Kind.NUMBERS: Kind.NUMBER, Kind.TEXT: Kind.TEXT}  # what `in` looks for in each
+
+
+class Refused(Exception):
+    """A part of a condition that cannot be used, and the reason."""
+
+    def __init__(self, node: ast.AST, reason: str) -> None:
+        super().__init__(reason)
+        self.node = node
+
+
+class Compiler:
+    """Compiles one condition. `used` collects the names and `models` the models that it uses.
+
+    models: the models that were sampled on the dataset
+    counts: how often each of them solved each problem
+    """
+
+    def __init__(self, models: tuple[str, ...], counts: Counts) -> None:
+        self._models, self._counts = models, counts
+        self.used: set[str] = set()
+        self.models: set[str] = set()
+
+    def condition(self, node: ast.expr) -> Term:
+        """Compile a part that must be true or false."""
+        return self._of_kind(node, Kind.TRUTH)
+
+    def _of_kind(self, node: ast.expr, *kinds: Kind) -> Term:
+        term = self._term(node)
+        if term.kind not in kinds:
+            wanted = " or ".join(kind.value for kind in kinds)
+            raise Refused(node, f"expected {wanted}, not {term.kind.value}")
+        return term
+
+    def _term(self, node: ast.expr) -> Term:
+        match node:
+            case ast.Constant():
+                return _constant(node)
+            case ast.Name():
+                return self._name(node)
+            case ast.Call():
+                return self._call(node)
+            case ast.Compare():
+                return self._comparison(node)
+            case ast.BoolOp():
+                terms = [self.condition(part) for part in node.values]
+                return _conjunction(terms) if isinstance(node.op, ast.And) else _disjunction(terms)
+            case ast.UnaryOp(op=ast.Not()):
+                return _lifted(Kind.TRUTH, operator.not_, self.condition(node.operand))
+            case ast.UnaryOp(op=ast.USub()):
+                return _lifted(Kind.NUMBER, operator.neg, self._of_kind(node.operand, Kind.NUMBER))
+            case ast.BinOp() if type(node.op) in _ARITHMETIC:
+                sides = [self._of_kind(side, Kind.NUMBER) for side in (node.left, node.right)]
+                return _lifted(Kind.NUMBER, _ARITHMETIC[type(node.op)], *sides)
+            case ast.Attribute():
+                raise Refused(node, f"values have no methods. Functions are {', '.join(functions.names())}")
+            case ast.Tuple() | ast.List() | ast.Set():
+                raise Refused(node, "a list can only stand after `in`")
+        raise Refused(
+            node,
+            "a condition has names, numbers, texts, functions, comparisons, arithmetic, in, is None, and, or, not",
+        )
+
+    def _name(self, node: ast.Name) -> Term:
+        if node.id in (*FUNCTIONS, *OTHERS):
+            raise Refused(node, f"{node.id} is a function. Write {node.id}(...)")
+        try:
+            term = values.named(node.id)
+        except KeyError:
+            raise Refused(node, _unknown("name", node.id, values.names())) from None
+        self.used.add(node.id)
+        return term
+
+    def _call(self, node: ast.Call) -> Term:
+        if not isinstance(node.func, ast.Name):
+            return self._term(node.func)  # which refuses it
+        name, arguments = node.func.id, node.args
+        if name not in (*FUNCTIONS, *OTHERS):
+            raise Refused(node, _unknown("function", name, functions.names()))
+        if node.keywords or any(isinstance(argument, ast.Starred) for argument in arguments):
+            raise Refused(node, f"{name} takes plain arguments")
+        if name in (SOLVE_RATE, SAMPLES):
+            model = self._model(node)
+            self.models.add(model)
+            term = functions.solve_rate if name == SOLVE_RATE else functions.samples
+            return term(model, self._counts)
+        n_wanted = 2 if name == MATCHES else 1
+        if len(arguments) != n_wanted:
+            raise Refused(node, f"{name} takes {n_wanted} argument{'s' * (n_wanted > 1)}, not {len(arguments)}")
+        if name == MATCHES:
+            return functions.matches(self._of_kind(arguments[0], Kind.TEXT), _pattern(arguments[1]))
+        function = FUNCTIONS[name]
+        return functions.called(function, self._of_kind(arguments[0], *function.kinds[0]))
+
+    def _model(self, node: ast.Call) -> str:
+        sampled = ", ".join(self._models)
+        match node.args:
+            case [ast.Constant(value=str(model))]:
+                if model not in self._models:
+                    raise Refused(node, f"{model} was not sampled on this dataset. Sampled: {sampled or 'no model'}")
+                return model
+            case [] if len(self._models) == 1:
+                return self._models[0]
+        raise Refused(node, f"name the model in quotes. Sampled: {sampled or 'no model, see `curate difficulty`'}")
+
+    def _comparison(self, node: ast.Compare) -> Term:
+        sides = [node.left, *node.comparators]
+        pairs = zip(pairwise(sides), node.ops, strict=True)
+        return _conjunction([self._pair(left, operation, right) for (left, right), operation in pairs])
+
+    def _pair(self, left: ast.expr, operation: ast.cmpop, right: ast.expr) -> Term:
+        if isinstance(operation, ast.Is | ast.IsNot):
+            if not _is_none(right):
+                raise Refused(right, "only None can stand after `is`")
+            term, expected = self._term(left), isinstance(operation, ast.Is)
+            return Term(Kind.TRUTH, lambda row: (term.of(row) is None) == expected)
+        for side in (left, right):
+            if _is_none(side):
+                raise Refused(side, "nothing equals null. Write `is None` or `is not None`")
+        if isinstance(operation, ast.In | ast.NotIn):
+            inside = self._membership(left, right)
+            return inside if isinstance(operation, ast.In) else _lifted(Kind.TRUTH, operator.not_, inside)
+        kinds = (Kind.NUMBER, Kind.TEXT, *([Kind.TRUTH] if type(operation) in _EQUALITY else []))
+        first = self._of_kind(left, *kinds)
+        second = self._of_kind(right, first.kind)
+        compare = _EQUALITY.get(type(operation)) or _ORDER[type(operation)]
+        return _lifted(Kind.TRUTH, compare, first, second)
+
+    def _membership(self, left: ast.expr, right: ast.expr) -> Term:
+        item = self._of_kind(left, Kind.TEXT, Kind.NUMBER)
+        if isinstance(right, ast.Tuple | ast.List | ast.Set):
+            for element in right.elts:
+                if _is_none(element):
+                    raise Refused(element, "nothing equals null. Write `is None` or `is not None`")
+            equal = [_lifted(Kind.TRUTH, operator.eq, item, self._of_kind(part, item.kind)) for part in right.elts]
+            return _disjunction(equal)
+        whole = self._of_kind(right, *_ITEMS)
+        if item.kind is not _ITEMS[whole.kind]:
+            raise Refused(left, f"expected {_ITEMS[whole.kind].value}, not {item.kind.value}")
+        return _lifted(Kind.TRUTH, lambda part, parts: part in parts, item, whole)
+
+
+def _is_none(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and node.value is None
+
+
+def _constant(node: ast.Constant) -> Term:
+    value = node.value
+    if isinstance(value, bool):
+        return Term(Kind.TRUTH, lambda row: value)
+    if isinstance(value, int | float):
+        return Term(Kind.NUMBER, lambda row: value)
+    if isinstance(value, str):
+        return Term(Kind.TEXT, lambda row: value)
+    raise Refused(node, "None can only stand after `is`" if value is None else "not a number, text, True or False")
+
+
+def _pattern(node: ast.expr) -> re.Pattern[str]:
+    if not (isinstance(node, ast.Constant) and isinstance(node.value, str)):
+        raise Refused(node, "the pattern must be a text in quotes")
+    try:
+        return re.compile(node.value)
+    except (re.error, OverflowError, RecursionError) as error:
+        raise Refused(node, f"not a regular expression ({error})") from None
+
+
+def _lifted(kind: Kind, function: Callable[..., Any], *terms: Term) -> Term:
+    """Return a term that applies the function. It is null if an argument is, or if the result is not defined."""
+
+    def value(row: Row) -> Any:
+        arguments = [term.of(row) for term in terms]
+        if None in arguments:
+            return None
+        try:
+            return function(*arguments)
+        except ArithmeticError:  # a division by zero, or a number too large
+            return None
+
+    return Term(kind, value)
+
+
+def _conjunction(terms: list[Term]) -> Term:
+    if len(terms) == 1:
+        return terms[0]
+
+    def value(row: Row) -> bool | None:
+        known: bool | None = True
+        for term in terms:
+            part = term.of(row)
+            if part is False:
+                return False
+            known = None if part is None else known
+        return known
+
+    return Term(Kind.TRUTH, value)
+
+
+def _disjunction(terms: list[Term]) -> Term:
+    def value(row: Row) -> bool | None:
+        known: bool | None = False
+        for term in terms:
+            part = term.of(row)
+            if part is True:
+                return True
+            known = None if part is None else known
+        return known
+
+    return Term(Kind.TRUTH, value)
+
+
+def _unknown(what: str, name: str, known: list[str]) -> str:
+    close = get_close_matches(name, known, 1)
+    return f"unknown {what} {name}.{f' Did you mean {close[0]}?' if close else ''} There are {', '.join(known)}"

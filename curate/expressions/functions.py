@@ -1,0 +1,80 @@
+"""The functions that a condition can call."""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from curate.expressions.values import Kind, Row, Term
+
+Counts = Mapping[tuple[str, str], tuple[int, int]]  # (judged samples, right ones) by problem and model
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """A function of values. kinds: the types that each argument may have; result: the type of the value."""
+
+    meaning: str
+    kinds: Sequence[tuple[Kind, ...]]
+    result: Kind
+    value: Callable[..., Any]
+
+
+def _words(text: str) -> int:
+    return len(text.split())
+
+
+FUNCTIONS = {
+    "len": Function(
+        "characters of a text, or number of items of a list", [(Kind.TEXT, Kind.TEXTS, Kind.NUMBERS)], Kind.NUMBER, len
+    ),
+    "words": Function("words of a text", [(Kind.TEXT,)], Kind.NUMBER, _words),
+    "lower": Function("the text in lower case", [(Kind.TEXT,)], Kind.TEXT, str.lower),
+}
+# These need more than the values of their arguments, so the compiler knows them by name.
+MATCHES, SOLVE_RATE, SAMPLES = "matches", "solve_rate", "samples"
+OTHERS = {
+    MATCHES: "whether a regular expression is found in a text: matches(statement, r'\\bgraphs?\\b')",
+    SOLVE_RATE: "share of right samples of a model: solve_rate('MODEL'); without a name if one model was sampled",
+    SAMPLES: "number of judged samples of a model, 0 if there is none",
+}
+
+
+def names() -> list[str]:
+    """Return the names of all functions."""
+    return sorted([*FUNCTIONS, *OTHERS])
+
+
+def called(function: Function, argument: Term) -> Term:
+    """Return the value of a function. It is null if its argument is."""
+
+    def value(row: Row) -> Any:
+        given = argument.of(row)
+        return None if given is None else function.value(given)
+
+    return Term(function.result, value)
+
+
+def matches(text: Term, pattern: re.Pattern[str]) -> Term:
+    """Return whether the pattern is found in the text."""
+
+    def value(row: Row) -> bool | None:
+        given = text.of(row)
+        return None if given is None else pattern.search(given) is not None
+
+    return Term(Kind.TRUTH, value)
+
+
+def solve_rate(model: str, counts: Counts) -> Term:
+    """Return the share of the model's judged samples that are right; it is null if there are none."""
+
+    def value(row: Row) -> float | None:
+        n, n_correct = counts.get((row["id"], model), (0, 0))
+        return n_correct / n if n else None
+
+    return Term(Kind.NUMBER, value)
+
+
+def samples(model: str, counts: Counts) -> Term:
+    """Return the number of the model's judged samples."""
+    return Term(Kind.NUMBER, lambda row: counts.get((row["id"], model), (0, 0))[0])

@@ -1,0 +1,124 @@
+"""Copy a dataset with only the rows that fulfil conditions, for `curate filter`.
+
+The other rows go to `rejected` with the stage `filter`: as `not_matching` if a condition is false, and as `unknown` if
+it cannot be decided because a value is not known. The detail of the rejection is the condition.
+"""
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from curate.dataset import workspace
+from curate.dataset.folder import DatasetFolder
+from curate.dataset.reader import readable
+from curate.derivation import DIFFICULTY, Derivation, Origin, built_dataset, write_derived
+from curate.difficulty import table as solve_rates
+from curate.errors import CurateError
+from curate.expressions.condition import Condition, parse
+from curate.manifest import Manifest, Plan, StepPlan
+from curate.problem import Rejection
+from curate.progress import Progress, counted, silent
+
+NOT_MATCHING, UNKNOWN = "not_matching", "unknown"  # the reasons in its rejections
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What becomes of the rows of a dataset under some conditions.
+
+    n_rows: number of rows of the dataset
+    fulfilled: for each condition, the numbers of rows for which it is true, false and null
+    removed: rejections of the rows that do not fulfil every condition, by position
+    """
+
+    n_rows: int
+    fulfilled: Mapping[str, Mapping[bool | None, int]]
+    removed: Mapping[int, Rejection]
+
+
+def survey(dataset: Path, where: Sequence[str], *, report: Progress = silent) -> Outcome:
+    """Return what a filter would remove, and write nothing. Raises CurateError as `filter_rows` does."""
+    return _outcome(built_dataset(dataset), where, report)
+
+
+def filter_rows(
+    dataset: Path, where: Sequence[str], out: Path, *, overwrite: bool = False, report: Progress = silent
+) -> tuple[Manifest, Outcome]:
+    """Write the rows that fulfil all conditions to the folder `out`; return its manifest, and what became of the rows.
+
+    dataset    a folder of a dataset that curate built
+    where      conditions; curate/expressions explains them
+    overwrite  replace an existing dataset in the folder
+    report     called with the progress
+
+    A folder that is already finished is recognised by its inputs, and is left as it is. Raises CurateError if the
+    dataset cannot be read, a condition cannot be understood, or the folder cannot be written.
+    """
+    origin = built_dataset(dataset)
+    origin.check_apart(out)
+    outcome = _outcome(origin, where, report)
+    plan = _plan(origin, outcome)
+    finished = workspace.finished(out, plan, overwrite=overwrite)
+    if finished is not None:
+        return finished, outcome
+    removed = {rejection.id for rejection in outcome.removed.values()}
+    left = [row for row in solve_rates.read(dataset) if row["id"] not in removed]
+    tables = {DIFFICULTY: (left, solve_rates.COLUMNS)} if left else {}
+    derivation = Derivation(plan, outcome.n_rows, outcome.removed, tables, lambda manifest: manifest)
+    return write_derived(origin, derivation, out, overwrite=overwrite), outcome
+
+
+def _outcome(origin: Origin, where: Sequence[str], report: Progress) -> Outcome:
+    if not where:
+        raise CurateError("give at least one condition, such as --where 'verified and n_tests >= 8'")
+    conditions = _conditions(origin.location, where)
+    counts: dict[str, Counter[bool | None]] = {condition.text: Counter() for condition in conditions}
+    removed: dict[int, Rejection] = {}
+    n_rows = 0
+    with readable(origin.location):  # the JSON text of tests may be damaged
+        for position, row in enumerate(_rows(origin, conditions, report)):
+            n_rows += 1
+            failed = None
+            for condition in conditions:
+                holds = condition.holds(row)
+                counts[condition.text][holds] += 1
+                if not holds and failed is None:
+                    failed = condition, holds
+            if failed is not None:
+                removed[position] = _rejection(row["id"], row["source"], *failed)
+    return Outcome(n_rows, counts, removed)
+
+
+def _conditions(dataset: Path, where: Sequence[str]) -> list[Condition]:
+    rates = solve_rates.read(dataset)
+    models = tuple(sorted({row["model"] for row in rates}))
+    counts = {(row["id"], row["model"]): (row["n"], row["n_correct"]) for row in rates}
+    return [parse(text.strip(), models, counts) for text in dict.fromkeys(where)]
+
+
+def _rows(origin: Origin, conditions: Sequence[Condition], report: Progress) -> Iterator[dict[str, Any]]:
+    """Return the rows with the columns that the conditions use."""
+    assert origin.manifest is not None
+    folder = DatasetFolder(origin.location, origin.manifest)
+    columns = {"id", "source"}.union(*(condition.columns for condition in conditions))
+    if missing := columns - folder.columns("data"):
+        raise CurateError(f"{origin.location}: its rows have no {', '.join(sorted(missing))}. Build it again.")
+    return counted(folder.rows("data", sorted(columns)), "filter", report, total=origin.manifest.n_kept)
+
+
+def _rejection(id: str, source: str, condition: Condition, holds: bool | None) -> Rejection:
+    reason = UNKNOWN if holds is None else NOT_MATCHING
+    return Rejection(id, source, "filter", reason, " ".join(condition.text.split()))
+
+
+def _plan(origin: Origin, outcome: Outcome) -> Plan:
+    assert origin.manifest is not None
+    before = origin.manifest
+    ids = sorted(rejection.id for rejection in outcome.removed.values())
+    digest = hashlib.sha256(json.dumps(ids).encode()).hexdigest()
+    step = StepPlan("filter", before.content_hash, {"where": list(outcome.fulfilled)}, digest)
+    return replace(before.plan, steps=(*before.plan.steps, step))

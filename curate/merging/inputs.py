@@ -1,0 +1,88 @@
+"""The datasets to merge, and their rows under names that are distinct.
+
+The same id can be in several datasets. While rows are compared, a row is therefore named by its id and the number of
+its dataset.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+
+from curate.dataset.folder import DatasetFolder
+from curate.dataset.locate import dataset_folder
+from curate.dataset.reader import Stored
+from curate.derivation import Origin, built_dataset
+from curate.errors import CurateError
+from curate.manifest import Manifest
+from curate.problem import COLUMNS, Problem
+
+_MARK = "\t"  # no id contains it: they end up in tables and on terminals
+
+
+@dataclass(frozen=True)
+class Input:
+    """One of the datasets. number: its place among them, from zero. given: its folder or Hub id, as it was given."""
+
+    number: int
+    given: str
+    location: Path
+    manifest: Manifest
+
+    @cached_property
+    def stored(self) -> Stored:
+        return Stored(self.location)
+
+    @property
+    def folder(self) -> DatasetFolder:
+        return DatasetFolder(self.location, self.manifest)
+
+    @cached_property
+    def ids(self) -> list[str]:
+        """The ids of all rows, in order."""
+        return [row["id"] for row in self.stored.columns("id")]
+
+    def name(self, id: str) -> str:
+        """Return the name of a row, which is distinct among the rows of all datasets."""
+        return f"{id}{_MARK}{self.number}"
+
+
+def opened(locations: Sequence[str | Path], out: Path) -> list[Input]:
+    """Open the datasets. Raises CurateError unless they are at least two, finished, and apart from `out`."""
+    if len(locations) < 2:
+        raise CurateError("a merge needs at least two datasets")
+    origins: list[Origin] = [built_dataset(dataset_folder(location)) for location in locations]
+    if len({origin.location.resolve() for origin in origins}) < len(origins):
+        raise CurateError("a dataset is given twice. Give each of them once.")
+    inputs = []
+    for number, (given, origin) in enumerate(zip(locations, origins, strict=True)):
+        assert origin.manifest is not None
+        origin.check_apart(out)
+        opened_input = Input(number, str(given), origin.location, origin.manifest)
+        if missing := COLUMNS.keys() - opened_input.folder.columns("data"):
+            listed = ", ".join(sorted(missing))
+            raise CurateError(f"{given}: its rows have no {listed}. Build it again, with this version.")
+        if opened_input.ids != sorted(opened_input.ids):
+            raise CurateError(f"{given}: its rows are not in the order of their ids. Build it again.")
+        inputs.append(opened_input)
+    return inputs
+
+
+def id_of(name: str) -> str:
+    """Return the id of the row with this name."""
+    return name.partition(_MARK)[0]
+
+
+def number_of(name: str) -> int:
+    """Return the number of the dataset of the row with this name."""
+    return int(name.partition(_MARK)[2])
+
+
+def named_problems(inputs: Iterable[Input]) -> Iterator[Problem]:
+    """Yield the problems of all datasets with the columns that are compared, under their names.
+
+    The source of each is the number of its dataset, so that of equally good rows the one from the first dataset stays.
+    """
+    for dataset in inputs:
+        for problem in dataset.stored:
+            yield replace(problem, id=dataset.name(problem.id), source=str(dataset.number))

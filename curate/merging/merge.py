@@ -1,0 +1,130 @@
+"""Merge curated datasets into one, without duplicates across them. To follow the steps, read `merge`."""
+
+import heapq
+import shutil
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from operator import itemgetter
+from pathlib import Path
+from typing import Any
+
+from curate.dataset import card, difficulty_section, workspace
+from curate.dataset.hits import HIT_COLUMNS
+from curate.dataset.reader import readable
+from curate.dataset.writer import REJECTED_COLUMNS, ContentHash, rejected_row, write_table
+from curate.derivation import DIFFICULTY, table_rows
+from curate.difficulty import table as solve_rates
+from curate.manifest import Manifest
+from curate.merging.across import Across, duplicates_across
+from curate.merging.described import build_record, common_band, counts_of, merged_from, plan_of
+from curate.merging.evaluations import joined_counts, joined_hits, shared_sets
+from curate.merging.inputs import Input, number_of, opened
+from curate.merging.solve_rates import joined_solve_rates
+from curate.problem import COLUMNS
+from curate.progress import Progress, counted, silent
+from curate.report.files import write_report
+
+_BY = ("id", "stage", "reason", "detail")  # the order of the table `rejected`
+
+
+def merge(
+    datasets: Sequence[str | Path],
+    out: Path,
+    *,
+    dedup: float = 0.7,
+    overwrite: bool = False,
+    report: Progress = silent,
+) -> Manifest:
+    """Write the rows of all datasets without duplicates to the folder `out` and return its manifest.
+
+    datasets   folders or Hub ids of datasets that curate built; of equally good duplicates, the first one stays
+    dedup      minimum Jaccard similarity of word 5-grams at which two statements are nearly the same
+    overwrite  replace an existing dataset in the folder
+    report     called with the progress
+
+    A folder that is already finished is recognised by its inputs, and is left as it is. Raises CurateError if a dataset
+    cannot be read, two of them have different problems under the same id, or the folder cannot be written.
+    """
+    inputs = opened(datasets, out)
+    plan = plan_of(inputs, threshold=dedup)
+    finished = workspace.finished(out, plan, overwrite=overwrite)
+    if finished is not None:
+        return finished
+    started = time.monotonic()
+    with workspace.opened(out, plan, overwrite=overwrite) as work:
+        final = work / "final"
+        shutil.rmtree(final, ignore_errors=True)  # an earlier run that was killed may have left an incomplete copy
+        across = duplicates_across(inputs, threshold=dedup, work=work, report=report)
+        content, kept, verified = ContentHash(), Counter[str](), Counter[str]()
+        write_table(_rows(inputs, across, content, kept, verified, report), COLUMNS, final / "data")
+        write_table(map(content.add, _rejected(inputs, across)), REJECTED_COLUMNS, final / "rejected")
+        hits = joined_hits(inputs)
+        if shared_sets(inputs):
+            write_table(iter(hits), HIT_COLUMNS, final / "contamination")
+        rates = joined_solve_rates(inputs, across.removed.keys(), across.kept_names)
+        if rates:
+            write_table(iter(rates), solve_rates.COLUMNS, final / DIFFICULTY)
+        _join_other_tables(inputs, final)
+        lost = Counter(map(number_of, across.removed))
+        manifest = Manifest(
+            plan=plan,
+            content_hash=content.hexdigest(),
+            counts=counts_of(inputs, across.removed.values(), kept, verified),
+            decontamination=joined_counts(inputs, hits),
+            build=build_record(inputs),
+            seconds={"merge": round(time.monotonic() - started, 3)},
+            merged=merged_from(inputs, {d.number: d.manifest.n_kept - lost[d.number] for d in inputs}),
+        )
+        manifest = common_band(inputs, manifest)
+        card.write(manifest, final)
+        if rates:
+            difficulty_section.announce(final, rates, manifest.solve_rate)
+        write_report(final, manifest, across.section)
+        workspace.publish(work, out, manifest)
+    return manifest
+
+
+def _rows(
+    inputs: Sequence[Input],
+    across: Across,
+    content: ContentHash,
+    kept: "Counter[str]",
+    verified: "Counter[str]",
+    report: Progress,
+) -> Iterator[dict[str, Any]]:
+    """Yield the rows that stay, by id, and count them by source."""
+
+    def of(dataset: Input) -> Iterator[dict[str, Any]]:
+        rows = dataset.folder.rows("data", list(COLUMNS))
+        return (row for row in rows if dataset.name(row["id"]) not in across.removed)
+
+    n_rows = sum(dataset.manifest.n_kept for dataset in inputs) - len(across.removed)
+    for row in counted(heapq.merge(*map(of, inputs), key=itemgetter("id")), "write", report, total=n_rows):
+        kept[row["source"]] += 1
+        verified[row["source"]] += row["verified"]
+        yield content.add({name: row[name] for name in COLUMNS})
+
+
+def _rejected(inputs: Sequence[Input], across: Across) -> list[dict[str, Any]]:
+    """Return what was rejected from any of the datasets, and the duplicates."""
+    before = [row for dataset in inputs for row in table_rows(dataset.location / "rejected")]
+    return sorted([*before, *map(rejected_row, across.removed.values())], key=itemgetter(*_BY))
+
+
+def _join_other_tables(inputs: Sequence[Input], final: Path) -> None:
+    """Write the tables that have nothing to be decided about, such as evidence for rejections, one after another."""
+    import pyarrow.parquet as pq
+
+    done = {"data", "rejected", "contamination", DIFFICULTY}
+    for name in workspace.PARTS:
+        files = [path for dataset in inputs for path in sorted((dataset.location / name).glob("*.parquet"))]
+        if name in done or not files:
+            continue
+        (final / name).mkdir()
+        schema = pq.read_schema(files[0])
+        with pq.ParquetWriter(final / name / "train-00000-of-00001.parquet", schema, compression="zstd") as writer:
+            for path in files:
+                with readable(path), pq.ParquetFile(path) as file:
+                    for batch in file.iter_batches(batch_size=64):
+                        writer.write_batch(batch)

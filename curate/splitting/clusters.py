@@ -1,0 +1,74 @@
+"""Find clusters of rows that must not be separated, because they are the same problem or nearly the same.
+
+Two rows are linked if their statements have at least some Jaccard similarity of word 5-grams, or if they have the same
+text or a common key, such as the URL of a problem. A cluster is everything that links connect. Deduplication removes
+rows, so it never goes by such chains; a split removes nothing, so links that are too many do no harm.
+"""
+
+from collections.abc import Hashable, Iterator
+from pathlib import Path
+
+from curate.dataset.reader import Stored
+from curate.decontamination.problem_keys import keys
+from curate.dedup import lsh
+from curate.dedup.duplicates import similar
+from curate.dedup.lsh import Bands
+from curate.dedup.sketches import Sketches
+from curate.problem import Problem
+from curate.progress import Progress, counted
+from sandbox import Suite
+
+_COLUMNS = ("id", "source", "statement", "url", "platform", "title")
+_ROWS_AT_ONCE = 4096
+
+
+class Links:
+    """The clusters that links make of rows (union-find)."""
+
+    def __init__(self, n_rows: int) -> None:
+        self._parents = list(range(n_rows))
+        self._first: dict[Hashable, int] = {}
+
+    def link(self, row: int, other: int) -> None:
+        """Put two rows into one cluster."""
+        first, second = sorted((self.cluster(row), self.cluster(other)))
+        self._parents[second] = first
+
+    def link_by(self, key: Hashable, row: int) -> None:
+        """Put all rows that are given with this key into one cluster."""
+        self.link(self._first.setdefault(key, row), row)
+
+    def cluster(self, row: int) -> int:
+        """Return the cluster of a row, by its smallest row."""
+        while (parent := self._parents[row]) != row:
+            self._parents[row] = row = self._parents[parent]
+        return row
+
+
+def clusters(dataset: Path, *, similarity: float, report: Progress) -> list[int]:
+    """Return the cluster of each row of a dataset, by position. Memory holds ids and sketches.
+
+    similarity: minimum Jaccard similarity, above 0, that links two statements
+    """
+    stored = Stored(dataset)
+    links = Links(len(stored))
+
+    def problems() -> Iterator[Problem]:
+        for row, values in enumerate(counted(stored.columns(*_COLUMNS), "read", report, total=len(stored))):
+            names = (values["id"].rpartition("/")[2], values["title"])
+            for key in keys(url=values["url"], platform=values["platform"], names=names):
+                links.link_by(key, row)
+            # Two problems with one text stay together whatever their tests are, so the tests are not read.
+            yield Problem(values["id"], values["source"], values["statement"], Suite(()), None, "")
+
+    with Sketches(problems(), ()) as sketches:
+        for row, digest in enumerate(sketches.digests):
+            links.link_by(digest, row)
+        shape = lsh.shape_for(similarity)
+        blocks = range(0, len(sketches), _ROWS_AT_ONCE)
+        bands = Bands(lsh.keys(sketches.signatures[first : first + _ROWS_AT_ONCE], shape) for first in blocks)
+        for row in counted(range(len(sketches)), "compare", report, total=len(sketches)):
+            for _, other in similar(row, sketches, bands, similarity):
+                links.link(row, other)
+            bands.keep(row)
+    return [links.cluster(row) for row in range(len(stored))]

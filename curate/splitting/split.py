@@ -1,0 +1,136 @@
+"""Write each part of a dataset as a dataset of its own: OUT/train, OUT/validation and, if asked for, OUT/test.
+
+Parts are folders rather than splits of one dataset, because every command takes the folder of a dataset: `curate train`
+has one folder to train on and another to evaluate on, and each part can be exported, filtered or pushed. In each part,
+the rows of the others are in `rejected` with the stage `split`.
+"""
+
+import hashlib
+import json
+import shutil
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from curate.dataset import workspace
+from curate.dataset.reader import Stored
+from curate.derivation import DIFFICULTY, Derivation, Origin, built_dataset, write_derived
+from curate.difficulty import table as solve_rates
+from curate.errors import CurateError
+from curate.manifest import MANIFEST, Manifest, Plan, StepPlan
+from curate.problem import Rejection
+from curate.progress import Progress, silent
+from curate.splitting.clusters import clusters
+from curate.splitting.parts import PARTS, TRAIN, parts_of
+
+STEP = "split"
+
+
+@dataclass(frozen=True, slots=True)
+class SplitOptions:
+    """The options that, together with the dataset, decide the parts.
+
+    sizes       sizes of the parts `validation` and `test`, as far as there are such: a share of the rows (float), or a
+                number of rows (int); all other rows are for training
+    similarity  minimum Jaccard similarity of word 5-grams at which two statements must be in the same part
+    seed        seed of the choice
+    """
+
+    sizes: Mapping[str, float | int]
+    similarity: float = 0.5
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if not self.sizes or not self.sizes.keys() <= set(PARTS) - {TRAIN}:
+            raise ValueError("sizes must have the parts validation, test or both")
+        if not 0 < self.similarity <= 1:
+            raise ValueError(f"similarity must be above 0 and at most 1, not {self.similarity}")
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    id: str
+    source: str
+    cluster: str  # the id of a row in it
+    part: str
+
+
+def split(
+    dataset: Path, out: Path, options: SplitOptions, *, overwrite: bool = False, report: Progress = silent
+) -> dict[str, Manifest]:
+    """Write the parts of a dataset that curate built into folders of their names in `out`, and return their manifests.
+
+    overwrite  replace an existing split in the folder
+    report     called with the progress
+
+    Parts that are already finished are recognised by their inputs, and are left as they are. Raises CurateError if the
+    dataset cannot be read, a part would be empty, or a folder cannot be written.
+    """
+    origin = built_dataset(dataset)
+    origin.check_apart(out)
+    if (out / MANIFEST).exists():
+        raise CurateError(f"{out} is a dataset itself. Choose another --out for the parts.")
+    names = [TRAIN, *options.sizes]
+    rows = _rows(dataset, options, report)
+    removed = {name: dict(_removed(rows, name)) for name in names}
+    plans = {name: _plan(origin, options, name, removed[name]) for name in names}
+    done = {name: workspace.finished(out / name, plans[name], overwrite=overwrite) for name in names}
+    _remove_others(out, names, overwrite=overwrite)
+    for name in names:
+        if done[name] is None and (out / name).exists():
+            workspace.unfinish(out / name)  # a new part beside an old one could have rows in common
+    rates = solve_rates.read(dataset)
+    manifests = {}
+    for name in names:
+        manifest = done[name]
+        if manifest is None:
+            ids = {row.id for row in rows if row.part == name}
+            left = [rate for rate in rates if rate["id"] in ids]
+            tables = {DIFFICULTY: (left, solve_rates.COLUMNS)} if left else {}
+            derivation = Derivation(
+                plans[name], len(rows), removed[name], tables, lambda manifest: manifest, moved=True
+            )
+            manifest = write_derived(origin, derivation, out / name, overwrite=overwrite)
+        manifests[name] = manifest
+    return manifests
+
+
+def _rows(dataset: Path, options: SplitOptions, report: Progress) -> list[_Row]:
+    in_cluster = clusters(dataset, similarity=options.similarity, report=report)
+    rows = list(Stored(dataset).columns("id", "source"))
+    ids, sources = [row["id"] for row in rows], [row["source"] for row in rows]
+    parts = parts_of(ids, sources, in_cluster, options.sizes, options.seed)
+    return [
+        _Row(id, source, ids[cluster], part)
+        for id, source, cluster, part in zip(ids, sources, in_cluster, parts, strict=True)
+    ]
+
+
+def _removed(rows: Sequence[_Row], part: str) -> Iterator[tuple[int, Rejection]]:
+    """Yield positions and rejections of the rows that belong to other parts."""
+    sizes = Counter(row.cluster for row in rows)
+    for position, row in enumerate(rows):
+        if row.part != part:
+            detail = f"cluster={row.cluster} rows={sizes[row.cluster]}"
+            yield position, Rejection(row.id, row.source, STEP, row.part, detail)
+
+
+def _plan(origin: Origin, options: SplitOptions, part: str, removed: Mapping[int, Rejection]) -> Plan:
+    assert origin.manifest is not None
+    before = origin.manifest
+    asked = {"part": part, "sizes": dict(options.sizes), "similarity": options.similarity, "seed": options.seed}
+    ids = sorted(rejection.id for rejection in removed.values())
+    digest = hashlib.sha256(json.dumps(ids).encode()).hexdigest()
+    return replace(before.plan, steps=(*before.plan.steps, StepPlan(STEP, before.content_hash, asked, digest)))
+
+
+def _remove_others(out: Path, names: Sequence[str], *, overwrite: bool) -> None:
+    """Remove the parts of an earlier split that this one does not have; they may have rows in common with it."""
+    for name in PARTS:
+        if name in names or not (out / name).is_dir():
+            continue
+        steps = workspace.manifest_of(out / name).plan.steps
+        if not overwrite or not steps or steps[-1].step != STEP:
+            raise CurateError(f"{out / name} belongs to another split. Choose another --out, or remove it.")
+        shutil.rmtree(out / name)

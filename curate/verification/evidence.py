@@ -1,0 +1,106 @@
+"""Gather the evidence for a verdict on a problem: what its solutions answer to the test on which they fail.
+
+Journals keep only the verdicts of tests, because outputs can be large. So the few solutions that are worth showing are
+executed once more, on one test, for the problems that somebody may want to judge for themselves.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+from curate.problem import Problem
+from curate.reading.solutions import candidates
+from curate.text.excerpt import excerpt
+from curate.verification.failure import Failure
+from curate.verification.metered import MeteredSandbox
+from curate.verification.observed import answers
+from curate.verification.references import Finding, judged_suite
+from curate.verification.retrying import with_retries
+from sandbox import Program, Sandbox, Suite, Verdict
+from sandbox.cases import INTERACTIVE
+
+MOST_SHOWN = 3  # solutions that fail; more of them seldom say more
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What one solution did on the test.
+
+    solution  place of the solution among the candidates of the problem
+    verdict   the verdict on the test
+    detail    what the sandbox said about it
+    output    what it printed or returned, cut if it is long; None: it gave no answer that could be shown
+    """
+
+    solution: int
+    verdict: Verdict
+    detail: str
+    output: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What some solutions of a problem did on one of its tests.
+
+    test           place of the test in the suite
+    answers        the answers; that of the reference, if there is one, comes first
+    spent_seconds  CPU time of everything that was executed
+    """
+
+    test: int
+    answers: tuple[Answer, ...]
+    spent_seconds: float
+
+
+def most_telling(failures: Sequence[Failure]) -> tuple[Failure, ...]:
+    """Return the failures on one test: the one with most wrong answers, or with most failures if none is wrong."""
+    wrong = [failure for failure in failures if failure.verdict is Verdict.WRONG_ANSWER]
+    counts = Counter(failure.test for failure in wrong or failures)
+    test = min(counts, key=lambda test: (-counts[test], test), default=None)
+    return tuple(failure for failure in wrong or failures if failure.test == test)
+
+
+def gather_evidence(
+    problems: Iterable[Problem],
+    failures: Mapping[str, Sequence[Failure]],
+    findings: Mapping[str, Finding],
+    sandbox: Sandbox,
+    *,
+    languages: Sequence[str],
+) -> Iterator[tuple[Problem, Evidence]]:
+    """Execute the first solutions that fail, and the reference, on the test on which they fail.
+
+    problems   the problems as they were read from their sources
+    failures   failures of a problem's solutions on one test, by problem id
+    findings   results of `find_references` with the same `languages`, by problem id
+    languages  languages of the solutions that may be executed
+
+    Raises CurateError if the sandbox fails again and again.
+    """
+
+    def gather(problem: Problem) -> Evidence:
+        finding, chosen = findings[problem.id], failures[problem.id][:MOST_SHOWN]
+        test = chosen[0].test
+        given = [Answer(failure.solution, failure.verdict, failure.detail, None) for failure in chosen]
+        if finding.passed is not None and finding.passed not in {failure.solution for failure in chosen}:
+            given.insert(0, Answer(finding.passed, Verdict.ACCEPTED, "", None))
+        suite = judged_suite(problem, finding)
+        programs = candidates(problem, languages)
+        metered = MeteredSandbox(sandbox)
+        outputs = [_output(answer, programs[answer.solution], test, suite, metered) for answer in given]
+        complete = (replace(answer, output=output) for answer, output in zip(given, outputs, strict=True))
+        return Evidence(test, tuple(complete), round(metered.spent_seconds, 6))
+
+    return with_retries(problems, gather, sandbox)
+
+
+def _output(answer: Answer, program: Program, test: int, suite: Suite, sandbox: MeteredSandbox) -> str | None:
+    # A program that fails in another way has no answer, and a conversation or a failed assertion has no output.
+    if answer.verdict not in (Verdict.ACCEPTED, Verdict.WRONG_ANSWER):
+        return None
+    if suite.checker == INTERACTIVE or suite.assertions is not None:
+        return None
+    inputs = [suite.cases[test].input]
+    case = next(answers(program, inputs, suite, partial(sandbox.run, limits=suite.limits)), None)
+    return None if case is None else excerpt(case.expected)
