@@ -1,7 +1,7 @@
 # make demo    build the sample dataset and show it        make setup   everything into .venv
 # make test    the quick tests, two at a time              make check   linters and types
 # make test-all   the repetitions, too: all kills, clusters, attacks in every language; half an hour
-# make sandbox-image   build the containers of the docker backend
+# make sandbox-image   build the containers of the docker backend; PACKAGES="pandas scipy" IMAGE=NAME: with packages
 # make soak    200,000 runs with kills: half an hour
 # make docs    build the documentation into build/docs, and fail on a broken link
 # make learn   from problems to a better model, with vLLM on the processor: six minutes; SEED=1 for another
@@ -75,7 +75,7 @@ bench: $(READY)
 	$(BIN)/python -m benchmarks.render
 
 sandbox-image:
-	@PYTHON=$(PYTHON) sandbox/image/build.sh
+	@PYTHON=$(PYTHON) PACKAGES="$(PACKAGES)" IMAGE=$(IMAGE) sandbox/image/build.sh
 
 soak: $(READY)
 	$(BIN)/python -m benchmarks.soak

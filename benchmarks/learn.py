@@ -2,6 +2,7 @@
 
     python -m benchmarks.learn            # examples/learn/run.sh for three seeds, with comparisons: 40 minutes
     python -m benchmarks.learn --draw     # only read the results in runs/learn
+    python -m benchmarks.learn --redraw   # only draw the curves that results/learn.json has
 
 For comparison, each seed also has a run with plain GRPO and one with random rewards. If the model improves with random
 rewards, too, that improvement does not come from the rewards.
@@ -31,7 +32,7 @@ RESULTS = ROOT / "benchmarks" / "results" / "learn.json"
 FIGURE = ROOT / "docs" / "learn.svg"
 RUNS = ROOT / "runs" / "learn"
 SEEDS = (0, 1, 2)
-NAMES = {"grpo_plus": "GRPO+", "grpo": "plain GRPO", "random": "random rewards"}
+NAMES = {"grpo_plus": "GRPO+", "grpo": "plain GRPO", "random": "GRPO+, random rewards"}  # as in the table
 _COLOURS = {"grpo_plus": "#1f5fa8", "grpo": "#c77d1a", "random": "#888888"}
 PASSED = "eval/pass@1"
 
@@ -94,17 +95,21 @@ def read() -> dict[str, Any]:
 def draw(curves: dict[str, dict[str, Curve]]) -> None:
     figure, axes = plt.subplots(figsize=(7, 3.8))
     for name, by_seed in curves.items():
-        for place, found in enumerate(by_seed.values()):
-            axes.plot(
-                *zip(*found, strict=True),
-                color=_COLOURS[name],
-                alpha=0.9 if name == "grpo_plus" else 0.6,
-                linestyle="-" if name == "grpo_plus" else "--",
-                label=NAMES[name] if place == 0 else None,
-            )
+        by_step = [dict(found) for found in by_seed.values()]
+        at = [step for step in by_step[0] if all(step in known for known in by_step)]
+        values = [[known[step] for known in by_step] for step in at]
+        low, high = [min(of_step) for of_step in values], [max(of_step) for of_step in values]
+        axes.fill_between(at, low, high, color=_COLOURS[name], alpha=0.2, linewidth=0)
+        axes.plot(
+            at,
+            [fmean(of_step) for of_step in values],
+            color=_COLOURS[name],
+            linestyle="-" if name == "grpo_plus" else "--",
+            label=NAMES[name],
+        )
     axes.set(xlabel="step (256 answers)", ylabel="pass@1 on held-out problems", ylim=(0, 1))
     axes.grid(alpha=0.3)
-    axes.legend(frameon=False)
+    axes.legend(frameon=False, title="mean of three seeds; bands: lowest to highest seed")
     figure.tight_layout()
     plt.rcParams["svg.hashsalt"] = "curate"  # the same numbers must give the same picture
     figure.savefig(FIGURE, metadata={"Date": None})
@@ -112,6 +117,9 @@ def draw(curves: dict[str, dict[str, Curve]]) -> None:
 
 def main() -> None:
     before = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    if "--redraw" in sys.argv[1:]:
+        draw(before["curves"])
+        return
     seconds = before.get("seconds", {})
     if "--draw" not in sys.argv[1:]:
         seconds = {str(seed): found for seed in SEEDS if (found := seconds_of(seed))}

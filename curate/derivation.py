@@ -16,8 +16,9 @@ from typing import Any
 from curate.dataset import card, difficulty_section, plain_card, workspace
 from curate.dataset.evidence import EVIDENCE, EVIDENCE_COLUMNS, SUSPECT, evidence_row, order
 from curate.dataset.files import DatasetFiles, files_of
-from curate.dataset.folder import DatasetFolder
-from curate.dataset.reader import Stored, readable
+from curate.dataset.folder import BATCH_ROWS, DatasetFolder
+from curate.dataset.reader import Stored
+from curate.dataset.table_files import batches, format_beside, table_files, write_table_as
 from curate.dataset.writer import REJECTED_COLUMNS, ContentHash, rejected_row, write_table
 from curate.errors import CurateError
 from curate.manifest import Manifest, Plan, SourceCounts
@@ -103,12 +104,10 @@ def own_manifest(folder: Path) -> Manifest | None:
 
 def table_rows(folder: Path) -> list[Row]:
     """Return the rows of a table, none if it has no folder. Raises CurateError if a file is damaged."""
-    import pyarrow.parquet as pq
-
     rows: list[Row] = []
-    for file in sorted(folder.glob("*.parquet")):
-        with readable(file):
-            rows += pq.read_table(file).to_pylist()
+    for file in table_files(folder):
+        for batch in batches(file, None, BATCH_ROWS):
+            rows += batch.to_pylist()
     return rows
 
 
@@ -120,9 +119,10 @@ def write_derived(origin: Origin, derivation: Derivation, out: Path, *, overwrit
         files = origin.files.copy(derivation.removed, final / "data")
         rejected = [*origin.table("rejected"), *map(rejected_row, derivation.removed.values())]
         rejected.sort(key=lambda row: tuple(row[name] for name in ("id", "stage", "reason", "detail")))
-        write_table(iter(rejected), REJECTED_COLUMNS, final / "rejected")
+        suffix = ".parquet" if origin.built else format_beside(files[0].suffix)
+        write_table_as(suffix, iter(rejected), REJECTED_COLUMNS, final / "rejected")
         for folder, (rows, columns) in derivation.tables.items():
-            write_table(iter(rows), columns, final / folder)
+            write_table_as(suffix, iter(rows), columns, final / folder)
         _copy_other_tables(origin, derivation, final)
         if origin.manifest is not None and origin.built:
             write_table(_evidence(origin.location, origin.manifest, derivation), EVIDENCE_COLUMNS, final / EVIDENCE)

@@ -2,10 +2,13 @@
 
 import json
 import pkgutil
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from importlib import import_module
-from itertools import islice
+from itertools import chain, islice
+from pathlib import Path
+from typing import Any
 
 from curate import sources
 from curate.errors import CurateError
@@ -20,6 +23,8 @@ from curate.problem import Problem, Rejection, to_row
 from curate.reading.tables import Table, known_options, locate
 from curate.reading.values import short
 
+MAPPED = "generic"  # the source that reads data by a mapping
+_OWN_NAME = re.compile(r"[a-z][a-z0-9_-]{0,63}")
 STAGES = ("parse", "filter")  # the names of these two steps in a rejection
 
 
@@ -29,22 +34,48 @@ def source_names() -> list[str]:
 
 
 def source_tables(locations: Sequence[tuple[str, str]]) -> list[tuple[str, Table]]:
-    """Find the files of the named sources. Raises CurateError if there is no such source or no file.
+    """Find the files of the named sources.
 
-    locations: (name, location) of each source
+    locations: (name, location) of each source. A name that is not one of source_names() is the user's own name for
+    data that a mapping describes, a TOML file
+
+    Raises CurateError if there is no such source or no file.
     """
     names = [name for name, _ in locations]
-    for name in names:
+    for name, location in locations:
         if name not in source_names():
-            raise CurateError(f"unknown source {name}. Choose one of {', '.join(source_names())}.")
+            _check_own_name(name, location)
         if names.count(name) > 1:
             raise CurateError(f"source {name} is given twice. Put its files into one folder.")
     return [(name, _table(name, location)) for name, location in locations]
 
 
+def source_module(name: str) -> Any:
+    """Return the module that reads a source: the one of that name, or otherwise the one that reads by a mapping."""
+    return import_module(f"curate.sources.{name if name in source_names() else MAPPED}")
+
+
+def _check_own_name(name: str, location: str) -> None:
+    if Path(location.partition("?")[0]).suffix != ".toml":
+        raise CurateError(
+            f"unknown source {name}. Choose one of {', '.join(source_names())}; or describe data of your own in a "
+            f"mapping, and write --source {name}=mapping.toml (docs/guides/sources.md)."
+        )
+    if not _OWN_NAME.fullmatch(name):
+        raise CurateError(
+            f"{name!r} cannot name a source, because its name begins the ids of its rows. Use small letters, digits, "
+            "_ and -, beginning with a letter, such as my_problems=mapping.toml."
+        )
+
+
 def _table(name: str, location: str) -> Table:
     table = locate(location)
-    source = import_module(f"curate.sources.{name}")
+    source = source_module(name)
+    if "fields" in table.options and source.__name__.rpartition(".")[2] != MAPPED:
+        raise CurateError(
+            f"{name} is a source with a format of its own, which needs no [fields]. To read data by this mapping, "
+            f"give it another name, such as my_{name}={location}."
+        )
     if hasattr(source, "select"):
         selected: Table = source.select(table)
         return selected
@@ -53,7 +84,10 @@ def _table(name: str, location: str) -> Table:
 
 
 def screen(tables: Iterable[tuple[str, Table]], options: Options) -> Iterator[Problem | Rejection]:
-    """Read the sources one after another and yield each problem, or its rejection by the first filter that drops it."""
+    """Read the sources one after another and yield each problem, or its rejection by the first filter that drops it.
+
+    Raises CurateError, before anything is yielded, if one of the sources has no problem at all.
+    """
     questions: list[Callable[[Problem], str | None]] = [
         partial(no_reference, keep_unpublished=options.no_reference == "keep"),
         partial(wrong_language, languages=options.reference_languages),
@@ -62,9 +96,9 @@ def screen(tables: Iterable[tuple[str, Table]], options: Options) -> Iterator[Pr
         image,
         interactive,
     ]
-    for name, table in tables:
+    for name, items in [(name, _begun(name, table)) for name, table in tables]:
         seen: set[str] = set()
-        for item in islice(import_module(f"curate.sources.{name}").read(table), options.limit):
+        for item in islice(items, options.limit):
             if item.id in seen:
                 detail = "the first row of this id was read"
                 yield Rejection(item.id, name, "parse", "repeated_id", detail, statement=item.statement)
@@ -78,6 +112,16 @@ def screen(tables: Iterable[tuple[str, Table]], options: Options) -> Iterator[Pr
                 yield Rejection(item.id, name, "filter", reason, _shape(item), statement=item.statement)
             else:
                 yield item
+
+
+def _begun(name: str, table: Table) -> Iterator[Problem | Rejection]:
+    """Return the rows of a source, of which the first was read already. Raises CurateError if there is none."""
+    source = source_module(name)
+    items: Iterator[Problem | Rejection]
+    items = source.read(table) if name in source_names() else source.read(table, name)
+    for first in items:
+        return chain([first], items)
+    raise CurateError(f"{name}={table.location}: there is no problem in it. Give files that have rows.")
 
 
 def _unstorable(problem: Problem) -> str | None:

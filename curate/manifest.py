@@ -11,6 +11,7 @@ from typing import Any
 
 from curate import json_records
 from curate.json_records import omitted
+from sandbox import Package
 
 MANIFEST = "manifest.json"  # the file's name
 # In the file, the fields of the build record are mixed with those of the manifest. They are written in this order.
@@ -185,6 +186,7 @@ class BuildRecord:
 
     executed_cpu_seconds: CPU time of all programs that were executed
     reference_cpu_seconds: the part of this CPU time that the references used
+    packages: packages besides the standard library that programs could import, if any were asked for
     """
 
     versions: Mapping[str, str]
@@ -196,6 +198,7 @@ class BuildRecord:
     machine: Machine | None = None
     reference_cpu_seconds: float = 0.0
     executed_cpu_seconds: float = 0.0
+    packages: tuple[Package, ...] = omitted(())
 
 
 @dataclass(frozen=True, slots=True)

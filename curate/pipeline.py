@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from importlib import metadata
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +34,7 @@ from curate.report.files import write_report
 from curate.stage import Stage
 from curate.stages import default_stages
 from curate.stages.decontaminate import Decontaminate
-from sandbox import SandboxError, SandboxOptions
+from sandbox import Package, SandboxError, SandboxOptions
 
 __all__ = ["Options", "build", "screen", "source_names", "survey"]
 
@@ -73,10 +74,13 @@ def build(
         )
     tables = source_tables(locations)
     stages = default_stages(options, against) if stages is None else _checked(stages, against)
-    plan = _plan(tables, options, stages)
+    with _errors_explained(out):
+        packages = sandbox.found_packages()
+    plan = _plan(tables, options, stages, packages)
     finished = workspace.finished(out, plan, overwrite=overwrite)
     if finished is not None:
         return finished
+    items = _begun(screen(tables, options))  # before the folder is made, which is no use if there is nothing to read
     with (
         _errors_explained(out),  # outermost, because closing a file on a full disk fails, too
         workspace.opened(out, plan, overwrite=overwrite) as work,
@@ -86,7 +90,7 @@ def build(
         names = [name for name, _ in tables]
         ongoing = OngoingBuild(work, spill, statements, names, machine=sandbox.open, progress=report)
         with ongoing.timed("read"):
-            _read(tables, options, stages, ongoing)
+            _read(items, stages, ongoing)
         for stage in stages:
             with ongoing.timed(stage.name):
                 stage.run(ongoing)
@@ -98,7 +102,7 @@ def build(
             content_hash=content_hash,
             counts=counts,
             decontamination=ongoing.extras.decontamination,
-            build=_build_record(ongoing, tables, sandbox),
+            build=_build_record(ongoing, tables, sandbox, packages),
             seconds=ongoing.seconds,
         )
         card.write(manifest, final)
@@ -138,7 +142,9 @@ def _checked(stages: Sequence[Stage], against: Sequence[str]) -> list[Stage]:
     return list(stages)
 
 
-def _plan(tables: Sequence[tuple[str, Table]], options: Options, stages: Sequence[Stage]) -> Plan:
+def _plan(
+    tables: Sequence[tuple[str, Table]], options: Options, stages: Sequence[Stage], packages: tuple[Package, ...]
+) -> Plan:
     inputs = {
         name: tuple(InputFile(file.name, size(file), sha256(file)) for file in table.files) for name, table in tables
     }
@@ -151,6 +157,8 @@ def _plan(tables: Sequence[tuple[str, Table]], options: Options, stages: Sequenc
     described = _described(stages)
     if described != _described(default_stages(options)):
         configuration["stages"] = described
+    if packages:
+        configuration["packages"] = to_json(packages)
     evaluations = [item for stage in stages if isinstance(stage, Decontaminate) for item in stage.evaluations]
     against = tuple(evaluation.plan for evaluation in evaluations)
     return Plan(_version("curate-code"), inputs, configuration, against)
@@ -161,10 +169,13 @@ def _described(stages: Sequence[Stage]) -> Any:
     return [{"name": stage.name, **to_json(stage.options)} for stage in stages]
 
 
-def _read(
-    tables: Sequence[tuple[str, Table]], options: Options, stages: Sequence[Stage], ongoing: OngoingBuild
-) -> None:
-    for item in screen(tables, options):
+def _begun(items: Iterator[Problem | Rejection]) -> Iterator[Problem | Rejection]:
+    """Return the items, of which the first was read already. Raises CurateError if a source has none."""
+    return chain([next(items)], items)
+
+
+def _read(items: Iterator[Problem | Rejection], stages: Sequence[Stage], ongoing: OngoingBuild) -> None:
+    for item in items:
         ongoing.add(item)
         if isinstance(item, Problem):
             for stage in stages:
@@ -191,7 +202,12 @@ def _write(ongoing: OngoingBuild, stages: Sequence[Stage], final: Path) -> tuple
     return content_hash, ongoing.counts(list(stage_words), kept, verified)
 
 
-def _build_record(ongoing: OngoingBuild, tables: Sequence[tuple[str, Table]], sandbox: SandboxOptions) -> BuildRecord:
+def _build_record(
+    ongoing: OngoingBuild,
+    tables: Sequence[tuple[str, Table]],
+    sandbox: SandboxOptions,
+    packages: tuple[Package, ...],
+) -> BuildRecord:
     return BuildRecord(
         strength=ongoing.extras.strength,
         locations={name: Location(table.location, table.revision) for name, table in tables},
@@ -202,6 +218,7 @@ def _build_record(ongoing: OngoingBuild, tables: Sequence[tuple[str, Table]], sa
         machine=Machine(platform.python_version(), platform.platform(), os.cpu_count()),
         reference_cpu_seconds=round(ongoing.extras.reference_cpu_seconds, 3),
         executed_cpu_seconds=round(ongoing.extras.executed_cpu_seconds, 3),
+        packages=packages,
     )
 
 

@@ -39,9 +39,37 @@ Put the whole program into one ```python block at the end of your answer.
 """
 WORDS = (_STDIN, _CALL, _STARTER, _FORM)  # samples depend on these texts, so they are part of a sample's name
 
+# For problems whose tests are Python code. They are not in WORDS, on which the samples of other problems depend.
+_TESTED = """\
+Write Python 3 code that solves this problem. Tests in Python use what it defines as {names}; what it prints does not \
+count.
+"""
+_TESTED_STARTER = """\
+Solve this problem in Python 3 by completing the code below. Keep its names and signatures: tests in Python use \
+{names}; what is printed does not count.
+
+```python
+{starter}
+```
+"""
+_GIVEN = """
+This code runs before yours, so what it defines is there:
+
+```python
+{given}
+```
+"""
+_NAMES = "{% for name in names %}{{ ', ' if not loop.first }}`{{ name }}`{% endfor %}"
+
 # The same texts as a template, from which a template of one's own can begin.
 DEFAULT_TEMPLATE = (
-    "{{ statement }}\n\n{% if entry_point is none %}\n"
+    "{{ statement }}\n\n{% if entry_point is none and names %}\n{% if starter_code %}\n"
+    + _TESTED_STARTER.format(names=_NAMES, starter="{{ starter_code }}")
+    + "{% else %}\n"
+    + _TESTED.format(names=_NAMES)
+    + "{% endif %}\n{% if given.strip() and given.strip() not in starter_code %}\n"
+    + _GIVEN.format(given="{{ given.strip() }}")
+    + "{% endif %}\n{% elif entry_point is none %}\n"
     + _STDIN
     + "{% elif starter_code %}\n"
     + _STARTER.format(name="{{ entry_point }}", starter="{{ starter_code }}")

@@ -9,11 +9,21 @@ from rewards.async_rewards import AsyncRewards
 from rewards.code import CodeReward
 from rewards.reward import Answer, Reward, Task
 from rewards.unknown import Unknowns
-from sandbox import Sandbox, Suite
+from sandbox import Sandbox, SandboxOptions, Suite
 
-__all__ = ["URL", "counted_value", "reward", "shared_reward", "shared_rewards", "shared_sandbox", "unknown_count"]
+__all__ = [
+    "PACKAGES",
+    "URL",
+    "counted_value",
+    "reward",
+    "shared_reward",
+    "shared_rewards",
+    "shared_sandbox",
+    "unknown_count",
+]
 
 URL = "CURATE_URL"  # address of a `curate serve`, if many processes score, or programs may not run on this machine
+PACKAGES = "CURATE_PACKAGES"  # names of packages that programs can import, separated by spaces
 _AT_ONCE = 256  # completions; each takes a thread that only waits
 _lock = threading.RLock()
 _parts: dict[tuple[int, str], object] = {}  # by process id and name: a fork cannot use its parent's objects
@@ -24,11 +34,12 @@ Part = TypeVar("Part")
 def shared_sandbox() -> Sandbox:
     """Return the sandbox of this process, which is opened on first use.
 
-    Programs run on the service that CURATE_URL names or, if it is not set, on this machine.
-    Raises SandboxError if no sandbox can be opened.
+    Programs run on the service that CURATE_URL names or, if it is not set, on this machine. They can import the
+    packages that CURATE_PACKAGES names. Raises SandboxError if no sandbox can be opened.
     """
-    url = os.environ.get(URL)
-    return _shared("sandbox", Sandbox, lambda: Sandbox(backend="http", url=url) if url else Sandbox())
+    url, packages = os.environ.get(URL, ""), os.environ.get(PACKAGES, "").split()
+    options = SandboxOptions("http" if url else "local", url, packages=tuple(packages))
+    return _shared("sandbox", Sandbox, options.open)
 
 
 def shared_reward() -> CodeReward:

@@ -9,6 +9,7 @@ ValueError.
 
     box            Sandbox, the one thing that most callers need
     options        SandboxOptions, what commands and builds say about a Sandbox
+    packages       Package; finds packages besides the standard library that programs can import
     program        what enters a run and what leaves it: Program, Invocation, Limits, Outcome, RunResult
     cases          tests as data: Case, Suite, Referee, Assertions
     judge          from runs to verdicts: Verdict, CaseJudgement, Judgement
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
     )
     from sandbox.judge import CaseJudgement, Judgement, Verdict
     from sandbox.options import SandboxOptions
+    from sandbox.packages import Package
     from sandbox.program import Invocation, Limits, Outcome, Program, RunResult
 
 __all__ = [
@@ -68,6 +70,7 @@ __all__ = [
     "KilledFromOutside",
     "Limits",
     "Outcome",
+    "Package",
     "Program",
     "Referee",
     "RefereeFailed",
@@ -93,6 +96,7 @@ _HOMES = {
     ],
     "judge": ["CaseJudgement", "Judgement", "Verdict"],
     "options": ["SandboxOptions"],
+    "packages": ["Package"],
     "program": ["Invocation", "Limits", "Outcome", "Program", "RunResult"],
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}

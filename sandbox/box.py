@@ -1,6 +1,7 @@
 """Sandbox: run untrusted programs and judge them."""
 
 from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 from sandbox import backends
@@ -10,6 +11,7 @@ from sandbox.closing import Closing
 from sandbox.concurrency.cancellation import Cancellation
 from sandbox.judge import Judgement
 from sandbox.maxima import Maxima
+from sandbox.packages import Package
 from sandbox.program import Invocation, Limits, Program, RunResult
 from sandbox.request import Answer, JudgeRequest, Request, RunRequest
 
@@ -27,11 +29,16 @@ class Sandbox(Closing):
                warning for each kind. Every field counts, even one left at its default; cpu_seconds=None means the same
                as wall_seconds, and budget_seconds=None means no bound. Without `most`, the machine sets the bounds: no
                run gets more memory than there is, or more than 4,096 processes
+    packages   packages besides the standard library and numpy that programs can import, with all that these need:
+               names, with versions if they matter, such as "pandas" or "scipy>=1.11". They must be installed where
+               programs run. They are copied into the memory of that machine, read-only
+    packages_from  folder that the packages are installed in (`pip install --target`); by default the environment of
+               this process
 
     A run waits until its memory limit and those of the runs in progress together fit into the memory of the machine, or
     of the cgroup that this process is in.
 
-    Raises BackendUnavailable if the machine cannot give what was asked for.
+    Raises BackendUnavailable if the machine cannot give what was asked for, and ValueError for wrong parameters.
     """
 
     def __init__(
@@ -42,6 +49,8 @@ class Sandbox(Closing):
         isolation: str = "full",
         seed: int | None = None,
         most: Limits | None = None,
+        packages: Iterable[str] = (),
+        packages_from: str | Path = "",
         **options: Any,
     ) -> None:
         if workers is not None and workers < 1:
@@ -49,6 +58,10 @@ class Sandbox(Closing):
         if isolation not in ("full", "best-effort"):
             raise ValueError(f'isolation must be "full" or "best-effort", not {isolation!r}')
         self._maxima = Maxima(most) if most is not None else None
+        if words := tuple(packages):
+            options = {**options, "packages": words, "packages_from": str(packages_from)}
+        elif packages_from:
+            raise ValueError("packages_from says where packages are; packages must say which")
         self._backend: Backend = backends.start(backend, workers=workers, isolation=isolation, seed=seed, **options)
 
     @property
@@ -60,6 +73,11 @@ class Sandbox(Closing):
     def layers(self) -> dict[str, str]:
         """The layers that isolate a run: name -> how. A value that begins with "none" means a missing layer."""
         return self._backend.layers
+
+    @property
+    def packages(self) -> tuple[Package, ...]:
+        """The packages that were asked for, and those that they need, with versions and digests."""
+        return self._backend.packages
 
     def run(
         self,

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from sandbox import backends
 from sandbox.box import Sandbox
+from sandbox.packages import Package, requirements
 from sandbox.program import Limits
 
 # For each backend that is told where it is, the keyword of its class.
@@ -19,6 +20,8 @@ class SandboxOptions:
     image      name of the image of the docker backend's containers; empty: the one that `make sandbox-image` builds
     workers    number of programs that run at once, on Ray on each node; None: one for each processor
     isolation  "full", or "best-effort" for machines that cannot isolate fully
+    packages   packages besides the standard library and numpy that programs can import; see Sandbox
+    packages_from  folder that they are installed in, for the backends local and ray; see Sandbox
     """
 
     backend: str = "local"
@@ -26,6 +29,8 @@ class SandboxOptions:
     image: str = ""
     workers: int | None = None
     isolation: str = "full"
+    packages: tuple[str, ...] = ()
+    packages_from: str = ""
 
     def __post_init__(self) -> None:
         backends.check(self.backend)
@@ -35,10 +40,36 @@ class SandboxOptions:
             raise ValueError("the backend http needs an address: the URL that `curate serve` prints")
         if self.image and self.backend != "docker":
             raise ValueError(f"an image is for the backend docker, not for {self.backend}")
+        if self.packages_from and self.backend not in ("local", "ray"):
+            raise ValueError(f"a folder of packages is for the backends local and ray, not for {self.backend}")
+        if self.packages_from and not self.packages:
+            raise ValueError("name the packages that are wanted from the folder")
+        if self.packages:
+            requirements(self.packages)
 
     def open(self, *, seed: int | None = None, most: Limits | None = None) -> Sandbox:
         """Open a sandbox with these options; the parameters are those of Sandbox, and it raises what Sandbox raises."""
+        return Sandbox(
+            self.workers,
+            backend=self.backend,
+            isolation=self.isolation,
+            seed=seed,
+            most=most,
+            packages=self.packages,
+            packages_from=self.packages_from,
+            **self._own(),
+        )
+
+    def found_packages(self) -> tuple[Package, ...]:
+        """Return what `packages` would be of a Sandbox with these options, without running anything.
+
+        Raises BackendUnavailable if a package is missing, or if the backend cannot be reached.
+        """
+        if not self.packages:
+            return ()
+        return backends.packages(self.backend, self.packages, self.packages_from, **self._own())
+
+    def _own(self) -> dict[str, str]:
+        """Return the keywords that only this backend has."""
         own = {_KEYWORD_OF_ADDRESS[self.backend]: self.address} if self.address else {}
-        if self.image:
-            own["image"] = self.image
-        return Sandbox(self.workers, backend=self.backend, isolation=self.isolation, seed=seed, most=most, **own)
+        return {**own, "image": self.image} if self.image else own

@@ -154,6 +154,90 @@ def deepcoder_row(statement: str, tests: Any, **columns: Any) -> dict[str, Any]:
     return {"problem": statement, "tests": json.dumps(tests)} | columns
 
 
+def humaneval_row(number: int, **columns: Any) -> dict[str, Any]:
+    """Return a row of HumanEval: a function that adds its arguments, with a helper before it."""
+    return {
+        "task_id": f"HumanEval/{number}",
+        "prompt": "import math\n\n\ndef half(x: float) -> float:\n    return x / 2\n\n\n"
+        'def add(x: int, y: int) -> int:\n    """Return the sum of x and y, which are\n    whole numbers.\n'
+        '    >>> add(1, 2)\n    3\n    """\n',
+        "entry_point": "add",
+        "canonical_solution": "    return x + y\n",
+        "test": "\n\nMETADATA = {'author': 'jt'}\n\n\ndef check(candidate):\n    assert candidate(1, 2) == 3\n"
+        "    assert abs(half(candidate(1, 2)) - 1.5) < 1e-6\n    assert True, 'This prints if this assert fails'\n",
+    } | columns
+
+
+def mbpp_row(number: int, **columns: Any) -> dict[str, Any]:
+    """Return a row of MBPP."""
+    return {
+        "task_id": number,
+        "text": "Write a function to find the sum of two numbers.",
+        "code": "import math\r\ndef add(x, y):\r\n  return x + y",
+        "test_list": ["assert add(1, 2) == 3", "assert add((1,), ()) == (1,)", "assert math.isclose(add(.1, .2), .3)"],
+        "test_setup_code": "",
+        "challenge_test_list": ["assert add(-1, 1) == 0"],
+    } | columns
+
+
+def kodcode_row(id: str, **columns: Any) -> dict[str, Any]:
+    """Return a row of KodCode."""
+    return {
+        "question_id": id,
+        "subset": "Prefill",
+        "style": "instruct",
+        "question": "Write a function that adds two numbers, and refuses anything else.",
+        "solution": "def add(x, y):\n    if isinstance(x, str):\n        raise ValueError('text')\n    return x + y",
+        "test": "import pytest\nfrom solution import add\n\ndef test_small():\n    assert add(1, 2) == 3\n\n"
+        "def test_text():\n    with pytest.raises(ValueError):\n        add('1', 2)\n",
+        "test_info": [{"function_name": "add", "function_declaration": "def add(x, y):", "parameter_list": "(x, y)"}],
+        "gpt_difficulty": "easy",
+    } | columns
+
+
+def leetcodedataset_row(slug: str, **columns: Any) -> dict[str, Any]:
+    """Return a row of LeetCodeDataset, whose test uses a linked list."""
+    return {
+        "task_id": slug,
+        "question_id": 1,
+        "difficulty": "Easy",
+        "tags": ["Linked List"],
+        "problem_description": "Given the head of a linked list, return the list in reverse order.",
+        "starter_code": "class Solution:\n    def reverse(self, head: Optional[ListNode]) -> Optional[ListNode]:\n",
+        "estimated_date": "2024-08-01T00:00:00",
+        "prompt": LISTS,
+        "completion": "class Solution:\n    def reverse(self, head: Optional[ListNode]) -> Optional[ListNode]:\n"
+        "        last = None\n        while head:\n            head.next, last, head = last, head, head.next\n"
+        "        return last\n",
+        "entry_point": "Solution().reverse",
+        "test": "def check(candidate):\n"
+        "    assert is_same_list(candidate(head = list_node([1, 2, 3])), list_node([3, 2, 1]))\n"
+        "    assert candidate(head = None) == None\n",
+    } | columns
+
+
+LISTS = """from typing import *
+
+inf = float('inf')
+
+class ListNode:
+    def __init__(self, val=0, next=None):
+        self.val = val
+        self.next = next
+
+def list_node(values):
+    head = None
+    for value in reversed(values):
+        head = ListNode(value, head)
+    return head
+
+def is_same_list(a, b):
+    while a and b and a.val == b.val:
+        a, b = a.next, b.next
+    return a is None and b is None
+"""
+
+
 def pack(content: Any) -> str:
     """Pack private tests as LiveCodeBench does."""
     return base64.b64encode(zlib.compress(pickle.dumps(content))).decode()

@@ -125,6 +125,7 @@ class Trainer:
             config.stages, self._done.stage, self._done.recent_clipped, ahead=config.rollout.pipeline == "one-off"
         )
         self._timeline = Timeline(run, after_seconds=self._done.seconds)
+        self._batch = self._done.step  # number of the newest batch, which is that of the step that trains on it
         self._pipeline = Pipeline(
             config.rollout,
             config.optimizer.minibatches,
@@ -225,7 +226,8 @@ class Trainer:
 
     def _begin(self, position: int) -> Batch:
         """Return the batch that begins at this position in the data. Sampling it may start immediately."""
-        step = self._step
+        self._batch += 1
+        step, number = self._step, self._batch
         return Batch(
             self._questions,
             position,
@@ -235,7 +237,7 @@ class Trainer:
             submit=self._rewards.submit,
             seed=self._config.run.seed,
             cut_off_known=self._config.objective.overlong != "unknown",
-            note=lambda part, began, ended: self._timeline.note(step, part, began, ended),
+            note=lambda part, began, ended: self._timeline.note(step, part, began, ended, batch=number),
             now=self._timeline.now,
         )
 

@@ -29,10 +29,10 @@ if TYPE_CHECKING:
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="Folder to write the dataset to.")
 @click.option(
     "--min-tests",
-    type=click.IntRange(min=1),
+    type=click.IntRange(min=0),
     default=5,
     show_default=True,
-    help="Minimum number of distinct tests per problem.",
+    help="Minimum number of distinct tests per problem. 0 also keeps problems without tests, which cannot be verified.",
 )
 @click.option(
     "--tries",

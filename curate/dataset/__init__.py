@@ -4,6 +4,7 @@ writer              rows as Parquet, and the content hash
 locate              the folder of a dataset that a command was given, downloaded from the Hub if it is there
 reader              the problems of a dataset, streamed or one at a time
 folder              a finished dataset folder: its manifest, and the rows of its tables
+table_files         the files of the smaller tables, in the format of the rows
 files               the files of any dataset, and a copy of them without some rows
 workspace           who may write to a folder, what is finished, and what can be continued
 journal             the record of what has been executed, with a line for each problem

@@ -2,12 +2,13 @@
 
 import json
 from collections.abc import Iterable, Mapping
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from curate.dataset.evidence import EVIDENCE, EVIDENCE_COLUMNS
+from curate.dataset.table_files import n_rows, table_files
 from curate.dataset.writer import REJECTED_COLUMNS
+from curate.intake import source_module, source_names
 from curate.json_records import from_json
 from curate.manifest import Manifest, Plan, SourceCounts, StepPlan
 from curate.options import Options
@@ -34,7 +35,7 @@ def write(manifest: Manifest, folder: Path) -> None:
 
 def _front_matter(manifest: Manifest, folder: Path) -> list[str]:
     size = next((name for most, name in _SIZES if manifest.n_kept < most), "n>1M")
-    hub_ids = [id for name in manifest.counts if (id := import_module(f"curate.sources.{name}").HUB_ID)]
+    hub_ids = [id for name in manifest.counts if (id := source_module(name).HUB_ID)]
     return [
         "---",
         "pretty_name: Verified programming problems",
@@ -55,12 +56,11 @@ def _front_matter(manifest: Manifest, folder: Path) -> list[str]:
 
 def configs(folder: Path) -> list[str]:
     """Return the front matter for the other tables that have rows; `datasets` opens only tables that are listed."""
-    import pyarrow.parquet as pq
-
     lines = []
     for name in ("rejected", EVIDENCE, "contamination"):
-        if any(pq.read_metadata(path).num_rows for path in (folder / name).glob("*.parquet")):
-            lines += [f"- config_name: {name}", f"  data_files: {name}/train-*.parquet"]
+        files = table_files(folder / name)
+        if any(map(n_rows, files)):
+            lines += [f"- config_name: {name}", f"  data_files: {name}/train-*{files[0].suffix}"]
     return lines
 
 
@@ -246,8 +246,9 @@ def _provenance(manifest: Manifest) -> list[str]:
 def _input_files(manifest: Manifest) -> list[tuple[Any, ...]]:
     rows = []
     for name, files in manifest.plan.inputs.items():
-        source = import_module(f"curate.sources.{name}")
-        link = f"[{source.TITLE}](https://huggingface.co/datasets/{source.HUB_ID})" if source.HUB_ID else source.TITLE
+        source = source_module(name)
+        title = source.TITLE if name in source_names() else f"{source.TITLE} ({name})"
+        link = f"[{title}](https://huggingface.co/datasets/{source.HUB_ID})" if source.HUB_ID else title
         options = manifest.plan.configuration["source_options"].get(name, {})
         licence = options.get("licence", source.LICENCE)
         rows += [(link, licence, file.name, f"`{file.sha256}`") for file in files]

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from curate.dataset import workspace
+from curate.dataset import table_files, workspace
 from curate.dataset.reader import readable
 from curate.manifest import Manifest
 
@@ -30,12 +30,7 @@ class DatasetFolder:
 
     def columns(self, table: str) -> frozenset[str]:
         """Return the names of the columns that all files of a table have; none if there is no such table."""
-        import pyarrow.parquet as pq
-
-        names: list[set[str]] = []
-        for path in self._files(table):
-            with readable(path), pq.ParquetFile(path) as file:
-                names.append(set(file.schema_arrow.names))
+        names = [set(table_files.column_names(path)) for path in self._files(table)]
         return frozenset(set.intersection(*names)) if names else frozenset()
 
     def batches(
@@ -47,11 +42,8 @@ class DatasetFolder:
 
         Raises CurateError on a damaged file.
         """
-        import pyarrow.parquet as pq
-
         for path in self._files(table):
-            with readable(path), pq.ParquetFile(path) as file:
-                yield from file.iter_batches(batch_size=rows, columns=None if columns is None else list(columns))
+            yield from table_files.batches(path, columns, rows)
 
     def rows(self, table: str, columns: Sequence[str] | None = None) -> Iterator[dict[str, Any]]:
         """Yield the rows of a table in order, as dictionaries."""
@@ -65,6 +57,10 @@ class DatasetFolder:
         if key not in self.columns(table):
             return
         for path in self._files(table):
+            if path.suffix != ".parquet":
+                found = (row for batch in table_files.batches(path, None, BATCH_ROWS) for row in batch.to_pylist())
+                yield from (row for row in found if row[key] == id)
+                continue
             with readable(path), pq.ParquetFile(path) as file:
                 for group in range(file.num_row_groups):
                     ids = file.read_row_group(group, columns=[key]).column(key).to_pylist()
@@ -73,4 +69,6 @@ class DatasetFolder:
                         yield from (rows.slice(row, 1).to_pylist()[0] for row, other in enumerate(ids) if other == id)
 
     def _files(self, table: str) -> list[Path]:
-        return sorted((self.path / table).glob("*.parquet"))
+        if table == "data":  # rows of other formats are not problems, and their columns may have any types
+            return sorted((self.path / table).glob("*.parquet"))
+        return table_files.table_files(self.path / table)

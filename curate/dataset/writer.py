@@ -67,7 +67,7 @@ def write_table(rows: Iterator[dict[str, Any]], columns: dict[str, tuple[str, st
     import pyarrow.parquet as pq
 
     folder.mkdir(parents=True, exist_ok=True)
-    schema = _schema(columns)
+    schema = schema_of(columns)
     parts: list[Path] = []
     group: list[dict[str, Any]] = []
     group_bytes = 0
@@ -100,7 +100,8 @@ def write_table(rows: Iterator[dict[str, Any]], columns: dict[str, tuple[str, st
         part.rename(folder / f"train-{number:05d}-of-{len(parts):05d}.parquet")
 
 
-def _schema(columns: dict[str, tuple[str, str]]) -> "pa.Schema":
+def schema_of(columns: dict[str, tuple[str, str]]) -> "pa.Schema":
+    """Return the Arrow schema of a table. columns: type and meaning of each column, by name"""
     import pyarrow as pa
 
     types = {

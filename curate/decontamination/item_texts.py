@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from curate.errors import CurateError
+from curate.reading.chat import prompt_texts
 from curate.reading.prompt_templates import without_template
 from curate.reading.tables import Table, Unreadable, read_rows
 from curate.text.ngrams import words
@@ -35,9 +36,13 @@ def rows(table: Table, columns: Sequence[str]) -> Iterator[tuple[str, dict[str, 
 
 
 def text_of(table: Table, name: str, row: dict[str, Any], columns: Sequence[str]) -> str:
-    """Return the text in the first column that has any. Raises CurateError if no column has text."""
-    text = next((row[column] for column in columns if row[column]), None)
-    if not isinstance(text, str) or not text.strip():
+    """Return the text in the first column that has any, or what the user says if it has messages of a chat.
+
+    Raises CurateError if no column has text.
+    """
+    texts = prompt_texts(next((row[column] for column in columns if row[column]), None))
+    text = "\n\n".join(texts or ())
+    if not text.strip():
         raise CurateError(f"{table.location}: no text in {name}. Columns that may hold it: {', '.join(columns)}.")
     return text
 

@@ -1,5 +1,8 @@
 """Read any training set on disk, with the texts and names by which its rows are compared.
 
+A prompt may be a conversation (curate/reading/chat.py), as in exports for TRL and verl: then only what the user says is
+compared, without the words of our own prompts.
+
 A row is named by its id, or if it has none, by its file and its zero-based place in it.
 """
 
@@ -11,11 +14,14 @@ from curate.decontamination.evaluations.generic import TEXTS
 from curate.decontamination.problem_keys import keys
 from curate.decontamination.rows import Row
 from curate.errors import CurateError
+from curate.reading.chat import prompt_texts
 from curate.reading.prompt_templates import without_template
 from curate.reading.tables import Unreadable, read_rows
 from curate.reading.values import optional_text
 
 _IDS = ("id", "problem_id", "question_id", "task_id")
+_MORE = "extra_info"  # verl keeps what identifies a row in this column
+_LEFT_OUT = "left_out.jsonl"  # in an export: the ids of rows that are not in it
 _OTHERS = ("source", "platform", "url", "title", "question_title", "name", "date", "contest_date")
 
 
@@ -30,7 +36,7 @@ class TrainingSet:
         """Yield positions and rows, either all or only those wanted. Raises CurateError if a row cannot be used."""
         position, has_text = 0, False
         for path in self.files.table.files:
-            columns = (*self.texts, *_IDS, *_OTHERS)
+            columns = (*self.texts, *_IDS, *_OTHERS, _MORE)
             for place, row in enumerate(read_rows(replace(self.files.table, files=(path,)), (), columns)):
                 if isinstance(row, Unreadable):
                     raise CurateError(
@@ -45,12 +51,20 @@ class TrainingSet:
             raise CurateError(f"{self.files.table.location}: no text in any row. {self._hint()}")
 
     def _row(self, place: str, row: dict[str, object]) -> Row:
-        text = next((row[name] for name in self.texts if row[name]), "")
-        if not isinstance(text, str):
+        prompt = next((row[name] for name in self.texts if row[name]), "")
+        texts = prompt_texts(prompt)
+        if texts is None:
             raise CurateError(
-                f"{self.files.table.location}: {place} holds {type(text).__name__}, not text. {self._hint()}"
+                f"{self.files.table.location}: {place} holds neither text nor messages of a chat, but "
+                f"{type(prompt).__name__}. {self._hint()}"
             )
-        values = {name: optional_text(row[name]) for name in (*_IDS, *_OTHERS)}
+        more = row[_MORE]
+        known = (
+            {**more, **{name: value for name, value in row.items() if value is not None}}
+            if isinstance(more, dict)
+            else row
+        )
+        values = {name: optional_text(known.get(name)) for name in (*_IDS, *_OTHERS)}
         id = next((values[name] for name in _IDS if values[name]), place)
         names = (id.rpartition("/")[2], *(values[name] for name in ("title", "question_title", "name")))
         # LiveCodeBench's own files do not name their source, but no other data set has both of these columns.
@@ -59,7 +73,7 @@ class TrainingSet:
         return Row(
             id=id,
             source=source,
-            text=without_template(text),
+            text="\n\n".join(map(without_template, texts)),
             keys=keys(url=values["url"], platform=values["platform"] or values["source"], names=names),
             contests=frozenset({(source, (values["date"] or values["contest_date"])[:10])}),
         )
@@ -73,4 +87,6 @@ def training_set(location: str, text: str | None = None) -> TrainingSet:
 
     text: the name of the column with the problems; None: one of the usual names
     """
-    return TrainingSet(files_of(location), (text,) if text else tuple(TEXTS))
+    files = files_of(location)
+    rows = tuple(path for path in files.table.files if path.name != _LEFT_OUT or len(files.table.files) == 1)
+    return TrainingSet(replace(files, table=replace(files.table, files=rows)), (text,) if text else tuple(TEXTS))

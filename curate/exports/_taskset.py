@@ -24,6 +24,19 @@ class ProblemTask(CodeTask[ProblemData]):
         return self.data.id
 
 
+class ProblemEnvironmentConfig(vf.EnvConfig):
+    # The model only talks, and programs run in our sandbox. So a process of this machine is enough; without this,
+    # verifiers would start a container in Prime's cloud for each reply.
+    agent: vf.AgentConfig = vf.AgentConfig.model_validate(
+        {"harness": {"id": "null"}, "runtime": {"type": "subprocess"}}
+    )
+
+
+class ProblemEnvironment(vf.Env[ProblemEnvironmentConfig]):
+    async def run(self, task: vf.Task, agents: vf.Agents) -> None:
+        await agents.agent.run(task)
+
+
 class ProblemTaskset(vf.Taskset[ProblemTask, vf.TasksetConfig]):
     def load(self) -> Iterator[ProblemTask]:
         with pq.ParquetFile(PROBLEMS) as file:

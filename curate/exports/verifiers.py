@@ -16,9 +16,9 @@ from curate.prompt import Prompt
 
 REASONS: dict[str, str] = {}
 _TASKSET = Path(__file__).with_name("_taskset.py")
-_INIT = """from {package}.taskset import ProblemTaskset
+_INIT = """from {package}.taskset import ProblemEnvironment, ProblemTaskset
 
-__all__ = ["ProblemTaskset"]
+__all__ = ["ProblemEnvironment", "ProblemTaskset"]
 """
 _PYPROJECT = """[build-system]
 requires = ["hatchling"]
@@ -38,8 +38,13 @@ _README = """# Problems for verifiers
 
 A package with the taskset `{name}`, for verifiers 0.4 or newer, in an environment that has curate-code:
 
-    pip install --editable DIR
-    vf-eval {name} --env.agent.harness.id null
+    pip install uv --editable DIR
+    vf-eval {name} --model MODEL --client.base-url http://HOST:8000/v1 --client.api-key-var KEY --no-push
+
+KEY is the name of an environment variable that contains the server's key; without --no-push, the results go to Prime
+Intellect. The environment runs verifiers' harness
+`null`, which only talks to the model, as a process of this machine (runtime `subprocess`); verifiers prepares it with
+uv. To use another harness or runtime, give --env.agent.harness.id and --env.agent.runtime.type.
 
 A reply is rewarded with 1.0 if the program in its last fenced block passes every test in the sandbox, else 0.0. When
 the sandbox fails, the trace has an error and no reward. Where many processes score, set CURATE_URL to the address of

@@ -3,9 +3,11 @@
 location          the value after NAME= in --source: a place and options
 tables            rows of files on disk or on the Hub
 values            plain values from text in the sources' encodings
+assertions/       tests that are Python code
 dialects/         the formats in which sources write tests
 signature         whether the arguments of a test fit its function
 stated_limits     limits from a source's own words
 solutions         the languages of solutions, and the solutions to execute
+chat              the text of a problem in a conversation
 prompt_templates  statements without the prompts that collectors put around them
 """

@@ -7,6 +7,8 @@ the reader of its source.
 
 import re
 
+from curate.prompt import WORDS
+
 _HEADS = (
     r"Solve the following coding problem using the programming language \w+:",  # SYNTHETIC-1 and its like
     r"(?:You are an expert Python programmer\. )?You will be given a question \(problem specification\) and will "
@@ -29,10 +31,12 @@ _FORMATS = (
 )
 _HEAD = re.compile(rf"\s*(?:{'|'.join(_HEADS)})\s*")
 _LAST_LINE = re.compile(r"The input will be (?:given via )?stdin and [^\n]{0,80} to stdout[^\n]{0,80}")
+*_TASKS, _FORM = (words.partition("{")[0].strip() for words in WORDS)  # of our own prompts, up to the first name
 
 
 def without_template(text: str) -> str:
     """Return the text without the known wordings at its beginning and end, even if several follow each other."""
+    text = _without_our_words(text)
     begin = 0
     while head := _HEAD.match(text, begin):
         begin = head.end()
@@ -45,3 +49,11 @@ def without_template(text: str) -> str:
     if _LAST_LINE.fullmatch(text, last_line):
         text = text[:last_line].rstrip()
     return text
+
+
+def _without_our_words(text: str) -> str:
+    """Return the text of a prompt that curate has made, such as one in an export, without what follows the problem."""
+    if not text.rstrip().endswith(_FORM):
+        return text
+    task = max(map(text.rfind, _TASKS))
+    return text if task < 0 else text[:task]

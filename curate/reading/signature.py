@@ -1,6 +1,7 @@
 """Check whether the arguments of a test fit its function. If the test belongs to another problem, they often do not."""
 
 import ast
+from collections.abc import Collection
 
 _VALUES: dict[str, tuple[type, ...]] = {
     "int": (int,),
@@ -35,6 +36,17 @@ def parameters(starter_code: str, entry_point: str) -> list[str] | None:
     """Return the names of the function's parameters, in order, or None if the starter code does not show them."""
     function = _function(starter_code, entry_point)
     return None if function is None else [parameter.arg for parameter in _parameters(function)]
+
+
+def headers(source: str, names: Collection[str]) -> str:
+    """Return the first lines of those functions of a program that have one of these names, as starter code."""
+    try:
+        functions = [
+            node for node in ast.parse(source).body if isinstance(node, ast.FunctionDef) and node.name in names
+        ]
+        return "\n\n".join(f"def {node.name}({ast.unparse(node.args)}):\n    ..." for node in functions)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return ""
 
 
 def only_function(starter_code: str) -> str | None:

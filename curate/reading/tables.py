@@ -1,14 +1,19 @@
 """Stream the rows of a dataset on disk or on the Hub as plain dictionaries, one batch of a file at a time."""
 
+import csv
+import gzip
 import hashlib
+import io
 import json
 import os
 import re
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO, cast
 
 from curate.errors import CurateError
 from curate.reading.location import HUB_ID, split
@@ -16,8 +21,13 @@ from curate.reading.values import short
 
 Row = dict[str, Any]
 FORMATS = (".parquet", ".arrow", ".jsonl", ".json")
+# These are read if there is no file of FORMATS.
+OTHER_FORMATS = (".jsonl.gz", ".jsonl.zst", ".json.gz", ".json.zst", ".csv", ".csv.gz", ".csv.zst")
+# Files beside the rows, which the tools of the Hub write.
+_DESCRIPTIONS = ("dataset_info.json", "dataset_infos.json", "dataset_dict.json", "state.json")
 # Rows with all their tests can take tens of megabytes, so only a few are held at once.
 BATCH_ROWS = 16
+_LONGEST_FIELD = 1 << 30  # characters of a field of a CSV file; tests can be long
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +58,9 @@ def locate(location: str) -> Table:
     A location is a file, a folder, or the id of a dataset on the Hub such as `owner/name` or `owner/name@revision`,
     which is downloaded into the usual Hub cache.
 
-    In a folder, only files of the first of FORMATS that occurs are read. If some of these are named train or are in a
-    folder named train, only those are read, because datasets are for training, and test splits are for evaluation.
+    In a folder, only files of the first of FORMATS, or otherwise of OTHER_FORMATS, that occurs are read. If some of
+    these are named train or are in a folder named train, only those are read, because datasets are for training, and
+    test splits are for evaluation.
 
     Options may follow the location, or be with it in a TOML file; see location.py. All sources have the option `files`,
     a pattern such as `taco/*` that the files to read must match, whether they are named train or not.
@@ -61,6 +72,7 @@ def locate(location: str) -> Table:
         raise CurateError(f"{location}: files must be one pattern, such as train-*.parquet")
     path = Path(place).expanduser()
     if path.is_file():
+        _check_format(path)
         table = Table(place, (path,))
     elif path.is_dir():
         table = Table(place, _files(path, place, pattern))
@@ -89,12 +101,40 @@ def _files(folder: Path, location: str, pattern: str | None = None) -> tuple[Pat
             names = ", ".join(sorted(path.relative_to(folder).as_posix() for path in paths)[:5])
             raise CurateError(f"{location}: no file matches {pattern}. There are {names or 'none'}.")
         paths = matching
-    for ending in FORMATS:
-        files = sorted((path for path in paths if path.suffix == ending), key=_natural)
+    for ending in (*FORMATS, *OTHER_FORMATS):
+        files = sorted((path for path in paths if format_of(path) == ending), key=_natural)
         if files:
             train = [p for p in files if p.name.startswith("train") or p.parent.name == "train"]
             return tuple(files if pattern else train or files)
-    raise CurateError(f"{location}: no {', '.join(FORMATS)} file inside. Give the folder of the data.")
+    if pattern:
+        _check_format(sorted(paths)[0])
+    raise CurateError(
+        f"{location}: no file inside that can be read ({', '.join(FORMATS)} or .csv). Give the folder of the data."
+    )
+
+
+def format_of(path: Path) -> str:
+    """Return the ending of a file if it is one of FORMATS or OTHER_FORMATS, and otherwise the empty text."""
+    name = path.name.lower()
+    if name in _DESCRIPTIONS:
+        return ""
+    return next((ending for ending in (*OTHER_FORMATS, *FORMATS) if name.endswith(ending)), "")
+
+
+def _check_format(path: Path) -> None:
+    """Raise CurateError if a file cannot be read because of what it is."""
+    if format_of(path):
+        return
+    if path.suffix in (".zip", ".tar", ".tgz", ".7z", ".rar") or path.name.endswith((".tar.gz", ".tar.zst")):
+        raise CurateError(f"{path}: an archive. Unpack it, and give the folder.")
+    if path.suffix in (".gz", ".zst", ".xz", ".bz2"):
+        raise CurateError(
+            f"{path}: compressed in a way that is not read. Unpack it; .jsonl, .json and .csv may end in .gz or .zst."
+        )
+    raise CurateError(
+        f"{path}: not a file of rows. What can be read: {', '.join(FORMATS)} and .csv, the last three also with .gz "
+        "or .zst behind."
+    )
 
 
 def _below(folder: Path) -> Iterator[Path]:
@@ -105,7 +145,7 @@ def _below(folder: Path) -> Iterator[Path]:
         for path in (Path(place, name) for name in names if not name.startswith(".")):
             if path.is_file():
                 yield path
-            elif path.is_symlink() and path.suffix in FORMATS:
+            elif path.is_symlink() and format_of(path):
                 raise CurateError(f"{path}: a link to a missing file. Fetch the file again, or remove the link.")
 
 
@@ -120,18 +160,35 @@ def _natural(path: Path) -> list[tuple[int, str]]:
 
 
 def _from_hub(location: str, pattern: str | None) -> Table:
+    name, _, revision = location.partition("@")
+    if pattern:
+        folder = _downloaded(location, [pattern])
+        return Table(location, _files(folder, location, pattern), revision=folder.name)
+    for endings in (FORMATS, OTHER_FORMATS):
+        folder = _downloaded(location, [f"*{ending}" for ending in endings])
+        if any(format_of(path) for path in _below(folder)):
+            return Table(location, _files(folder, location), revision=folder.name)
+    known = f"{name}@refs/convert/parquet"
+    hint = f" The Hub's own conversion may exist: {known}" if location != known else ""
+    raise CurateError(
+        f"{location}: this data set has no file that can be read ({', '.join(FORMATS)} or .csv; it may need a script, "
+        f"which is not executed).{hint}"
+    )
+
+
+def _downloaded(location: str, patterns: Sequence[str]) -> Path:
     from huggingface_hub import snapshot_download
 
     name, _, revision = location.partition("@")
-    patterns = [pattern] if pattern else [f"*{ending}" for ending in FORMATS]
     try:
-        folder = Path(snapshot_download(name, repo_type="dataset", revision=revision or None, allow_patterns=patterns))
+        return Path(
+            snapshot_download(name, repo_type="dataset", revision=revision or None, allow_patterns=list(patterns))
+        )
     except Exception as error:  # the Hub client raises errors of half a dozen libraries
         raise CurateError(
             f"{location}: no such file or folder, and the Hub did not give a data set of that name "
             f"({type(error).__name__}: {short(error)}). Check the path, or give the folder of a copy."
         ) from error
-    return Table(location, _files(folder, location, pattern), revision=folder.name)
 
 
 def read_rows(table: Table, columns: Sequence[str], optional: Sequence[str]) -> Iterator[Row | Unreadable]:
@@ -140,12 +197,35 @@ def read_rows(table: Table, columns: Sequence[str], optional: Sequence[str]) -> 
     Raises CurateError on a file that is damaged or lacks a column.
     """
     for path in table.files:
-        if path.suffix == ".jsonl":
+        ending = format_of(path)
+        if ending.startswith(".jsonl"):
             yield from _jsonl(path, columns, optional)
-        elif path.suffix == ".json":
+        elif ending.startswith(".json"):
             yield from _json(path, columns, optional)
+        elif ending.startswith(".csv"):
+            yield from _csv(path, columns, optional)
         else:
             yield from _columnar(path, columns, optional)
+
+
+@contextmanager
+def _text(path: Path) -> Iterator[TextIO]:
+    """Open a file of text, which may be compressed. Raises CurateError if it cannot be unpacked."""
+    if path.suffix not in (".gz", ".zst"):
+        with path.open(encoding="utf-8", errors="surrogateescape", newline="") as file:
+            yield file
+        return
+    try:
+        if path.suffix == ".gz":
+            with gzip.open(path, "rt", encoding="utf-8", errors="surrogateescape", newline="") as unpacked:
+                yield cast(TextIO, unpacked)
+        else:
+            import pyarrow as pa
+
+            with pa.CompressedInputStream(pa.OSFile(str(path)), "zstd") as stream:
+                yield io.TextIOWrapper(stream, encoding="utf-8", errors="surrogateescape", newline="")
+    except (OSError, EOFError, zlib.error) as error:
+        raise CurateError(f"{path}: damaged or incomplete ({short(error)}). Fetch it again.") from error
 
 
 def _columnar(path: Path, columns: Sequence[str], optional: Sequence[str]) -> Iterator[Row]:
@@ -169,7 +249,7 @@ def _columnar(path: Path, columns: Sequence[str], optional: Sequence[str]) -> It
 
 
 def _jsonl(path: Path, columns: Sequence[str], optional: Sequence[str]) -> Iterator[Row | Unreadable]:
-    with path.open(encoding="utf-8", errors="surrogateescape") as file:
+    with _text(path) as file:
         for number, line in enumerate(file, start=1):
             if not line.strip():
                 continue
@@ -191,7 +271,8 @@ def _jsonl(path: Path, columns: Sequence[str], optional: Sequence[str]) -> Itera
 
 def _json(path: Path, columns: Sequence[str], optional: Sequence[str]) -> Iterator[Row]:
     try:
-        rows = json.loads(path.read_text(encoding="utf-8"))
+        with _text(path) as file:
+            rows = json.load(file)
     except (ValueError, RecursionError) as error:
         raise CurateError(f"{path}: not JSON ({short(error)}). Fetch it again.") from None
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
@@ -199,6 +280,22 @@ def _json(path: Path, columns: Sequence[str], optional: Sequence[str]) -> Iterat
     for row in rows:
         _check(path, row, columns)
         yield _row(row, columns, optional)
+
+
+def _csv(path: Path, columns: Sequence[str], optional: Sequence[str]) -> Iterator[Row | Unreadable]:
+    """Yield rows whose values are all texts. A field without a character is None."""
+    csv.field_size_limit(_LONGEST_FIELD)
+    with _text(path) as file:
+        reader = csv.DictReader(file, strict=True)
+        try:
+            for row in reader:
+                _check(path, reader.fieldnames or (), columns)
+                if None in row or None in row.values():
+                    yield Unreadable(f"{path.name}:{reader.line_num}", "more or fewer fields than the first line has")
+                else:
+                    yield _row({name: value or None for name, value in row.items()}, columns, optional)
+        except csv.Error as error:
+            raise CurateError(f"{path}: not CSV, near line {reader.line_num} ({error}). Fetch it again.") from None
 
 
 def _row(row: Row, columns: Sequence[str], optional: Sequence[str]) -> Row:
@@ -210,7 +307,8 @@ def _check(path: Path, present: Any, columns: Sequence[str]) -> None:
     if missing:
         raise CurateError(
             f"{path}: has no column {', '.join(missing)} (it has {', '.join(map(str, present))}). "
-            "Is this the right file, and the right --source NAME for it?"
+            "Is this the right file, and the right --source NAME for it? Of several files, LOCATION?files=PATTERN "
+            "chooses some."
         )
 
 

@@ -1,4 +1,5 @@
-"""The sources, one file each: apps, codecontests, deepcoder, generic, livecodebench, synthetic1 and taco.
+"""The sources, one file each: acecode, apps, codecontests, deepcoder, generic, humaneval, kodcode, leetcodedataset,
+livecodebench, mbpp, synthetic1 and taco.
 
 `--source` takes the name of the file. Each file has the constants that `curate sources` shows, TITLE, HUB_ID, LICENCE,
 ROWS and DEFECTS, and these functions:

@@ -1,4 +1,4 @@
-"""Any JSON, JSONL, Arrow or Parquet file, read as described by a small TOML file: `--source generic=mapping.toml`
+"""Any JSON, JSONL, CSV, Arrow or Parquet file, read as described by a small TOML file: `--source NAME=mapping.toml`
 
     location = "problems.parquet"        # a file, a folder or a Hub id; a relative path is relative to the mapping
     licence = "cc-by-4.0"
@@ -10,10 +10,11 @@
     solutions = "canonical_solution"     # if left out: the source publishes none
 
 Tests may be written in any of the dialects of curate/reading/dialects. As in all sources, a stated time limit is
-assumed to be for C++.
+assumed to be for C++. A mapping that names solutions need not name tests; what has no test can never be verified.
 """
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from curate.errors import CurateError
@@ -23,7 +24,7 @@ from curate.reading.dialects.parsed import Parsed, function_name
 from curate.reading.solutions import program, unfence
 from curate.reading.stated_limits import limits
 from curate.reading.tables import Row, Table, Unreadable, known_options, read_rows
-from curate.reading.values import Unparsable, json_value, optional_text, python_value
+from curate.reading.values import Unparsable, json_value, lines, optional_text, python_value
 from sandbox import Program, checkers
 
 TITLE = "Data of your own"
@@ -34,8 +35,8 @@ DEFECTS = "what the reasons of the rejected rows say"
 COLUMNS = ()
 
 FIELDS = (
-    "id statement starter_code tests inputs outputs fn_name solutions language time_limit memory_limit"
-    " title platform url date difficulty tags"
+    "id statement starter_code tests inputs outputs fn_name given setup solutions language time_limit"
+    " memory_limit title platform url date difficulty tags"
 ).split()
 _TESTS = {"tests", "inputs", "outputs"}
 OPTIONS = ("fields", "licence", "language", "checker", "time_unit", "memory_unit")
@@ -51,8 +52,11 @@ def select(table: Table) -> Table:
         raise _wrong(table, 'no [fields]. Give a TOML file with lines such as statement = "prompt" under [fields]')
     if unknown := [name for name in fields if name not in FIELDS]:
         raise _wrong(table, f"no field {', '.join(unknown)}. Fields are {', '.join(FIELDS)}")
-    if "statement" not in fields or fields.keys() & _TESTS not in ({"tests"}, {"inputs", "outputs"}):
+    named = fields.keys() & _TESTS
+    if "statement" not in fields or named not in ({"tests"}, {"inputs", "outputs"}, set()):
         raise _wrong(table, "[fields] needs statement, and either tests or both inputs and outputs")
+    if not named and "solutions" not in fields:
+        raise _wrong(table, "[fields] needs tests, or both inputs and outputs, or at least solutions")
     for name, known in (("time_unit", _SECONDS), ("memory_unit", _MEGABYTES), ("checker", checkers.names())):
         if name in options and options[name] not in list(known):
             raise _wrong(table, f"no {name} {options[name]}. Choose one of {', '.join(known)}")
@@ -66,30 +70,33 @@ def _wrong(table: Table, message: str) -> CurateError:
     return CurateError(f"mapping of {table.location}: {message}.")
 
 
-def read(table: Table) -> Iterator[Problem | Rejection]:
-    """Yield problems in the order of the table. Raises CurateError at the end if a field had no value in any row."""
+def read(table: Table, name: str = "generic") -> Iterator[Problem | Rejection]:
+    """Yield problems in the order of the table, as those of the source `name`.
+
+    Raises CurateError at the end if a field had no value in any row.
+    """
     fields: Mapping[str, str] = table.options["fields"]
-    needed = [fields[name] for name in ("statement", "tests", "inputs", "outputs") if name in fields]
+    needed = [fields[field] for field in ("statement", "tests", "inputs", "outputs") if field in fields]
     columns = {path: path.partition(".")[0] for path in fields.values()}
     required = sorted({columns[path] for path in needed})
     missing = set(fields)
     any_read = False
     for position, row in enumerate(read_rows(table, required, sorted(set(columns.values())))):
-        id = f"generic/{position}"
+        id = f"{name}/{position}"
         if isinstance(row, Unreadable):
-            yield Rejection(id, "generic", "parse", "unparsable", f"{row.place}: {row.detail}")
+            yield Rejection(id, name, "parse", "unparsable", f"{row.place}: {row.detail}")
             continue
         try:
             if "id" in fields:
-                id = f"generic/{optional_text(_value(row, fields['id'])) or position}"
-            values = {name: _value(row, fields[name]) for name in fields}
+                id = f"{name}/{optional_text(_value(row, fields['id'])) or position}"
+            values = {field: _value(row, path) for field, path in fields.items()}
             any_read = True
-            missing -= {name for name, value in values.items() if value is not None}
-            yield _problem(id, values, table.options)
+            missing -= {field for field, value in values.items() if value is not None}
+            yield _problem(id, name, values, table.options)
         except Unparsable as error:
-            yield Rejection(id, "generic", "parse", "unparsable", str(error))
+            yield Rejection(id, name, "parse", "unparsable", str(error))
     if missing and any_read:
-        listed = ", ".join(f'{name} = "{fields[name]}"' for name in fields if name in missing)
+        listed = ", ".join(f'{field} = "{path}"' for field, path in fields.items() if field in missing)
         raise _wrong(table, f"no row has a value for {listed}. Correct the path, or take the line out")
 
 
@@ -109,18 +116,18 @@ def _value(row: Row, path: str) -> Any:
     return value
 
 
-def _problem(id: str, values: Mapping[str, Any], options: Mapping[str, Any]) -> Problem:
+def _problem(id: str, name: str, values: Mapping[str, Any], options: Mapping[str, Any]) -> Problem:
     starter_code, _ = unfence(optional_text(values.get("starter_code")))  # perhaps the prompt contains it
-    tests = _tests(values, function_name(values.get("fn_name"), "fn_name"), starter_code)
     time_limit = _quantity(values.get("time_limit"), _SECONDS[options.get("time_unit", "s")], "s")
     memory_limit = _quantity(values.get("memory_limit"), _MEGABYTES[options.get("memory_unit", "mb")], "MB")
     solutions = None
     if "solutions" in options["fields"]:
         solutions = _solutions(values["solutions"], values.get("language") or options.get("language", ""))
+    tests = _tests(values, function_name(values.get("fn_name"), "fn_name"), starter_code, solutions or ())
     tags = values.get("tags")
     return Problem(
         id=id,
-        source="generic",
+        source=name,
         statement=optional_text(values["statement"]),
         starter_code=starter_code,
         tests=tests.suite(limits(time_limit, memory_limit), options.get("checker", "")),
@@ -137,9 +144,20 @@ def _problem(id: str, values: Mapping[str, Any], options: Mapping[str, Any]) -> 
     )
 
 
-def _tests(values: Mapping[str, Any], entry_point: str | None, starter_code: str) -> Parsed:
+def _tests(
+    values: Mapping[str, Any], entry_point: str | None, starter_code: str, solutions: Sequence[Program]
+) -> Parsed:
     if "tests" in values:
-        return guess.read(values["tests"], entry_point, starter_code)
+        return guess.read(
+            values["tests"],
+            entry_point,
+            starter_code,
+            given=_code(values.get("given"), "given"),
+            setup=_code(values.get("setup"), "setup"),
+            solution=next((solution.source for solution in solutions), ""),
+        )
+    if "inputs" not in values:
+        return Parsed(())
     content = {}
     for name in ("inputs", "outputs"):
         column = python_value(values[name], name) if isinstance(values[name], str) else values[name]
@@ -148,6 +166,11 @@ def _tests(values: Mapping[str, Any], entry_point: str | None, starter_code: str
             column = [json_value(item, name) for item in column]
         content[name] = column
     return guess.read(content, entry_point, starter_code)
+
+
+def _code(value: object, name: str) -> str:
+    """Return code that is given as a text or as a list of lines."""
+    return "" if value is None else lines(value, name)
 
 
 def _solutions(value: object, language: object) -> tuple[Program, ...]:
@@ -165,7 +188,9 @@ def _solutions(value: object, language: object) -> tuple[Program, ...]:
 
 
 def _quantity(value: object, factor: float, unit: str) -> object:
-    """Return a number as text with its unit. Anything else, such as text with a unit, is returned unchanged."""
+    """Return a number, perhaps written as text, with its unit. Anything else is returned unchanged."""
+    if isinstance(value, str) and re.fullmatch(r"\d{1,15}(\.\d{1,15})?", value):
+        value = float(value)
     if isinstance(value, bool) or not isinstance(value, int | float):
         return value
     return f"{value * factor:f} {unit}" if abs(value) < 10**15 else None

@@ -33,7 +33,7 @@ class Verify(ProblemStage[Finding]):
 
     def see(self, problem: Problem) -> None:
         """Compute the fingerprint while the tests, which may be large, are in memory."""
-        if problem.solutions is not None:
+        if problem.solutions is not None and problem.tests.cases:  # without tests, nothing can be shown
             key = fingerprint(problem, tries=self.tries, languages=self.languages, seed=self.seed)
             self._keys[problem.id] = key
 

@@ -24,14 +24,25 @@ train() { # name of the run, settings
     [ -e "$out/model/config.json" ] ||
         "$bin/curate" train examples/learn/aloud.toml --out "$out" --resume --set "run.seed=$seed" "$@"
 }
-drawn=
-for seed in ${@:-0 1}; do
+in_words() { # name of a run: what docs/concepts/grpo-plus.md calls it
+    case $1 in
+    grpo_plus) echo "GRPO+: cut-off answers left out of the loss" ;;
+    overlong_counts) echo "cut-off answers count like all others" ;;
+    overlong_unknown) echo "cut-off answers left out of both" ;;
+    one_bound) echo "the same bound on both sides" ;;
+    sequence_mean) echo "a mean over sequences" ;;
+    esac
+}
+seeds=${*:-0 1}
+set --
+for seed in $seeds; do
     train grpo_plus
     train overlong_counts --set objective.overlong=none
     train overlong_unknown --set objective.overlong=unknown
     train one_bound --set objective.clip_high=0.2
     train sequence_mean --set objective.aggregation=sequence_mean
-    for run in "$here/seed-$seed"/*; do drawn="$drawn $(basename "$run")=$run"; done
+    for run in grpo_plus overlong_counts overlong_unknown one_bound sequence_mean; do
+        set -- "$@" "$(in_words $run)=$here/seed-$seed/$run"
+    done
 done
-# shellcheck disable=SC2086  # to be split into words
-"$bin/curate" plot $drawn --out docs/ablations.svg
+"$bin/curate" plot "$@" --out docs/ablations.svg

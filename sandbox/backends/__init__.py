@@ -14,18 +14,20 @@ _supervisor      carries out the requests that one node is given
 """
 
 import os
+from collections.abc import Sequence
 from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from sandbox.backends._protocol import Backend
+from sandbox.packages import Package
 
 if TYPE_CHECKING:  # here the type checker sees that each of them is a Backend
     from sandbox.backends import docker, http, local, ray
 
     _BACKENDS: tuple[type[Backend], ...] = (docker.Backend, http.Backend, local.Backend, ray.Backend)
 
-__all__ = ["Backend", "check", "names", "start"]
+__all__ = ["Backend", "check", "names", "packages", "start"]
 
 
 @cache
@@ -50,3 +52,17 @@ def start(name: str, *, workers: int | None, isolation: str, seed: int | None, *
     module = import_module(f"{__name__}.{name}")
     backend: Backend = module.Backend(workers=workers, isolation=isolation, seed=seed, **options)
     return backend
+
+
+def packages(name: str, words: Sequence[str], folder: str, **options: Any) -> tuple[Package, ...]:
+    """Return the packages that programs would find on the backend of that name, without starting it.
+
+    words    the packages that are asked for
+    folder   where they are installed; "" for the environment of this process
+
+    Raises as `start` does.
+    """
+    check(name)
+    module = import_module(f"{__name__}.{name}")
+    found: tuple[Package, ...] = module.packages(words, folder, **options)
+    return found

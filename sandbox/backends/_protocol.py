@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator
 from typing import Protocol
 
 from sandbox.concurrency.cancellation import Cancellation
+from sandbox.packages import Package
 from sandbox.request import Answer, Request
 
 
@@ -11,9 +12,12 @@ class Backend(Protocol):
     """A place where programs run. All methods may be called by any number of threads.
 
     Each module of sandbox/backends has one class of this shape, named Backend. It is constructed with the keywords
-    `workers` (int or None), `isolation` and `seed`, which mean the same as for Sandbox, and further keywords of its
-    own. Constructing it raises BackendUnavailable if the backend cannot give what is asked for, and ValueError if an
-    argument is wrong.
+    `workers` (int or None), `isolation` and `seed`, which mean the same as for Sandbox, where packages are asked for
+    with `packages` and `packages_from`, and with further keywords of its own. Constructing it raises BackendUnavailable
+    if the backend cannot give what is asked for, and ValueError if an argument is wrong.
+
+    Beside it stands a function `packages(words, folder, **own)`, which returns what `packages` of such a Backend would
+    be, without starting it.
     """
 
     @property
@@ -23,6 +27,10 @@ class Backend(Protocol):
     @property
     def layers(self) -> dict[str, str]:
         """The layers that isolate a run: name -> how. A value that begins with "none" means a missing layer."""
+
+    @property
+    def packages(self) -> tuple[Package, ...]:
+        """The packages that were asked for, and those that they need."""
 
     def ask(self, request: Request[Answer], cancellation: Cancellation | None = None) -> Answer:
         """Wait for a free worker, have it carry out the request, and return the answer.

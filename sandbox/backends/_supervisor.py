@@ -21,6 +21,7 @@ from typing import Any, TypeVar
 import sandbox
 from sandbox.backends.local import Backend
 from sandbox.errors import BackendUnavailable
+from sandbox.packages import Package
 from sandbox.request import Request
 
 _STAY_SECONDS = 10  # how long a call waits for an answer; some networks cut connections that are silent for long
@@ -86,16 +87,26 @@ class Supervisor:
         self._calls = 0
 
     def start(
-        self, code: str, workers: int | None, isolation: str, seed: int | None, processors: int
+        self,
+        code: str,
+        workers: int | None,
+        isolation: str,
+        seed: int | None,
+        packages: tuple[str, ...],
+        packages_from: str,
+        same: tuple[Package, ...],
+        processors: int,
     ) -> tuple[int, dict[str, str]]:
         """Start the workers; return their number, and the layers that isolate their runs.
 
         code         the fingerprint of the caller's sandbox
         workers      number of workers; by default one for each processor that the node offers
+        packages     packages that programs can import, see Sandbox; so is packages_from
+        same         those that the caller has found
         processors   number of processors that the node offers
 
-        Raises BackendUnavailable if the workers cannot isolate as asked, or if the code of this sandbox differs from
-        the caller's.
+        Raises BackendUnavailable if the workers cannot isolate as asked, or if the code of this sandbox or the packages
+        differ from the caller's.
         """
         if fingerprint() != code:
             raise BackendUnavailable(
@@ -103,11 +114,14 @@ class Supervisor:
                 " install the same one everywhere"
             )
         number = workers or max(1, min(processors, len(os.sched_getaffinity(0))))
-        self._box = Backend(workers=number, isolation=isolation, seed=seed)
+        box = Backend(workers=number, isolation=isolation, seed=seed, packages=packages, packages_from=packages_from)
+        self._box = box
+        if difference := _difference(box.packages, same):
+            raise BackendUnavailable(f"{difference}; install the same packages on every node")
         for _ in range(number):
-            threading.Thread(target=self._work, args=(self._box,), daemon=True).start()
+            threading.Thread(target=self._work, args=(box,), daemon=True).start()
         self._enough = max(1, number // 4)
-        return number, self._box.layers
+        return number, box.layers
 
     def exchange(self, message: bytes, give_back: int = 0) -> bytes:
         """Take requests and return the answers that are ready, waiting for one if there is none.
@@ -151,3 +165,12 @@ class Supervisor:
             with self._changed:
                 self._answers.append((number, answer))
                 self._changed.notify_all()
+
+
+def _difference(here: Iterable[Package], there: Iterable[Package]) -> str:
+    """Say how the packages of this node differ from the caller's; "" if they do not."""
+    ours, theirs = ({package.name: package for package in packages} for packages in (here, there))
+    for name in sorted(ours.keys() | theirs.keys()):
+        if ours.get(name) != theirs.get(name):
+            return f"it has {ours.get(name) or f'no {name}'}, but the caller has {theirs.get(name) or f'no {name}'}"
+    return ""

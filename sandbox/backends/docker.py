@@ -7,9 +7,10 @@ process ended, and the engine then removes it. Containers that an engine could n
 """
 
 import contextlib
+import shlex
 import socket
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from time import time
@@ -21,8 +22,10 @@ from sandbox.backends._pool import Pool, WorkerLost
 from sandbox.errors import BackendUnavailable
 from sandbox.jail import leftovers
 from sandbox.jail.configuration import Configuration
+from sandbox.jail.packages import Packages
 from sandbox.jail.wire import Channel
 from sandbox.jail.worker import BEAT
+from sandbox.packages import Installed, Package, check, from_description, in_jail
 from sandbox.request import Answer, Request
 
 try:
@@ -41,11 +44,18 @@ _STDERR = 2
 _WORDS = 2000  # bytes
 
 
+def packages(words: Sequence[str], folder: str, image: str = images.TAG) -> tuple[Package, ...]:
+    """Return the packages of an image. Raises BackendUnavailable if it lacks one of those that are asked for."""
+    with contextlib.closing(_Engine(image, _START_SECONDS)) as engine:
+        return tuple(each.package for each in engine.installed(words))
+
+
 class Backend(Pool):
     """Runs programs in containers of the engine that DOCKER_HOST names, by default this machine's.
 
     workers          number of containers; by default one for each processor of the engine's machine
     image            name of their image; `make sandbox-image` builds it
+    packages         packages that the image must have, see Sandbox. Programs then get all packages of the image
     silence_seconds  time after which an engine or a container that says nothing counts as hung
 
     Raises BackendUnavailable if there is no engine or no image, or if containers cannot isolate as asked.
@@ -59,19 +69,31 @@ class Backend(Pool):
         seed: int | None,
         image: str = images.TAG,
         silence_seconds: float = 60,
+        packages: Sequence[str] = (),
+        packages_from: str = "",
     ) -> None:
+        if packages_from:
+            raise ValueError("the packages of containers are in their image, not in a folder")
         try:
             self._engine = _Engine(image, silence_seconds)
             self._engine.sweep()
         except WorkerLost as error:
             raise BackendUnavailable(str(error)) from error
-        start = partial(_Worker, self._engine, seed)
+        installed = self._engine.installed(packages)
+        self.packages = tuple(each.package for each in installed)
+        start = partial(_Worker, self._engine, seed, in_jail(installed, images.NUMPY))
         number = workers or self._engine.processors
         super().__init__(start, workers=number, isolation=isolation, memory_mb=self._engine.memory_mb)
 
     def close(self) -> None:
         super().close()
         self._engine.close()
+
+
+def _build_command(image: str, packages: Sequence[str] = ()) -> str:
+    """Return the command that builds an image with these packages."""
+    name = f" IMAGE={image}" if image != images.TAG else ""
+    return "make sandbox-image" + name + (f" PACKAGES={shlex.quote(' '.join(packages))}" if packages else "")
 
 
 @contextlib.contextmanager
@@ -111,11 +133,29 @@ class _Engine:
             try:
                 found = self._api.inspect_image(image)
             except docker.errors.ImageNotFound as error:
-                raise BackendUnavailable(f"the Docker engine has no image {image}; type: make sandbox-image") from error
-        if (found["Config"].get("Labels") or {}).get(images.LABEL) != images.fingerprint():
-            raise BackendUnavailable(f"image {image} holds another version of the sandbox; type: make sandbox-image")
+                raise BackendUnavailable(
+                    f"the Docker engine has no image {image}; type: {_build_command(image)}"
+                ) from error
+        labels = found["Config"].get("Labels") or {}
+        self._installed: str = labels.get(images.PACKAGES_LABEL) or "[]"
+        if labels.get(images.LABEL) != images.fingerprint():
+            requested = [each.package.name for each in from_description(self._installed, "", ())]
+            raise BackendUnavailable(
+                f"image {image} holds another version of the sandbox; type: {_build_command(image, requested)}"
+            )
+        self._image_name = image
         identity: str = found["Id"]
         return identity
+
+    def installed(self, words: Sequence[str]) -> tuple[Installed, ...]:
+        """Return the packages of the image, if some are asked for. Raises BackendUnavailable if it lacks one."""
+        if not words:
+            return ()
+        installed = from_description(self._installed, images.INSTALLED, words)
+        there = {each.package.name: each.package.version for each in installed}
+        remedy = f"Type: {_build_command(self._image_name, words)}"
+        check(words, there, f"the image {self._image_name}", remedy)
+        return installed
 
     def create(self, memory_mb: int) -> str:
         """Make a container and return its id."""
@@ -173,13 +213,16 @@ class _Engine:
 class _Worker(Channel):
     """A container with a worker in it.
 
+    packages        the packages of programs
     no_namespaces   why there can be no namespaces; "" if there can
 
     Raises WorkerLost if it ends while it starts, and BackendUnavailable if it says that it cannot isolate, or if there
     is no engine.
     """
 
-    def __init__(self, engine: _Engine, seed: int | None, full_isolation: bool, no_namespaces: str) -> None:
+    def __init__(
+        self, engine: _Engine, seed: int | None, packages: Packages, full_isolation: bool, no_namespaces: str
+    ) -> None:
         super().__init__(-1, -1)
         self._engine = engine
         self._words = b""
@@ -192,7 +235,7 @@ class _Worker(Channel):
             self._socket: socket.socket = getattr(self._stream, "_sock", self._stream)
             self._socket.settimeout(_START_SECONDS)
             engine.start(self._container)
-            self.request(Configuration(full_isolation, seed, images.NUMPY, (), no_namespaces, alone=True))
+            self.request(Configuration(full_isolation, seed, packages, (), no_namespaces, alone=True))
             layers = self.receive_layers()
             if isinstance(layers, Exception):
                 raise layers

@@ -8,10 +8,12 @@ import json
 import os
 import random
 import re
+import shlex
 import socket
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
 from typing import Any
 
 from sandbox import messages
@@ -20,6 +22,7 @@ from sandbox.concurrency.cancellation import Cancellation
 from sandbox.concurrency.completed import answered
 from sandbox.concurrency.sockets import Sockets
 from sandbox.errors import BackendUnavailable, ExecutionLost, KilledFromOutside, RefereeFailed, SandboxError
+from sandbox.packages import Package, as_requested, check
 from sandbox.request import Answer, JudgeRequest, Request
 
 try:
@@ -51,6 +54,12 @@ _OPTIONS = [
 ]
 
 
+def packages(words: Sequence[str], folder: str, url: str) -> tuple[Package, ...]:
+    """Return the packages of a service. Raises BackendUnavailable if it lacks one of those that are asked for."""
+    with closing(Backend(workers=None, isolation="best-effort", seed=None, url=url, packages=words)) as service:
+        return service.packages
+
+
 class Backend:
     """Asks a service to run programs.
 
@@ -61,6 +70,7 @@ class Backend:
     retry_seconds  time for which requests are repeated, from the first failure on, while the service cannot be reached
                    or stops: one budget for all requests and all their attempts; see _outage.py. By default what the
                    environment variable CURATE_RETRY_SECONDS says, or 60
+    packages       packages that the service must have, see Sandbox. The service decides which packages there are
 
     Raises BackendUnavailable if no service answers there, or if it does not isolate as asked, and ValueError for a
     seed, which only the service can choose. A service that is full is asked again for up to five minutes.
@@ -75,10 +85,14 @@ class Backend:
         url: str = "",
         token: str | None = None,
         retry_seconds: float | None = None,
+        packages: Sequence[str] = (),
+        packages_from: str = "",
     ) -> None:
         where = parse_url(url.rstrip("/"))
         if where.scheme not in ("http", "https") or not where.host:
             raise ValueError('the http backend needs url="http://host:port", as `curate serve` prints it')
+        if packages_from:
+            raise ValueError("the packages are where programs run: give `curate serve` their folder")
         if seed is not None:
             raise ValueError("the seed is chosen where programs run; a service has one for all its clients, or none")
         token = token or (where.auth or "").partition(":")[2] or os.environ.get("CURATE_TOKEN")
@@ -96,6 +110,10 @@ class Backend:
         self.workers: int = workers or about["workers"]
         self._at_once = workers or self.workers + _AHEAD
         self.layers: dict[str, str] = about["layers"]
+        there = tuple(Package(**package) for package in about.get("packages", ()))
+        remedy = f"Start it with: curate serve {' '.join(f'--package {shlex.quote(word)}' for word in packages)}"
+        check(packages, {each.name: each.version for each in there}, f"the service at {self._url}", remedy)
+        self.packages = tuple(as_requested(each, packages) for each in there) if packages else ()
 
     def _about(self, isolation: str) -> dict[str, Any]:
         """Return what the service says about itself. Raises BackendUnavailable if it cannot be used."""

@@ -13,6 +13,8 @@ import subprocess
 import sys
 import threading
 import weakref
+from collections.abc import Sequence
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 
@@ -21,27 +23,47 @@ from sandbox.backends._pool import Pool, WorkerLost
 from sandbox.errors import BackendUnavailable
 from sandbox.jail import cgroups, leftovers
 from sandbox.jail.configuration import HINT, Configuration
+from sandbox.jail.packages import Packages
 from sandbox.jail.wire import Channel
+from sandbox.packages import Package, find, in_jail
 from sandbox.request import Answer, Request
 
 _GOODBYE_SECONDS = 10
 _IMAGE_SECONDS = 120
 
 
+def packages(words: Sequence[str], folder: str) -> tuple[Package, ...]:
+    """Return the packages that programs would find here. Raises BackendUnavailable if one of them is missing."""
+    return tuple(each.package for each in find(words, folder))
+
+
 class Backend(Pool):
     """Runs programs in worker processes of this machine.
 
-    workers   number of worker processes; by default one for each processor that this process may use
+    workers        number of worker processes; by default one for each processor that this process may use
+    packages       see Sandbox
+    packages_from  see Sandbox
 
-    Raises BackendUnavailable if this machine cannot isolate as asked.
+    Raises BackendUnavailable if this machine cannot isolate as asked, or lacks a package.
     """
 
-    def __init__(self, *, workers: int | None, isolation: str, seed: int | None) -> None:
+    def __init__(
+        self,
+        *,
+        workers: int | None,
+        isolation: str,
+        seed: int | None,
+        packages: Sequence[str] = (),
+        packages_from: str = "",
+    ) -> None:
+        found = find(packages, packages_from)
+        self.packages = tuple(each.package for each in found)
+        seen = in_jail(found, _numpy())
         _sweep()
         self._shared = leftovers.make_directory()
         self._remove_shared = weakref.finalize(self, _remove, self._shared, os.getpid())
-        self._image = _Image(numpy := _numpy())
-        start = partial(_Worker, seed, numpy, self._shared, self._image)
+        self._image = _Image(seen)
+        start = partial(_Worker, seed, seen, self._shared, self._image)
         number = workers or len(os.sched_getaffinity(0))
         super().__init__(start, workers=number, isolation=isolation, memory_mb=machine.memory_mb())
         weakref.finalize(self, _remove, self._shared, os.getpid())  # made last, so called first at exit
@@ -57,8 +79,8 @@ class Backend(Pool):
 class _Image:
     """The file system that programs see (sandbox/jail/image.py), made when the first worker asks for it."""
 
-    def __init__(self, numpy: dict[str, str]) -> None:
-        self._numpy = numpy
+    def __init__(self, packages: Packages) -> None:
+        self._packages = packages
         self._lock = threading.Lock()
         self._namespaces: list[int] = []
         self.close = weakref.finalize(self, _close_all, self._namespaces)  # the image exists as long as they are open
@@ -77,7 +99,7 @@ class _Image:
                 maker = _start("image", f"{theirs.fileno()}", [theirs.fileno()], subprocess.DEVNULL)
             try:
                 channel.settimeout(_IMAGE_SECONDS)
-                channel.send(json.dumps(self._numpy).encode())
+                channel.send(json.dumps(asdict(self._packages)).encode())
                 words, descriptors, _, _ = socket.recv_fds(channel, 1 << 16, 2)
             except OSError as error:
                 words, descriptors = str(error).encode(), []
@@ -93,7 +115,7 @@ class _Worker(Channel):
     """A worker process.
 
     seed            see Sandbox
-    numpy           directories of numpy, see _numpy
+    packages        the packages of programs
     shared          directory in which the workers share results of long compilations
     image           the image of programs
     no_namespaces   why there can be no namespaces; "" if there can
@@ -104,12 +126,14 @@ class _Worker(Channel):
     def __init__(
         self,
         seed: int | None,
-        numpy: dict[str, str],
+        packages: Packages,
         shared: str,
         image: _Image,
         full_isolation: bool,
         no_namespaces: str,
     ) -> None:
+        if no_namespaces and packages.distributions:
+            raise BackendUnavailable(f"without namespaces, programs see no packages: {no_namespaces}")
         namespaces = () if no_namespaces else image.namespaces()
         self._socket, theirs = socket.socketpair()
         super().__init__(self._socket.fileno(), self._socket.fileno())
@@ -118,7 +142,7 @@ class _Worker(Channel):
             arguments = f"{theirs.fileno()}, {os.getpid()}"
             self._process = _start("worker", arguments, [theirs.fileno(), *namespaces], self._words)
         try:
-            self.request(Configuration(full_isolation, seed, numpy, namespaces, no_namespaces, shared))
+            self.request(Configuration(full_isolation, seed, packages, namespaces, no_namespaces, shared))
             layers = self.receive_layers()
             if isinstance(layers, Exception):
                 raise layers

@@ -11,9 +11,10 @@ import os
 import queue
 import socket
 import sys
+import tempfile
 import threading
 import weakref
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import CancelledError, Future
 from pathlib import Path
 from typing import Any, cast
@@ -23,6 +24,7 @@ from sandbox.backends._cluster import ClusterLost, Dispatcher, Place
 from sandbox.backends._supervisor import Supervisor, fingerprint
 from sandbox.concurrency.cancellation import Cancellation
 from sandbox.errors import BackendUnavailable, Cancelled, SandboxError
+from sandbox.packages import Package, find
 from sandbox.request import Answer, Request
 
 _SILENCER = "RAY_DEDUP_LOGS_SKIP_REGEX"  # is read when Ray is imported
@@ -46,19 +48,38 @@ _CALLS = 5  # calls that one supervisor may have open: exchanges, its start and 
 _ENVIRONMENT = {"env_vars": {"RAY_kill_child_processes_on_worker_exit": "0"}}
 
 
+def packages(words: Sequence[str], folder: str, address: str = "auto") -> tuple[Package, ...]:
+    """Return the packages that this process finds, which the nodes must have as well. Raises BackendUnavailable."""
+    return tuple(each.package for each in find(words, folder))
+
+
 class Backend:
     """Runs programs on the nodes of a Ray cluster.
 
     workers   number of workers on each node; by default one for each processor that the node offers to Ray
+    packages  see Sandbox. They must be installed here and on every node, and the same ones: a node that has others is
+              left out
+    packages_from   folder that they are installed in, here and on every node
     address   address of the head node, "host:port"; "auto": what RAY_ADDRESS says, or the cluster that this machine is
               in. A process that is connected to Ray already, such as a trainer, keeps its connection and uses that
 
     Raises BackendUnavailable if there is no cluster, or if none of its nodes can isolate as asked.
     """
 
-    def __init__(self, *, workers: int | None, isolation: str, seed: int | None, address: str = "auto") -> None:
+    def __init__(
+        self,
+        *,
+        workers: int | None,
+        isolation: str,
+        seed: int | None,
+        packages: Sequence[str] = (),
+        packages_from: str = "",
+        address: str = "auto",
+    ) -> None:
         self._owner = os.getpid()
-        self._dispatcher = Dispatcher(_Ray(address, workers, isolation, seed))
+        self.packages = tuple(each.package for each in find(packages, packages_from))
+        start = fingerprint(), workers, isolation, seed, tuple(packages), packages_from, self.packages
+        self._dispatcher = Dispatcher(_Ray(address, start))
         weakref.finalize(self, self._dispatcher.stop).atexit = False
         try:
             self._dispatcher.wait_until_ready()
@@ -132,8 +153,8 @@ class _Ray:
     _lock = threading.Lock()
     _sharing: list["_Ray"] = []  # those that share a connection of ours; the last one ends it
 
-    def __init__(self, address: str, workers: int | None, isolation: str, seed: int | None) -> None:
-        self._start = fingerprint(), workers, isolation, seed
+    def __init__(self, address: str, start: tuple[Any, ...]) -> None:
+        self._start = start  # the arguments of Supervisor.start, except the last
         self.name = f"the Ray cluster at {address}"
         with self._lock:
             if self._sharing and self._sharing[0].name != self.name:
@@ -235,7 +256,11 @@ def _connect(address: str) -> None:
         package = str(Path(sandbox.__file__).parent)  # nodes need not have it, and all have the same
         failure: BaseException | None = None
         try:
-            ray.init(address, runtime_env={"py_modules": [package]}, log_to_driver=False, logging_level=logging.ERROR)
+            # Without a working_dir, Ray would put this process's working folder first on the path of its workers, and a
+            # sandbox.py of the user would hide ours there.
+            with tempfile.TemporaryDirectory() as empty:
+                environment = {"py_modules": [package], "working_dir": empty}
+                ray.init(address, runtime_env=environment, log_to_driver=False, logging_level=logging.ERROR)
         except BaseException as error:
             failure = error
         if not outcome.set_running_or_notify_cancel():

@@ -27,6 +27,7 @@ def command(sandbox: "SandboxOptions") -> None:
     one_worker = replace(sandbox, workers=sandbox.workers or 1)
     with user_errors(SandboxError, ValueError), one_worker.open() as box:
         _show_layers(sandbox.backend, box.layers)
+        _show_packages(box)
         n_failed = _check(sandbox.backend, box)
     click.echo(f"\n{'all checks hold' if not n_failed else f'{n_failed} checks failed'}")
     sys.exit(1 if n_failed else 0)
@@ -39,6 +40,14 @@ def _show_layers(backend: str, layers: Mapping[str, str]) -> None:
         click.echo(f"{'!' if layer in weak else ' '} {layer:<20} {how}")
     if weak:
         click.echo(f"\n! weaker than it can be, or missing: {', '.join(weak)}")
+
+
+def _show_packages(box: "Sandbox") -> None:
+    if box.packages:
+        click.echo("\npackages: what programs can import besides the standard library")
+        for package in box.packages:
+            why = "" if package.requested else "  needed by another"
+            click.echo(f"  {package.name:<20} {package.version:<12} sha256 {package.digest[:16]}{why}")
 
 
 def _check(backend: str, box: "Sandbox") -> int:

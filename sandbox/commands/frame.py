@@ -14,6 +14,7 @@ import click
 # For each extra of the distribution, the modules that must be importable if it is installed.
 _MODULES_OF_EXTRA = {
     "data": ("datasketch", "huggingface_hub", "jinja2", "pandas", "pyarrow", "xxhash"),
+    "plot": ("matplotlib",),
     "serve": ("prometheus_client", "starlette", "uvicorn", "httptools"),
     "train": ("torch", "transformers"),
 }

@@ -46,12 +46,15 @@ def command(records: Path, out: Path, overwrite: bool, run_all: bool, sandbox: "
     which is found before anything is judged. After an interruption, the same command continues.
     """
     from sandbox import SandboxError
+    from sandbox.packages import fingerprint
 
     confirm_overwrite(out, overwrite=overwrite)
     with user_errors(OSError), ProgressBar(" submissions") as progress:
         work = _look_through(records, progress)
+        with user_errors(SandboxError):
+            programs = fingerprint(sandbox.found_packages())[:12]  # verdicts depend on what programs can import
         with user_errors(OSError, advice="Choose another --out. Nothing has been judged."):
-            partial = PartialFile(out, ".".join([work.fingerprint, *(["all"] if run_all else [])]))
+            partial = PartialFile(out, ".".join(filter(None, [work.fingerprint, "all" if run_all else "", programs])))
         _check_room(work, partial, run_all=run_all)
         saved = f"is in {partial.path}; the same command continues"
         interrupted, advice = f"what was judged {saved}", f"What was judged {saved}."

@@ -36,8 +36,21 @@ _OPTIONS = (
         help="Whether to refuse, or to accept weaker isolation, where the machine cannot isolate fully.  "
         "[default: full]",
     ),
+    click.option(
+        "--package",
+        "packages",
+        multiple=True,
+        metavar="NAME",
+        help="A package that programs can import besides the standard library and numpy: pandas, 'scipy>=1.11'. It "
+        "must be installed where programs run, or be in the image. Repeatable.",
+    ),
+    click.option(
+        "--packages-from",
+        metavar="FOLDER",
+        help="Folder that `pip install --target FOLDER` has put the packages into.  [default: this environment]",
+    ),
 )
-_NAMES = ("backend", "address", "image", "workers", "isolation")
+_NAMES = ("backend", "address", "image", "workers", "isolation", "packages", "packages_from")
 
 Command = Callable[..., Any]
 
@@ -68,7 +81,7 @@ def sandbox_changes(command: Command) -> Command:
     @wraps(command)
     def with_given(*arguments: Any, **others: Any) -> Any:
         chosen = {name: others.pop(name) for name in _NAMES}
-        given = {name: value for name, value in chosen.items() if value is not None}
+        given = {name: value for name, value in chosen.items() if value not in (None, ())}
         return command(*arguments, sandbox=given, **others)
 
     decorated: Command = with_given

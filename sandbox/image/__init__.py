@@ -1,6 +1,6 @@
 """The image of the docker backend's containers: Debian with packages.txt, and those of our sources that they execute.
 
-`make sandbox-image` builds it.
+`make sandbox-image` builds it; with PACKAGES="pandas scipy" IMAGE=NAME, one with these packages for programs.
 
     build.sh         builds the image, unless one built from exactly these sources exists
     Dockerfile       how it is built, on Debian's own image
@@ -13,13 +13,15 @@ from pathlib import Path
 
 TAG = "curate-sandbox"
 LABEL = "curate-sandbox.sources"  # this label of the image holds the fingerprint of its sources
+PACKAGES_LABEL = "curate-sandbox.packages"  # and this one the packages that were asked for when it was built, as JSON
+INSTALLED = "/opt/curate/sandbox/installed"  # where these packages are in the image
 USER = "65432:65432"  # Debian assigns this id to no user, so nothing outside a container belongs to it
 NUMPY = {"numpy": "/usr/lib/python3/dist-packages/numpy"}  # where Debian has it
 
 _PACKAGE = Path(__file__).parents[1]
 _FOR_CALLERS = {
     "backends", "commands", "concurrency", "service",
-    "box.py", "closing.py", "conformance.py", "maxima.py", "options.py", "record.py",
+    "box.py", "closing.py", "conformance.py", "maxima.py", "options.py", "packages.py", "record.py",
 }  # fmt: skip
 
 

@@ -1,5 +1,6 @@
 #!/bin/sh
 # Build the image of the docker backend, unless there is one of just these sources:  make sandbox-image
+# PACKAGES="pandas scipy" puts these packages into it, for programs to import; IMAGE=NAME gives it another name.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 cd "$here/.."  # the package: all that goes into the image
@@ -8,8 +9,9 @@ say() { echo "sandbox-image: $*"; }
 exists() { docker image inspect "$1" >/dev/null 2>&1; }
 
 ask() { PYTHONPATH=.. "$python" -c "from sandbox import image; print($1)"; }
-tag=$(ask image.TAG)
+tag=${IMAGE:-$(ask image.TAG)}
 label=$(ask image.LABEL)
+packages_label=$(ask image.PACKAGES_LABEL)
 fingerprint=$(ask "image.fingerprint()")
 
 if ! command -v docker >/dev/null; then
@@ -20,7 +22,23 @@ if ! docker version >/dev/null; then
     echo "no Docker engine answers; start one (as root: dockerd), or say with DOCKER_HOST where it is" >&2
     exit 1
 fi
-if [ "$(docker image inspect --format "{{index .Config.Labels \"$label\"}}" "$tag" 2>/dev/null)" = "$fingerprint" ]; then
+
+staging=$(mktemp -d)
+trap 'rm -rf "$staging"' EXIT
+trap 'exit 1' HUP INT TERM
+mkdir "$staging/installed"
+described="[]"
+if [ -n "${PACKAGES:-}" ]; then
+    # For the interpreter of Debian 12, whichever is ours. Where pip looks is set as always: PIP_FIND_LINKS=FOLDER ...
+    "$python" -m pip install --quiet --disable-pip-version-check --no-warn-conflicts --no-compile --target "$staging/installed" \
+        --only-binary :all: --implementation cp --python-version 3.11 \
+        --platform "manylinux_2_28_$(uname -m)" --platform "manylinux2014_$(uname -m)" $PACKAGES
+    described=$(PYTHONPATH=.. "$python" -c 'import sys; from sandbox import packages; print(packages.described(sys.argv[1]))' \
+        "$staging/installed")
+fi
+
+label_of() { docker image inspect --format "{{index .Config.Labels \"$1\"}}" "$tag" 2>/dev/null; }
+if [ "$(label_of "$label")" = "$fingerprint" ] && [ "$(label_of "$packages_label")" = "$described" ]; then
     say "$tag is there already, built from these sources"
     exit
 fi
@@ -39,8 +57,10 @@ if ! exists $system && ! timeout 120 docker pull --quiet $system >/dev/null 2>&1
 fi
 
 # Through a pipe: modes and owners must not be those of somebody's checkout.
-ask '"\n".join(image.sources())' | tar --create --files-from=- --mode=u=rwX,go=rX --owner=0 --group=0 |
-    docker build --quiet --force-rm --tag "$tag" --label "$label=$fingerprint" --build-arg "SYSTEM=$system" \
-        --network "$network" --file image/Dockerfile - >/dev/null
+ask '"\n".join(image.sources())' |
+    tar --create --mode=u=rwX,go=rX --owner=0 --group=0 --files-from=- --directory "$staging" installed |
+    docker build --quiet --force-rm --tag "$tag" --label "$label=$fingerprint" --label "$packages_label=$described" \
+        --build-arg "SYSTEM=$system" --network "$network" \
+        --file image/Dockerfile - >/dev/null
 docker image prune --force --filter "label=$label" >/dev/null  # earlier ones
 say "built $tag"

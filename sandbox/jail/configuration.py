@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from sandbox.jail.packages import Packages
+
 HINT = (
     "User namespaces must be allowed (sysctl user.max_user_namespaces above 0, and on Ubuntu"
     " kernel.apparmor_restrict_unprivileged_userns=0; a container needs --privileged or --security-opt"
@@ -16,7 +18,7 @@ class Configuration:
 
     full_isolation   True: every layer, or BackendUnavailable. False: what this machine allows
     seed             see Sandbox
-    numpy            directories that make up the package: name -> host path; empty if there is none
+    packages         what programs can import besides the standard library
     image            descriptors of the namespaces of an image (image.py); empty: the worker makes one of its own
     no_namespaces    why there can be no namespaces; "" if there can
     shared           directory in which the workers of a Sandbox share results of long compilations; "" for none
@@ -25,7 +27,7 @@ class Configuration:
 
     full_isolation: bool
     seed: int | None
-    numpy: dict[str, str]
+    packages: Packages
     image: tuple[int, ...] = ()
     no_namespaces: str = ""
     shared: str = ""

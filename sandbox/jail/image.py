@@ -14,6 +14,7 @@ All of them live in a mount namespace of their own and vanish with the last proc
 compilers of sandbox/languages, a hundred megabytes each, are not copied: a zygote that compiles sees the machine's.
 """
 
+import contextlib
 import ctypes
 import json
 import os
@@ -25,11 +26,15 @@ import stat
 import sys
 from collections.abc import Iterable
 from glob import glob
+from importlib.util import cache_from_source
 from pathlib import Path
 
 from sandbox import languages
 from sandbox.jail import linux
 from sandbox.jail.child import BOX
+from sandbox.jail.child import PACKAGES as SHOWN_PACKAGES
+from sandbox.jail.packages import LEFT_OUT as LEFT_OUT_OF_PACKAGES
+from sandbox.jail.packages import Packages, listed_files
 
 HOME = "/tmp"  # where the copies are mounted, in their own namespace only; a directory that every machine has
 ROOT, PACKAGES = f"{HOME}/root", f"{HOME}/packages"
@@ -55,7 +60,6 @@ _LEFT_OUT = re.compile(  # what no program can use here: there is no screen, no 
     r"(site|dist)-packages|tests?|_test.*\.so|_xxtest.*|config-.*|.*\.opt-[12]\.pyc|.*\.a|_?tkinter.*|turtledemo|idlelib"
     r"|ensurepip|lib2to3|pydoc_data"
 )
-_LEFT_OUT_OF_PACKAGES = re.compile(r"tests?|include|.*\.(opt-[12]\.pyc|pyi|a|h)")
 _LEFT_OUT_OF_DATA = re.compile(r"right|posix")  # second and third copies of the time zones
 _DATA = ("/usr/share/zoneinfo", "/usr/lib/locale/C.utf8")
 _SYSTEM_FOLDER = re.compile(r"(/usr)?/lib(32|64)?(/[^/]*-linux-[^/]*)?")
@@ -67,9 +71,8 @@ def main(socket_fd: int) -> None:
     """Make an image for the process at the other end of the socket. It gets the descriptors of the namespaces to enter,
     or a message that says why there is no image."""
     channel = socket.socket(fileno=socket_fd)
-    packages: dict[str, str] = json.loads(channel.recv(1 << 16))
     try:
-        apart = make(packages)
+        apart = make(Packages(**json.loads(channel.recv(1 << 16))))
     except Exception as error:
         channel.send(f"{type(error).__name__}: {error}".encode())
         return
@@ -85,16 +88,17 @@ def enter(namespaces: Iterable[int]) -> None:
         os.close(descriptor)
 
 
-def make(packages: dict[str, str]) -> bool:
+def make(packages: Packages) -> bool:
     """Make the image in a new mount namespace of the calling process, which must have a single thread.
 
-    packages: name -> path. Returns whether that also took a new user namespace. Raises OSError.
+    Returns whether that also took a new user namespace. Raises OSError.
     """
     stdlib, target = os.path.dirname(os.__file__), f"/usr/{sys.platlibdir}/{_PYTHON}"
     # An interpreter without extension modules has no such folder; where lib and lib64 differ, it lies apart.
     extensions = [path for path in sys.path if os.path.basename(path) == _EXTENSIONS and os.path.isdir(path)]
     apart_from_it = [path for path in extensions if os.path.dirname(path) != stdlib]
-    libraries, foreign = _needed_libraries([*extensions, *packages.values()])
+    distributions = [_Distribution(path) for path in packages.distributions]
+    libraries, foreign = _needed_libraries([*extensions, *packages.trees.values()], distributions)
     trees = [
         _Tree(stdlib, target, _LEFT_OUT),
         *(_Tree(path, f"{target}/{_EXTENSIONS}", _LEFT_OUT) for path in apart_from_it),
@@ -102,7 +106,10 @@ def make(packages: dict[str, str]) -> bool:
         *(_Tree(path, path, _LEFT_OUT_OF_DATA) for path in _DATA if os.path.isdir(path)),
         *(_Tree(source, target, _LEFT_OUT) for target, source in libraries.items()),
     ]
-    beside = [_Tree(path, f"/{name}", _LEFT_OUT_OF_PACKAGES) for name, path in packages.items()]
+    beside: list[_Tree | _Distribution] = [
+        *(_Tree(path, f"/{name}", LEFT_OUT_OF_PACKAGES) for name, path in packages.trees.items()),
+        *distributions,
+    ]
     code = os.open(Path(__file__).parents[1], os.O_PATH)
     toolchains = _toolchains()
     links = {path: os.readlink(path) for path in ("/lib", "/lib64", "/bin") if os.path.islink(path)}
@@ -120,8 +127,8 @@ def make(packages: dict[str, str]) -> bool:
             os.makedirs(ROOT + folder, 0o755, exist_ok=True)
     for tree in trees:
         tree.copy(ROOT)
-    for tree in beside:
-        tree.copy(PACKAGES)
+    for package in beside:
+        package.copy(PACKAGES)
     for path in foreign:  # the folders of a compiler hide their first place
         os.link(ROOT + path, f"{ROOT}{LIBRARIES}/{os.path.basename(path)}")
     for name, destination in _LINKS.items():
@@ -186,6 +193,29 @@ class _Tree:
                 _copy_file(entry.path, f"{target}/{entry.name}")
 
 
+class _Distribution:
+    """The files of an installed distribution. Its folder is opened at once, as that of a _Tree.
+
+    Modules are compiled anew: what an installer has compiled names the folder of the machine that it is in.
+    """
+
+    def __init__(self, path: str) -> None:
+        folder = os.path.dirname(path)
+        self._folder = os.open(folder, os.O_PATH)
+        self._names = listed_files(path)
+        self.paths = [f"{folder}/{name}" for name in self._names]
+
+    def copy(self, place: str) -> None:
+        for name in self._names:
+            source, target = f"/proc/self/fd/{self._folder}/{name}", f"{place}/{name}"
+            os.makedirs(os.path.dirname(target), 0o755, exist_ok=True)
+            _copy_file(source, target)
+            if name.endswith(".py"):
+                with contextlib.suppress(py_compile.PyCompileError):  # a template, or for another Python
+                    _compile(target, cache_from_source(target), f"{SHOWN_PACKAGES}/{name}")
+        os.close(self._folder)
+
+
 def _copy_file(source: str, target: str) -> None:
     shutil.copyfile(source, target)
     status = os.stat(source)
@@ -202,8 +232,13 @@ def _compile_ourselves(package: int) -> None:
         names += (f"{folder}/{name}" for name in os.listdir(f"{source}/{folder}") if name.endswith(".py"))
     for name in names:
         target, shown = f"{ROOT}{CODE}/sandbox/{name}c", f"{CODE}/sandbox/{name}"
-        py_compile.compile(f"{source}/{name}", target, shown, True, -1, py_compile.PycInvalidationMode.UNCHECKED_HASH)
+        _compile(f"{source}/{name}", target, shown)
     os.close(package)
+
+
+def _compile(source: str, target: str, shown: str) -> None:
+    """Compile a module that is found at the path `shown`. Raises PyCompileError."""
+    py_compile.compile(source, target, shown, True, -1, py_compile.PycInvalidationMode.UNCHECKED_HASH)
 
 
 def _link_folder(source: str, target: str) -> None:
@@ -239,18 +274,23 @@ def _toolchains() -> list[str]:
     return paths
 
 
-def _needed_libraries(folders: Iterable[str]) -> tuple[dict[str, str], list[str]]:
+def _needed_libraries(
+    folders: Iterable[str], distributions: Iterable[_Distribution]
+) -> tuple[dict[str, str], list[str]]:
     """Return the shared libraries that programs need, path in the image -> path on the machine, and a list of those
     paths in the image whose files come from outside the system's folders.
 
-    These are the libraries that the interpreter and the extension modules below `folders` are linked with, all that
-    those need in turn, and the loader. To find them, a separate process loads them all and asks the loader.
+    These are the libraries that the interpreter and the extension modules below `folders` and of the distributions are
+    linked with, all that those need in turn, and the loader. To find them, a separate process loads them all and asks
+    the loader.
     """
+    copied = [path for distribution in distributions for path in distribution.paths]
     reader, writer = os.pipe()
     pid = os.fork()
     if pid == 0:
         try:
-            for path in (path for folder in folders for path in glob(f"{folder}/**/*.so", recursive=True)):
+            below = (path for folder in folders for path in glob(f"{folder}/**/*.so", recursive=True))
+            for path in (*below, *(path for path in copied if path.endswith(".so"))):
                 if not _LEFT_OUT.fullmatch(os.path.basename(path)):
                     _load(path)
             for name in _WANTED:
@@ -266,7 +306,12 @@ def _needed_libraries(folders: Iterable[str]) -> tuple[dict[str, str], list[str]
     if not loaded:
         raise OSError("cannot determine which shared libraries the interpreter needs")
     roots = tuple(f"{folder}/" for folder in folders)
-    libraries = [name for name in loaded if os.path.exists(name) and not name.startswith(roots)]
+    beside = set(map(os.path.realpath, copied))
+    libraries = [
+        name
+        for name in loaded
+        if os.path.exists(name) and not name.startswith(roots) and os.path.realpath(name) not in beside
+    ]
     places = {name: f"{os.path.realpath(os.path.dirname(name))}/{os.path.basename(name)}" for name in libraries}
     system = next(os.path.dirname(place) for place in places.values() if os.path.basename(place).startswith("libc.so"))
     sources: dict[str, str] = {}

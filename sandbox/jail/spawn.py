@@ -44,12 +44,12 @@ class Kind:
     """What a zygote is for.
 
     compiles  the language whose compiler its children become; "" if they run programs
-    numpy     whether it has the packages from outside the standard library
+    loaded    the modules from outside the standard library that it loads; without any, it has no such packages at all
     referee   whether it is for referees; then it never runs submissions
     """
 
     compiles: str = ""
-    numpy: bool = False
+    loaded: tuple[str, ...] = ()
     referee: bool = False
 
 
@@ -74,7 +74,7 @@ class ZygoteProcess:
         self.user = "none: no user namespace"
         toolchain = languages.load(kind.compiles).toolchain() if kind.compiles else []
         configuration = {
-            "numpy": kind.numpy,
+            "loaded": kind.loaded,
             "referee": kind.referee,
             "namespaces": namespaces,
             "full": full,
@@ -134,7 +134,7 @@ class ZygoteProcess:
             resource.setrlimit(resource.RLIMIT_STACK, (stack, hard))
             interpreter, code = os.path.realpath(sys.executable), str(Path(__file__).parents[2])
             if namespaces:
-                rootfs.enter(packages=kind.numpy, toolchain=toolchain)
+                rootfs.enter(packages=bool(kind.loaded), toolchain=toolchain)
                 linux.keep_capabilities_over_exec()
                 interpreter, code = image.INTERPRETER, image.CODE
             for number, descriptor in enumerate(streams + inherited):

@@ -175,7 +175,7 @@ class _Keeper:
             if configuration.image:
                 image.enter(configuration.image)
             else:
-                image.make(configuration.numpy)
+                image.make(configuration.packages)
         except OSError as error:
             self._no_image = str(error)
             return

@@ -1,7 +1,8 @@
 """The zygotes of one runner, and the cgroup that they and their runs are in.
 
-There are several kinds of zygote: a plain one, one that has numpy loaded, the same two for referees, and one for each
-compiler, whose file system has what the compiler needs. Each is started when it is first needed.
+There are several kinds of zygote: a plain one, one that has numpy loaded, one that has loaded the packages that were
+asked for, the same three for referees, and one for each compiler, whose file system has what the compiler needs. Each
+is started when it is first needed.
 """
 
 import contextlib
@@ -92,6 +93,7 @@ class WarmZygotes:
                 processors = f"best-effort: {_WITHOUT_CGROUP[2]}: the cgroup has no cpu controller"
         elif self._surroundings is not None:  # each worker has a container, with bounds for all that is in it
             memory, processes, processors = (f"the container's bounds; {how}" for how in _WITHOUT_CGROUP)
+        packages = self._configuration.packages
         return {
             "user": missing or "",
             "processes": missing or "pid namespace for each run; the whole tree is killed and reaped",
@@ -105,7 +107,7 @@ class WarmZygotes:
             "number of processes": processes,
             "processors": processors,
             "time": "cpu and wall clock of the tree; time without a processor is not counted",
-            "numpy": "yes" if self._configuration.numpy else "none: not installed beside the sandbox",
+            "numpy": "yes" if "numpy" in packages.modules and packages else "none: not installed beside the sandbox",
         }
 
     def kind_for(self, order: Order) -> Kind:
@@ -114,8 +116,8 @@ class WarmZygotes:
         if order.job.op == "compile" and language.toolchain():
             return Kind(compiles=order.program.language)
         interpreted = order.job.op != "compile" and not language.EXECUTABLE
-        with_numpy = interpreted and bool(self._configuration.numpy) and "numpy" in order.program.source
-        return Kind(numpy=with_numpy, referee=order.referee)
+        loaded = self._configuration.packages.loaded_for(order.program.source) if interpreted else ()
+        return Kind(loaded=loaded, referee=order.referee)
 
     def ready(self, kind: Kind) -> Zygote:
         """Return a zygote in whose cgroup nothing of earlier runs is charged; if need be, a new one in a new cgroup.

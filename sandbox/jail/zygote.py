@@ -36,6 +36,7 @@ from sandbox.jail.child import (
     steps,
 )
 from sandbox.jail.notifications import Notifications
+from sandbox.jail.packages import ALWAYS_WARM
 from sandbox.jail.workspace import Workspace, mounting_proc
 from sandbox.languages import names as language_names
 
@@ -46,7 +47,6 @@ WARM = (
     " heapq io itertools json linecache math operator queue random re statistics string textwrap threading time"
     " traceback types typing"
 ).split()
-NUMPY = "numpy numpy.linalg".split()
 _NOT_READY = bytes(mmap.PAGESIZE)
 _OURS: dict[str, object] = {}  # our own modules, kept alive but hidden from programs
 
@@ -58,7 +58,7 @@ _PATIENCE_SECONDS = 10  # such a run may take this long in any case
 
 
 def main() -> None:
-    """Be a zygote. The first message is JSON with numpy, referee, namespaces, full, cgroup, parent and work."""
+    """Be a zygote. The first message is JSON with loaded, referee, namespaces, full, cgroup, parent and work."""
     channel = socket.socket(fileno=3)
     config = json.loads(channel.recv(1 << 16))
     layers: dict[str, str] = {}
@@ -106,10 +106,10 @@ def _settle(config: dict[str, Any], layers: dict[str, str]) -> "_RunLauncher":
     else:
         linux.prctl(linux.PR_SET_CHILD_SUBREAPER, 1)
     sys.path[:] = [*library, PACKAGES]
-    if config["numpy"]:
-        with contextlib.suppress(ImportError):  # broken here: programs that import it will say so
-            for name in NUMPY:
-                import_module(name)
+    for name in config["loaded"]:
+        # A numpy that is broken here concerns only programs that import it, and they will say so.
+        with contextlib.suppress(ImportError) if name in ALWAYS_WARM else contextlib.nullcontext():
+            import_module(name)
     workspace = Workspace(work, namespaces=config["namespaces"])
     linux.prctl(linux.PR_SET_DUMPABLE, 0)
     linux.prctl(linux.PR_SET_NO_NEW_PRIVS, 1)

@@ -3,6 +3,7 @@
 import base64
 import hmac
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import asdict
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
@@ -105,6 +106,7 @@ class App:
                 "workers": box.workers,
                 "most": bounds_of(self.executor.bounds.most),
                 "layers": box.layers,
+                "packages": [asdict(package) for package in box.packages],
                 "waiting": queue.waiting,
                 "running": queue.running,
             }

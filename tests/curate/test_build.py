@@ -13,6 +13,8 @@ from curate.pipeline import Options, build, source_names, survey
 from curate.problem import from_row
 from sandbox import Program, Sandbox, SandboxOptions
 
+TACO = Path(__file__).parents[2] / "examples" / "raw" / "taco"
+
 
 @pytest.fixture(scope="module")
 def raw(tmp_path_factory):
@@ -245,11 +247,10 @@ def test_a_repeated_id_is_a_rejection(raw, tmp_path):
 @pytest.mark.parametrize(
     ("locations", "message"),
     [
-        pytest.param([("humaneval", ".")], "Choose one of apps, codecontests", id="unknown source"),
+        pytest.param([("tacos", ".")], "Choose one of acecode, apps, codecontests", id="unknown source"),
+        pytest.param([("My data", "a.toml")], "'My data' cannot name a source", id="no name"),
         pytest.param([("taco", "."), ("taco", ".")], "given twice", id="one source twice"),
-        pytest.param(
-            [("taco", f"{__file__}?release=v5")], "unknown option release. The only option is files", id="option"
-        ),
+        pytest.param([("taco", f"{TACO}?release=v5")], "unknown option release. The only option is files", id="option"),
         pytest.param([("taco", "/nowhere/at/all")], "/nowhere/at/all: no such", id="missing path"),
     ],
 )
@@ -258,9 +259,28 @@ def test_mistakes_are_explained(locations, message, tmp_path):
         build(locations, tmp_path / "out", Options())
 
 
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        pytest.param("rows.jsonl", b"", id="an empty file"),
+        pytest.param("rows.json", b"[]", id="an empty list"),
+        pytest.param("rows.csv", b"question,solutions,input_output\n", id="a heading"),
+        pytest.param("notes.txt", b"text", id="a folder without rows"),
+    ],
+)
+def test_an_empty_input_is_an_error_and_leaves_no_folder_behind(raw, name, content, tmp_path):
+    (tmp_path / "raw").mkdir()
+    (tmp_path / "raw" / name).write_bytes(content)
+    locations = [*raw, ("apps", str(tmp_path / "raw"))]
+    for attempt in (build, lambda locations, out, options: survey(locations, options)):
+        with pytest.raises(CurateError, match="there is no problem in it|no file inside that can be read"):
+            attempt(locations, tmp_path / "out", Options())
+        assert not (tmp_path / "out").exists()
+
+
 def test_every_file_of_sources_is_a_source():
-    names = ["apps", "codecontests", "deepcoder", "generic", "livecodebench", "synthetic1", "taco"]
-    assert source_names() == names
+    text = "acecode apps codecontests deepcoder generic humaneval kodcode leetcodedataset livecodebench mbpp synthetic1"
+    assert source_names() == [*text.split(), "taco"]
 
 
 def test_a_reference_that_passes_only_once_is_flaky(tmp_path):

@@ -94,3 +94,16 @@ def test_prompts_are_distinguished_and_the_usual_one_is_as_it_always_was():
     assert len({str(prompt.identity()) for prompt in prompts}) == 4
     assert [text.split()[0] for text in Prompt().identity()] == ["Write", "Write", "Solve", "Put"]
     assert Prompt().as_table() == {}
+
+
+def test_the_prompt_for_tests_in_python_names_what_to_define_and_shows_what_is_given():
+    suite = Suite([], checker="python", assertions=Assertions(("f", "Node"), given="import math\n"))
+    (message,) = Prompt().chat("Add.", "", suite)
+    assert message["content"] == (
+        "Add.\n\nWrite Python 3 code that solves this problem. Tests in Python use what it defines as `f`, `Node`; "
+        "what it prints does not count.\n\nThis code runs before yours, so what it defines is there:\n\n"
+        "```python\nimport math\n```\n\nPut the whole program into one ```python block at the end of your answer.\n"
+    )
+    (message,) = Prompt().chat("Add.", "import math\n\ndef f(x):", suite)
+    assert "tests in Python use `f`, `Node`" in message["content"]
+    assert "```python\nimport math\n\ndef f(x):\n```\n\nPut the whole" in message["content"]

@@ -87,6 +87,7 @@ def command(
     """
     require("data")
     from curate.dataset.locate import local_folder
+    from curate.dataset.needed_packages import with_packages
     from curate.difficulty import table
     from curate.difficulty.band import Band
     from curate.difficulty.keep_band import refilter
@@ -118,8 +119,10 @@ def command(
             engine_options.for_server()
         else:
             _check_models(dataset, models, engine_options)
+        if models:
+            sandbox = with_packages(sandbox, dataset)
         open_sampler = partial(_sample_with, base_url=base_url, engine=engine_options)
-        _measure(dataset, models, chosen, open_sampler, sandbox.open, resample, Trust.including(include))
+        _measure(dataset, models, chosen, open_sampler, sandbox, resample, Trust.including(include))
         rows = table.read(dataset)
         if rows:
             _print_solve_rates(rows, models)
@@ -148,13 +151,14 @@ def _measure(
     models: Sequence[str],
     chosen: dict[str, Any],
     open_sampler: "Callable[[Settings], AbstractContextManager[Sample]]",
-    open_sandbox: Any,
+    sandbox: "SandboxOptions",
     resample: bool,
     trust: "Trust",
 ) -> None:
     """Sample the models one after another, with progress shown."""
     from train.evaluation.difficulty import measure
 
+    packages = sandbox.found_packages()
     with ProgressBar(" samples") as progress:
         for model in models:
             measured = measure(
@@ -162,8 +166,9 @@ def _measure(
                 model,
                 chosen,
                 open_sampler,
-                open_sandbox,
+                sandbox.open,
                 resample=resample,
+                packages=packages,
                 trust=trust,
                 progress=progress,
             )

@@ -92,6 +92,7 @@ def command(
     With --out, the same command continues after an interruption and samples nothing twice.
     """
     require("data")
+    from curate.dataset.needed_packages import with_packages
     from curate.dataset.workspace import write_whole
     from curate.errors import CurateError
     from curate.prompt import read_prompt
@@ -116,7 +117,9 @@ def command(
             check_model(model, engine_options.vllm.get("revision"))
         asked = exercises(data, window, problems or 0, trust=Trust.including(include), prompt=form)
         open_model = partial(open_sampler, model, base_url, engine_options, form.template_arguments)
+        sandbox = with_packages(sandbox, data)
         depends_on = [identity(model), asdict(sampling), *more_identity(form, engine_options)]
+        depends_on += [asdict(package) for package in sandbox.found_packages()]
         evaluation = _evaluate(open_model, asked, sampling, k, seed, samples, depends_on, sandbox)
         if out:
             result = contents(

@@ -12,15 +12,17 @@ from sandbox.commands.frame import require, user_errors
 @click.option(
     "--out",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="The picture, a file that ends in .svg, .png or .pdf.  [default: in the first RUN]",
+    help="The picture, a file that ends in .svg, .png or .pdf.  [default: curves.svg or timeline.svg in the first RUN]",
 )
 @click.option("--timeline", is_flag=True, help="Draw when each part of a run was busy or idle, instead of the curves.")
 def command(runs: tuple[str, ...], out: Path | None, timeline: bool) -> None:
     """Draw the curves of training runs, side by side: reward, pass@1, length, entropy, clipping.
 
-    RUN is the folder of a run, finished or not, or LABEL=FOLDER; runs with the same label share a colour.
+    RUN is the folder of a run, finished or not, or LABEL=FOLDER. Runs with the same label, such as the seeds of one
+    setting, become one curve, their mean, in a band from their lowest to their highest value. The command needs
+    matplotlib alone: pip install 'curate-code[plot]'.
     """
-    require("train", ["matplotlib"])
+    require("plot")
     from train.errors import NoRunError
     from train.run.picture import Run
     from train.run.plot import curves

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -18,6 +18,9 @@ from curate.commands.prompt_options import prompt_options
 from sandbox.commands import options
 from sandbox.commands.frame import require, user_errors
 from train.commands.engine_options import engine_option
+
+if TYPE_CHECKING:
+    from train.config import Config
 
 # The metrics in the line that is printed for each step, with their labels.
 _SHOWN = {
@@ -83,7 +86,7 @@ def command(
         _interruptible(run) if is_first_rank else _silently_interruptible(),
     ):
         read = read_config(config, (*changes, *_including(include)), prompt=prompt, engine=engine)
-        settings = with_sandbox(read, sandbox)
+        settings = _with_packages(with_sandbox(read, sandbox))
         check_model(settings.model.path)
         if dry_run:
             from train.run.plan import plan
@@ -97,6 +100,17 @@ def command(
             loop.train(settings, run, report=_step_printer(settings.run.steps))
     if is_first_rank:
         click.echo(f"model in {run / 'model'}, metrics in {run / 'metrics.jsonl'}; to see them: curate plot {run}")
+
+
+def _with_packages(settings: "Config") -> "Config":
+    """Return the configuration with the packages that programs get, and with their hash."""
+    from curate.dataset.needed_packages import with_packages
+    from sandbox.packages import fingerprint
+    from train.config import with_sandbox
+
+    packages = with_packages(settings.sandbox.options(), settings.data.dataset)
+    hash = settings.sandbox.packages_sha256 or fingerprint(packages.found_packages())
+    return with_sandbox(settings, {"packages": packages.packages, "packages_sha256": hash})
 
 
 def _including(words: Sequence[str]) -> Iterator[str]:

@@ -55,9 +55,12 @@ def read_config(
 def with_sandbox(config: Config, given: Mapping[str, Any]) -> Config:
     """Return the configuration with other options of the sandbox: name -> value. Raises ConfigError.
 
-    Another backend does not keep the address and the image, which belong to the one before.
+    Another backend does not keep the address and the image, which belong to the one before; nor do other packages keep
+    their hash.
     """
     forgotten = {"address": "", "image": ""} if "backend" in given else {}
+    if "packages" in given:
+        forgotten["packages_sha256"] = ""
     return replace(config, sandbox=replace(config.sandbox, **{**forgotten, **given}))
 
 

@@ -81,10 +81,21 @@ class Sandbox:
     image: str = ""  # name of the docker backend's image; empty: the one that `make sandbox-image` builds
     workers: int = 0  # workers of the sandbox, or of each node of a Ray cluster; 0: one per core
     isolation: Literal["full", "best-effort"] = "full"
+    packages: tuple[str, ...] = ()  # packages that programs can import; empty: those with which the dataset was built
+    packages_from: str = ""  # folder that they are installed in; empty: the environment of the trainer
+    packages_sha256: str = ""  # hash of these packages, which a run writes down; empty: whatever is installed
 
     def options(self) -> SandboxOptions:
         """Return this section as the sandbox takes it. Raises ValueError for values that do not go together."""
-        return SandboxOptions(self.backend, self.address, self.image, self.workers or None, self.isolation)
+        return SandboxOptions(
+            self.backend,
+            self.address,
+            self.image,
+            self.workers or None,
+            self.isolation,
+            self.packages,
+            self.packages_from,
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ one row for each problem and model; curate/difficulty/table.py says what its col
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,7 +25,8 @@ from curate.prompt import Prompt
 from curate.reading.values import short
 from curate.report.files import refresh_report
 from curate.trust import ONLY_TRUSTED, Trust, left_out_lines
-from sandbox import Sandbox, Suite
+from sandbox import Package, Sandbox, Suite
+from sandbox.packages import fingerprint
 from train.evaluation.difficulty_settings import Settings, choose_settings, settings_of_rows
 from train.evaluation.exercises import Exercise
 from train.evaluation.sample_and_judge import Answer, Judged, Sample, WantedSample, judge, sample_and_judge, sample_seed
@@ -74,6 +75,7 @@ def measure(
     *,
     resample: bool = False,
     trust: Trust = ONLY_TRUSTED,
+    packages: Sequence[Package] = (),
     progress: Progress = silent,
 ) -> Measured:
     """Sample the model on every trusted problem until n of its answers are judged; write the counts into the dataset.
@@ -83,6 +85,7 @@ def measure(
     open_sandbox  called only if verdicts are missing
     resample      drop the earlier samples of this model
     trust         the rows to sample; `left_out` of the result counts the others
+    packages      packages that programs can import; verdicts given with other packages do not count
 
     Existing samples are not drawn again. Raises CurateError if no row is trusted, or if existing samples were drawn
     with other settings, and whatever `open_sampler` and the sampler raise; the samples that were drawn before an error
@@ -98,7 +101,11 @@ def measure(
         rows = {} if resample else {row["id"]: row for row in solve_rates.read(dataset) if row["model"] == model}
         with Journal(verdicts_path) as verdicts, Journal(answers_path) as answers:
             settings = _settings(model, chosen, verdicts, rows)
-            names = {row["id"]: _name(row, settings) for row in stored.columns(*_COLUMNS) if row["id"] not in left_out}
+            names = {
+                row["id"]: _name(row, settings, packages)
+                for row in stored.columns(*_COLUMNS)
+                if row["id"] not in left_out
+            }
             finished = {id for id, row in rows.items() if row["samples"] == names.get(id) and row["n"] >= settings.n}
             unfinished = {id: name for id, name in names.items() if id not in finished}
             samples = _Samples(stored, settings, unfinished, verdicts, answers, progress)
@@ -146,7 +153,7 @@ def _settings(model: str, chosen: Mapping[str, Any], verdicts: Journal, rows: Ma
     return settings
 
 
-def _name(problem: Row, settings: Settings) -> str:
+def _name(problem: Row, settings: Settings, packages: Sequence[Package]) -> str:
     """Return a digest of everything that a problem's samples and their verdicts depend on."""
     content = [
         *(problem[column] for column in _COLUMNS),
@@ -157,6 +164,7 @@ def _name(problem: Row, settings: Settings) -> str:
         settings.max_tokens,
         settings.seed,
         *([dict(settings.engine)] if settings.engine else []),
+        *([fingerprint(packages)] if packages else []),
     ]
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:32]
 

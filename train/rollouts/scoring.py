@@ -13,6 +13,7 @@ from rewards.overlong import Overlong
 from rewards.reward import Answer, Reward, Score, Task
 from rewards.weighted import Weighted
 from sandbox import Limits, Sandbox, maxima
+from sandbox.packages import fingerprint
 from train import config
 from train.errors import ConfigError
 
@@ -57,8 +58,16 @@ def _code_reward(sandbox: Sandbox, settings: config.Reward) -> CodeReward:
 
 
 def open_sandbox(settings: config.Sandbox, most: config.Most) -> Sandbox:
-    """Open the sandbox of a run. Raises SandboxError, and ConfigError for bounds that make no sense."""
-    return settings.options().open(most=_bounds(most))
+    """Open the sandbox of a run.
+
+    Raises SandboxError, and ConfigError for bounds that make no sense or if the packages are not those of the run.
+    """
+    box = settings.options().open(most=_bounds(most))
+    if settings.packages_sha256 not in ("", fingerprint(box.packages)):
+        box.close()
+        there = ", ".join(map(str, box.packages)) or "none"
+        raise ConfigError(f"programs would get other packages than sandbox.packages_sha256 says: {there}")
+    return box
 
 
 def _bounds(most: config.Most) -> Limits:

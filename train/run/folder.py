@@ -31,7 +31,10 @@ _MAY_CHANGE = (
     "rollout.max_seconds",
     "optimizer.row_tokens",
 )
-_MUST_STAY = ("run.seed",)  # it decides the order of the prompts
+_MUST_STAY = (
+    "run.seed",  # it decides the order of the prompts
+    "sandbox.packages_sha256",  # rewards depend on what programs can import
+)
 
 
 @contextmanager

@@ -24,6 +24,8 @@ def plan(config: Config) -> Iterator[str]:
     )
     yield from _data(config.data)
     yield from _prompt(config.prompt)
+    if packages := config.sandbox.options().found_packages():
+        yield f"packages   {', '.join(map(str, packages))}"
     yield (
         f"batch      {rollout.prompts} prompts x {rollout.completions} answers = {batch}, "
         f"{optimizer.minibatches * optimizer.epochs} updates with each, pipeline {rollout.pipeline}"

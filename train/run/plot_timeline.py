@@ -13,7 +13,7 @@ from train.run.metrics import lines
 from train.run.picture import STYLE, Run, save
 from train.run.timeline import TIMELINE
 
-Bar = dict[str, Any]  # a line of the timeline: step, part, and the seconds at which it began and ended
+Bar = dict[str, Any]  # a line of the timeline: step, part, batch, and the seconds at which it began and ended
 
 # A lane of the timeline: the part of the run, its label, and its colour.
 _LANES = (
@@ -42,7 +42,12 @@ def timeline(runs: Sequence[Run], out: Path) -> None:
 
 
 def _bars(folder: Path) -> list[Bar]:
-    bars = [line for line in lines(folder / TIMELINE) if {"part", "began", "ended"} <= line.keys()]
+    # The number of a batch is that of its step, unless the line says otherwise.
+    bars = [
+        {"batch": line["step"], **line}
+        for line in lines(folder / TIMELINE)
+        if {"step", "part", "began", "ended"} <= line.keys()
+    ]
     if not bars:
         raise NoRunError(f"{folder}: its {TIMELINE} is missing or empty. Give the folder of a run of curate train.")
     return bars
@@ -67,17 +72,17 @@ def _draw_lanes(place: Axes, label: str, bars: Sequence[Bar], longest: float) ->
     lanes = _lanes(bars)
     names = []
     for height, (part, words, colour) in enumerate(lanes):
-        for step in sorted({bar["step"] for bar in bars}):
-            of_step = [(bar["began"], bar["ended"]) for bar in bars if (bar["part"], bar["step"]) == (part, step)]
-            # In two shades, so that steps can be told apart where one begins as the other ends.
-            shade = 0.95 - 0.4 * (step % 2)
-            for began, ended in _joined(of_step, gap=longest / 400):  # bars that would look like one are joined
+        for batch in sorted({bar["batch"] for bar in bars}):
+            of_batch = [(bar["began"], bar["ended"]) for bar in bars if (bar["part"], bar["batch"]) == (part, batch)]
+            # In two shades, so that batches can be told apart where one begins as the other ends.
+            shade = 0.95 - 0.4 * (batch % 2)
+            for began, ended in _joined(of_batch, gap=longest / 400):  # bars that would look like one are joined
                 place.broken_barh(
                     [(began - begin, ended - began)], (height - 0.4, 0.8), color=colour, alpha=shade, lw=0
                 )
                 if part in ("sample", "train", "evaluate") and ended - began > longest / 70:
                     middle = (began + ended) / 2 - begin
-                    place.text(middle, height, str(step), ha="center", va="center", fontsize=7, color="white")
+                    place.text(middle, height, str(batch), ha="center", va="center", fontsize=7, color="white")
         of_part = [(bar["began"], bar["ended"]) for bar in bars if bar["part"] == part]
         busy_seconds = sum(ended - began for began, ended in _joined(of_part))
         names.append(f"{words} {busy_seconds / (end - begin or 1):.0%}")
@@ -86,7 +91,10 @@ def _draw_lanes(place: Axes, label: str, bars: Sequence[Bar], longest: float) ->
     place.invert_yaxis()
     place.set_xlim(0, longest or 1)
     first, last = min(bar["step"] for bar in bars), max(bar["step"] for bar in bars)
-    place.set_title(f"{label}: steps {first} to {last} in {end - begin:.3g} s; shares are of that time, white is idle")
+    place.set_title(
+        f"{label}: steps {first} to {last} in {end - begin:.3g} s; shares are of that time, white is idle, "
+        "numbers are those of batches"
+    )
 
 
 def _joined(spans: Sequence[tuple[float, float]], *, gap: float = 0.0) -> list[tuple[float, float]]:

@@ -1,6 +1,9 @@
 """When each part of a run worked: one line for each stretch of work.
 
-RUN/timeline.jsonl    {"step": 3, "part": "sample", "began": 12.01, "ended": 14.7}    seconds since the run's start
+RUN/timeline.jsonl    {"step": 3, "part": "sample", "began": 12.01, "ended": 14.7, "batch": 4}
+
+Times are seconds since the run's start. A batch has the number of the step that trains on it: under the pipeline
+`one-off`, batch 4 is sampled during step 3.
 """
 
 import json
@@ -26,9 +29,15 @@ class Timeline:
         """Return the seconds since the run's start."""
         return time.monotonic() - self._start
 
-    def note(self, step: int, part: str, began: float, ended: float) -> None:
-        """Append a stretch of work; `began` and `ended` are seconds since the run's start."""
+    def note(self, step: int, part: str, began: float, ended: float, *, batch: int | None = None) -> None:
+        """Append a stretch of work.
+
+        began, ended  seconds since the run's start
+        batch         number of the batch that was worked on, if it may differ from the step
+        """
         line = {"step": step, "part": part, "began": round(began, 4), "ended": round(ended, 4)}
+        if batch is not None:
+            line["batch"] = batch
         with self._lock, self._path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(line) + "\n")
 

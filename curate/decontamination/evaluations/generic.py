@@ -9,7 +9,8 @@ from curate.reading.tables import Table, known_options
 from curate.reading.values import optional_text
 
 TEXTS = (
-    "statement problem question_content question prompt text description problem_statement instruction content".split()
+    "statement problem question_content question prompt text description problem_statement instruction content "
+    "messages conversations".split()
 )
 _IDS = ("id", "task_id", "problem_id", "question_id")
 _OTHERS = ("url", "platform", "source", "title", "name", "date", "contest_date")

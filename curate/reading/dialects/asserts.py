@@ -1,7 +1,7 @@
-"""Tests of LeetCodeDataset, HumanEval and similar sets: a Python function `check(candidate)` made of assertions.
+"""Tests that trainers copied from LeetCodeDataset: a function `check(candidate)` made of examples becomes calls.
 
-An assertion is, for example, `assert candidate(nums = [1, 2]) == 3`. The function is read, not executed; Unparsable is
-raised if it contains anything else.
+An example is `assert candidate(nums = [1, 2]) == 3`. The function is read, not executed; Unparsable is raised if it
+contains anything else. assertions.py reads everything else, and the sources that publish tests as Python code.
 """
 
 import ast
@@ -11,6 +11,10 @@ from curate.reading.dialects.parsed import Parsed, function_name
 from curate.reading.signature import parameters
 from curate.reading.values import Unparsable, json_text, long_integers, short
 from sandbox import Case
+
+
+class AnotherProblem(Unparsable):
+    """The assertions are about a function with other parameters."""
 
 
 def read(code: object, entry_point: str | None = None, starter_code: str = "") -> Parsed:
@@ -65,7 +69,7 @@ def _case(node: ast.stmt, candidate: str, order: list[str] | None) -> Case:
             named = {keyword.arg: ast.literal_eval(keyword.value) for keyword in keywords}
             names = [*named] if order is None else order[len(arguments) :]
             if None in named or named.keys() != set(names):
-                raise Unparsable(f"a test of another problem: it passes {', '.join(map(str, named))}")
+                raise AnotherProblem(f"a test of another problem: it passes {', '.join(map(str, named))}")
             arguments += [named[name] for name in names]
             return Case(json_text(arguments, "an input"), json_text(ast.literal_eval(expected), "an output"))
     raise Unparsable(f"an assertion that is no example: {short(ast.unparse(node))}")

@@ -2,22 +2,55 @@
 
 from typing import Any
 
-from curate.reading.dialects import asserts, cases, inputs_outputs
+from curate.reading.assertions.needs import defined_by
+from curate.reading.dialects import assertions, asserts, cases, inputs_outputs
 from curate.reading.dialects.parsed import Parsed
-from curate.reading.values import python_value
+from curate.reading.values import Unparsable, python_value
 
 
-def read(encoded: object, entry_point: str | None = None, starter_code: str = "") -> Parsed:
-    """Read tests that are given as values or as text. Raises Unparsable."""
+def read(
+    encoded: object,
+    entry_point: str | None = None,
+    starter_code: str = "",
+    *,
+    given: str = "",
+    setup: str = "",
+    solution: str = "",
+) -> Parsed:
+    """Read tests that are given as values or as text.
+
+    entry_point     the function that the problem names outside of its tests
+    starter_code    the starter code
+    given, setup    code that belongs to tests that are Python code; see assertions.read
+    solution        one of the solutions, if there are any
+
+    Raises Unparsable.
+    """
+
+    def python(code: object) -> Parsed:
+        if not (given or setup or isinstance(code, list)):
+            try:
+                return asserts.read(code, entry_point, starter_code)
+            except asserts.AnotherProblem:
+                raise
+            except Unparsable:
+                pass  # it is more than examples of calls
+        defined = defined_by(solution)
+        is_method = entry_point and ("Solution" in defined or "class Solution" in starter_code)
+        called = f"Solution().{entry_point}" if is_method else entry_point
+        return assertions.read(code, called, given=given, setup=setup, defined=defined)
+
     if isinstance(encoded, str) and encoded.lstrip()[:1] not in ("[", "{", ""):
-        return asserts.read(encoded, entry_point, starter_code)
+        return python(encoded)
     content: Any = python_value(encoded, "tests") if isinstance(encoded, str) else encoded
     if isinstance(content, dict):
         if "functional" in content:
-            return asserts.read(content["functional"], entry_point, starter_code)
+            return python(content["functional"])
         if "test_cases" in content:
             return cases.read(content["test_cases"], entry_point, starter_code)
         if entry_point:
             content = {**content, "fn_name": entry_point}
         return inputs_outputs.read(content, "tests")
+    if isinstance(content, list) and content and all(isinstance(item, str) for item in content):
+        return python(content)
     return cases.read(content, entry_point, starter_code)

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from curate.problem import Wrapping
 from curate.reading.values import Unparsable, distinct, short
-from sandbox import Case, Limits, Suite
+from sandbox import Assertions, Case, Limits, Suite
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,11 +15,23 @@ class Parsed:
     entry_point: str | None = None
     checker: str = "lcb"
     wrapping: Wrapping = Wrapping.NONE
+    assertions: Assertions | None = None
 
     def suite(self, limits: Limits, checker: str = "") -> Suite:
-        """Return the distinct tests as a suite to judge with; `checker`, if given, replaces the dialect's checker."""
+        """Return the distinct tests as a suite to judge with; `checker`, if given, replaces the dialect's checker.
+
+        Raises Unparsable for another checker of tests that are Python code.
+        """
+        if self.assertions is not None and checker not in ("", self.checker):
+            raise Unparsable(f"tests that are Python code say themselves what is right, so no checker {checker} can")
         cases = distinct(self.cases)
-        return Suite(cases, entry_point=self.entry_point, checker=checker or self.checker, limits=limits)
+        return Suite(
+            cases,
+            entry_point=self.entry_point,
+            checker=checker or self.checker,
+            limits=limits,
+            assertions=self.assertions,
+        )
 
 
 def function_name(value: object, name: str) -> str | None:

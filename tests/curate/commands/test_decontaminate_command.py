@@ -10,6 +10,7 @@ from click.testing import CliRunner
 from source_rows import livecodebench_row, taco_row, words, write_jsonl, write_parquet
 
 from cli import main
+from curate.derivation import table_rows
 from curate.difficulty import table as solve_rates
 from curate.pipeline import Options, build
 
@@ -36,7 +37,7 @@ def invoke(*words):
 
 
 def table(folder):
-    return [row for path in sorted(folder.glob("*.parquet")) for row in pq.read_table(path).to_pylist()]
+    return table_rows(folder)
 
 
 def test_a_build_loses_its_contaminated_rows_and_keeps_its_layout(dataset, evaluation_set, tmp_path):
@@ -171,6 +172,51 @@ def test_a_list_of_json_and_arrow_files_are_copied_too(evaluation_set, tmp_path)
     assert json.loads((tmp_path / "out-rows.json" / "data" / "rows.json").read_text()) == left
     with pa.ipc.open_stream(tmp_path / "out-rows.arrow" / "data" / "rows.arrow") as stream:
         assert stream.read_all().to_pylist() == left
+
+
+def _jsonl(path, rows):
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
+def _json(path, rows):
+    path.write_text(json.dumps(rows))
+
+
+def _parquet(path, rows):
+    pq.write_table(pa.Table.from_pylist(rows), path)
+
+
+def _arrow(path, rows):
+    datasets.Dataset.from_list(rows).save_to_disk(path.parent / "saved")
+    shutil.copy(next((path.parent / "saved").glob("*.arrow")), path)
+
+
+@pytest.mark.parametrize("write", [_jsonl, _json, _parquet, _arrow])
+def test_datasets_opens_every_config_of_a_copy_whatever_the_format_of_its_rows(evaluation_set, tmp_path, write):
+    rows = [{"prompt": [{"role": "user", "content": words(n)}], "n": n, "note": None} for n in range(6)]
+    raw = tmp_path / f"train.{write.__name__[1:]}"
+    write(raw, rows)
+    other = write_jsonl(tmp_path / "other.jsonl", [{"text": words(0)}])
+    result = invoke(raw, "--against", f"a={evaluation_set}", "--out", tmp_path / "one")
+    assert result.exit_code == 0, result.output
+    result = invoke(tmp_path / "one", "--against", f"b={other}", "--out", tmp_path / "two")
+    assert result.exit_code == 0, result.output
+
+    def opened(config):
+        cache = str(tmp_path / "cache")
+        return datasets.load_dataset(str(tmp_path / "two"), config, split="train", cache_dir=cache).to_list()
+
+    assert [row["n"] for row in opened("default")] == [1, 3, 4]
+    assert [row["id"].rpartition(":")[2] for row in opened("rejected")] == ["0", "2", "5"]
+    assert [(hit["set"], hit["row"], hit["score"]) for hit in opened("contamination")] == [
+        ("a", 2, 1.0),
+        ("a", 5, 1.0),
+        ("b", 0, 1.0),
+    ]
+    report = json.loads((tmp_path / "two" / "report.json").read_text())
+    assert [(entry["reason"], entry["n"]) for entry in report["rejections"]] == [("contaminated", 3)]
+    statistics = CliRunner().invoke(main, ["stats", str(tmp_path / "two")])
+    assert "3 of 6 problems were kept" in statistics.stdout
 
 
 def test_foreign_rows_are_recognised_by_their_address(tmp_path):

@@ -1,9 +1,12 @@
 """An export to verifiers is a package that verifiers loads, with rewards from the sandbox."""
 
 import asyncio
+import json
+import os
 import subprocess
 import sys
 import zipfile
+from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
@@ -16,6 +19,8 @@ from curate.exports._export import export  # noqa: E402
 from curate.exports._options import ExportOptions  # noqa: E402
 from rewards import shared  # noqa: E402
 from sandbox import Sandbox  # noqa: E402
+
+ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture(scope="module")
@@ -53,6 +58,28 @@ def test_its_loader_finds_every_verified_problem(tasks):
     assert len({task.key for task in tasks.values()}) == 7
 
 
+def test_the_command_in_its_readme_is_accepted_and_needs_no_cloud(package, tmp_path):
+    needed("prime_runs")
+    (line,) = [line for line in (package / "README.md").read_text().splitlines() if line.startswith("    vf-eval ")]
+    words = line.replace("MODEL", "some/model").replace("HOST", "localhost").split()
+    vf_eval = [
+        sys.executable,
+        "-c",
+        "from verifiers.v1.cli.eval.main import main; main()",
+        *words[1:],
+        "--dry-run",
+        "True",
+    ]
+    paths = os.pathsep.join(map(str, [package, ROOT]))
+    environment = os.environ | {"PYTHONPATH": paths, "KEY": "none", "HOME": str(tmp_path)}
+    done = subprocess.run(vf_eval, cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    resolved = json.loads(next(tmp_path.glob("outputs/*/configs/resolved/eval.json")).read_text())
+    agent = resolved["env"]["agent"]
+    assert (agent["runtime"]["type"], agent["harness"]["id"]) == ("subprocess", "null")
+    assert resolved["client"]["base_url"] == "http://localhost:8000/v1"
+
+
 def test_right_programs_get_one_and_wrong_ones_zero(tasks):
     references = {row.id.removeprefix("taco/"): row.reference for row in problems()}
     for name, task in tasks.items():
@@ -62,7 +89,6 @@ def test_right_programs_get_one_and_wrong_ones_zero(tasks):
 
 
 def test_a_failed_sandbox_is_an_error_and_not_a_zero(tasks, monkeypatch):
-    import os
 
     import verifiers.v1 as vf
 

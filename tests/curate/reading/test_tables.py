@@ -1,3 +1,4 @@
+import gzip
 import json
 import os
 
@@ -35,6 +36,72 @@ def test_json_lists_and_arrow_files_are_read(tmp_path):
     with pa.OSFile(str(tmp_path / "a.arrow"), "wb") as sink, pa.ipc.new_stream(sink, table.schema) as stream:
         stream.write_table(table)
     assert values(tmp_path / "a.arrow") == [1, 2]
+
+
+def packed(text, name):
+    if name.endswith(".gz"):
+        return gzip.compress(text.encode())
+    if name.endswith(".zst"):
+        return pa.compress(text.encode(), codec="zstd", asbytes=True)
+    return text.encode()
+
+
+@pytest.mark.parametrize("ending", ["", ".gz", ".zst"])
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        pytest.param("a.jsonl", '{"a": "é"}\r\n\n{"a": "2"}\n', id="jsonl"),
+        pytest.param("a.json", '[{"a": "é"}, {"a": "2"}]', id="json"),
+        pytest.param("a.csv", "b,a\n,é\n1,2\n", id="csv"),
+    ],
+)
+def test_text_may_be_compressed(tmp_path, name, text, ending):
+    (tmp_path / (name + ending)).write_bytes(packed(text, ending))
+    assert values(tmp_path) == values(tmp_path / (name + ending)) == ["é", "2"]
+
+
+def test_fields_of_csv_are_texts_that_may_have_many_lines(tmp_path):
+    (tmp_path / "a.csv").write_text('a,b\n"x\n""y"", z",\n' + '"' + "1" * 200_000 + '",007\n1,2,3\n1\n', newline="")
+    first, second, *broken = read_rows(locate(str(tmp_path)), ["a", "b"], [])
+    assert (first, second["b"], len(second["a"])) == ({"a": 'x\n"y", z', "b": None}, "007", 200_000)
+    assert [row.place for row in broken] == ["a.csv:5", "a.csv:6"]
+    with pytest.raises(CurateError, match="no column c"):
+        values(tmp_path, "c")
+
+
+@pytest.mark.parametrize("ending", [".gz", ".zst"])
+def test_a_damaged_compressed_file_is_an_error_that_names_it(tmp_path, ending):
+    whole = packed('{"a": 1}\n' * 100, ending)
+    for content in (whole[: len(whole) // 2], b"no such format"):
+        (tmp_path / f"a.jsonl{ending}").write_bytes(content)
+        with pytest.raises(CurateError, match=f"a.jsonl{ending}: (damaged|line 1)"):
+            values(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "remedy"),
+    [
+        ("a.zip", "an archive. Unpack it"),
+        ("a.tar.gz", "an archive. Unpack it"),
+        ("a.jsonl.xz", "Unpack it; .jsonl, .json and .csv may end in .gz or .zst"),
+        ("a.parquet.gz", "Unpack it"),
+        ("a.xlsx", r"What can be read: .parquet, .arrow, .jsonl, .json and .csv"),
+    ],
+)
+def test_other_files_are_refused_with_what_to_do(tmp_path, name, remedy):
+    (tmp_path / name).write_bytes(b"?")
+    with pytest.raises(CurateError, match=remedy):
+        locate(str(tmp_path / name))
+    with pytest.raises(CurateError, match="no file inside that can be read"):
+        locate(str(tmp_path))
+    with pytest.raises(CurateError, match=remedy):
+        locate(f"{tmp_path}?files=a*")
+
+
+def test_descriptions_of_a_data_set_are_not_rows(tmp_path):
+    (tmp_path / "dataset_infos.json").write_text("{}")
+    (tmp_path / "a.csv").write_text("a\n1\n")
+    assert values(tmp_path) == ["1"]
 
 
 def test_a_missing_optional_column_is_null(tmp_path):

@@ -1,6 +1,7 @@
 import json
 
 import pytest
+from datasets import load_dataset
 from source_rows import DATA, SUM, SUM_TESTS, words, write_jsonl, write_parquet
 
 from curate.errors import CurateError
@@ -8,7 +9,7 @@ from curate.pipeline import Options, build
 from curate.problem import Problem, Rejection, Wrapping
 from curate.reading.tables import locate
 from curate.sources.generic import read, select
-from sandbox import Case, Program
+from sandbox import Assertions, Case, Program
 
 CASES = tuple(Case(i, o) for i, o in SUM_TESTS)
 ROW = {"q": words(0), "in": [i for i, _ in SUM_TESTS], "out": [o for _, o in SUM_TESTS], "code": SUM}
@@ -112,7 +113,7 @@ def test_a_row_that_cannot_be_read_is_a_rejection_and_the_rest_is_read(tmp_path,
     [
         pytest.param({"statement": "q", "tests": "t", "input": "in"}, {}, "no field input. Fields are id,", id="field"),
         pytest.param({"tests": "t"}, {}, "needs statement", id="no statement"),
-        pytest.param({"statement": "q"}, {}, "either tests or both", id="no tests"),
+        pytest.param({"statement": "q"}, {}, "needs tests, or both inputs and outputs, or at least", id="no tests"),
         pytest.param({"statement": "q", "inputs": "in"}, {}, "either tests or both", id="no outputs"),
         pytest.param(FIELDS | {"tests": "t"}, {}, "either tests or both", id="tests twice"),
         pytest.param(FIELDS, {"license": "mit"}, "unknown option license. Options are fields, licence", id="option"),
@@ -130,6 +131,67 @@ def test_a_wrong_mapping_is_an_error_that_says_what_to_write(tmp_path, fields, o
 def test_data_without_a_mapping_is_an_error_that_says_what_to_add(tmp_path):
     with pytest.raises(CurateError, match="Give a TOML file"):
         select(locate(str(write_jsonl(tmp_path / "rows.jsonl", [ROW]))))
+
+
+def test_any_number_of_mappings_are_read_each_under_a_name_of_its_own(tmp_path):
+    locations = []
+    for number, name in enumerate(["ours", "theirs-2"]):
+        folder = tmp_path / name
+        folder.mkdir()
+        write_jsonl(folder / "rows.jsonl", [ROW | {"q": words(number), "id": "a/7"}, {"q": None, "in": 1, "out": 1}])
+        locations.append((name, write_mapping(folder, FIELDS | {"id": "id"}, licence=f"licence {number}")))
+    manifest = build(locations, tmp_path / "out", Options())
+    assert {name: counts.kept for name, counts in manifest.counts.items()} == {"ours": 1, "theirs-2": 1}
+    rows = load_dataset(str(tmp_path / "out"), split="train")
+    assert [(row["id"], row["source"], row["licence"]) for row in rows] == [
+        ("ours/a/7", "ours", "licence 0"),
+        ("theirs-2/a/7", "theirs-2", "licence 1"),
+    ]
+    rejected = load_dataset(str(tmp_path / "out"), "rejected", split="train")
+    assert [(row["id"], row["source"]) for row in rejected] == [("ours/1", "ours"), ("theirs-2/1", "theirs-2")]
+    card = (tmp_path / "out" / "README.md").read_text()
+    assert "| Data of your own (ours) | licence 0 | rows.jsonl |" in card
+
+
+def test_a_mapping_cannot_have_the_name_of_a_source(tmp_path):
+    write_jsonl(tmp_path / "rows.jsonl", [ROW])
+    with pytest.raises(CurateError, match="give it another name, such as my_taco="):
+        build([("taco", write_mapping(tmp_path, FIELDS))], tmp_path / "out", Options())
+    with pytest.raises(CurateError, match="unknown source ours. .* write --source ours=mapping.toml"):
+        build([("ours", str(tmp_path / "rows.jsonl"))], tmp_path / "out", Options())
+
+
+def test_rows_of_csv_are_read(tmp_path):
+    tests = json.dumps({"inputs": ROW["in"], "outputs": ROW["out"]}).replace('"', '""')
+    (tmp_path / "rows.csv").write_text(f'q,t,code,ms\n{words(0)},"{tests}","{SUM}",1500\n')
+    fields = {"statement": "q", "tests": "t", "solutions": "code", "time_limit": "ms"}
+    (problem,) = read(select(locate(write_mapping(tmp_path, fields, "rows.csv", time_unit="ms"))))
+    assert (problem.tests.cases, problem.solutions) == (CASES, (Program(SUM),))
+    assert problem.tests.limits.wall_seconds == 7.5
+
+
+def test_statements_and_solutions_without_tests_are_kept_only_on_request(tmp_path):
+    write_jsonl(tmp_path / "rows.jsonl", [ROW])
+    location = write_mapping(tmp_path, {"statement": "q", "solutions": "code"})
+    manifest = build([("pairs", location)], tmp_path / "dropped", Options())
+    assert manifest.counts["pairs"].rejected == {"filter": {"few_tests": 1}}
+    build([("pairs", location)], tmp_path / "kept", Options(min_tests=0))
+    (row,) = load_dataset(str(tmp_path / "kept"), split="train")
+    assert (row["n_tests"], row["verified"], row["reference"], row["solutions"]) == (0, False, None, [SUM])
+
+
+ASSERTS = ["assert add(1, 2) == 3", "assert near(add(1, 2), 3)", "assert helper() == 1"]
+
+
+def test_assertions_are_read_with_the_code_that_belongs_to_them(tmp_path):
+    row = {"q": "s", "t": ASSERTS, "p": "def helper():\n    return 1", "s": ["from math import isclose as near"]}
+    fields = {"statement": "q", "tests": "t", "given": "p", "setup": "s"}
+    (problem,) = read_rows(tmp_path, [row], fields)
+    assert problem.tests.assertions == Assertions(("add",), row["p"], row["s"][0])
+    assert problem.tests.cases == (Case("add(1, 2)", "3"), Case(ASSERTS[1], ""), Case(ASSERTS[2], ""))
+    assert problem.tests.checker == "python"
+    (rejection,) = read_rows(tmp_path, [row], fields, checker="floats")
+    assert "no checker floats" in rejection.detail
 
 
 def test_a_missing_column_is_named(tmp_path):

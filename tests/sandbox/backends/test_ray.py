@@ -310,6 +310,18 @@ for address in sys.argv[1:]:
 """
 
 
+def test_nodes_do_not_import_from_the_working_folder_of_the_caller(cluster: Any, tmp_path: Path) -> None:
+    (tmp_path / "sandbox.py").write_text("raise SystemExit('sandbox.py of the user was imported')\n")
+    (tmp_path / "records.jsonl").write_text(
+        '{"id": 1, "code": "print(input())", "kind": "stdin", "tests": [{"input": "7", "output": "7"}]}\n'
+    )
+    code = f"import sys; sys.path[0] = {str(ROOT)!r}; from cli import main; main()"
+    words = ["judge", "records.jsonl", "--out", "verdicts", "--backend", "ray", "--address", cluster.address]
+    asked = python(code, *words, cwd=tmp_path)
+    printed, errors = asked.communicate(timeout=120)
+    assert (asked.returncode, printed) == (0, "1 records: accepted 1\nverdicts in verdicts\n"), errors
+
+
 def test_without_a_cluster_the_error_says_what_to_type() -> None:
     with socket.socket() as free, socket.socket() as silent:
         free.bind(("127.0.0.1", 0))

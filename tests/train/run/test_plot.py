@@ -2,6 +2,9 @@
 
 import json
 import re
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
@@ -16,6 +19,7 @@ from train.run.plot import curves
 from train.run.plot_timeline import timeline
 from train.run.timeline import Timeline
 
+ROOT = Path(__file__).parents[3]
 BLUE, VERMILION = "#0072b2", "#d55e00"
 
 
@@ -41,13 +45,26 @@ def test_there_is_a_panel_for_each_known_figure(tmp_path):
     ]
 
 
-def test_runs_of_one_label_share_a_colour_and_the_legend_has_it_once(tmp_path):
+def test_runs_of_one_label_are_one_curve_in_a_band(tmp_path):
     folders = [run(tmp_path / name) for name in ("a", "b", "c")]
     out = tmp_path / "curves.svg"
     curves([Run("GRPO+", folders[0]), Run("GRPO+", folders[1]), Run("random rewards", folders[2])], out)
-    assert texts(out).count("GRPO+") == texts(out).count("random rewards") == 1
+    assert texts(out).count("GRPO+ (2 runs)") == texts(out).count("random rewards") == 1
+    assert "Lines are means of the runs, bands reach from the lowest to the highest run." in texts(out)
     lines = {colour: len(re.findall(f"fill: none; stroke: {colour}", out.read_text())) for colour in (BLUE, VERMILION)}
-    assert lines[BLUE] > lines[VERMILION] > 0
+    assert lines[BLUE] == lines[VERMILION] > 0
+    bands = {colour: len(re.findall(f"fill: {colour}; fill-opacity: 0.2", out.read_text())) for colour in lines}
+    assert bands[BLUE] > bands[VERMILION] == 0
+
+
+def test_a_band_is_drawn_at_the_steps_that_all_runs_know(tmp_path):
+    folders = [run(tmp_path / "short", steps=3), run(tmp_path / "long", steps=9), run(tmp_path / "none", steps=0)]
+    curves([Run("same", folder) for folder in folders[:2]], tmp_path / "curves.svg")
+    (line,) = re.findall(
+        rf'<path d="([^"]*)"[^>]*stroke: {BLUE}; stroke-width: 1.5', (tmp_path / "curves.svg").read_text()
+    )[:1]
+    assert len(re.findall("[ML]", line)) == 3
+    curves([Run("same", folder) for folder in folders], tmp_path / "curves.svg")  # one of them has no reward yet
 
 
 def test_a_long_run_is_drawn_as_its_running_mean_before_the_steps_themselves(tmp_path):
@@ -75,7 +92,29 @@ def test_a_timeline_shows_how_much_of_the_time_each_part_was_busy(tmp_path):
     out = tmp_path / "timeline.svg"
     timeline([Run("sync", tmp_path)], out)
     assert {"sampling 60%", "rewards awaited 30%", "training 40%"} <= set(texts(out))
-    assert "sync: steps 1 to 2 in 20 s; shares are of that time, white is idle" in texts(out)
+    note = "shares are of that time, white is idle, numbers are those of batches"
+    assert f"sync: steps 1 to 2 in 20 s; {note}" in texts(out)
+
+
+def test_a_timeline_numbers_batches_rather_than_steps(tmp_path):
+    clock = Timeline(tmp_path)
+    clock.note(1, "sample", 0, 4, batch=1)
+    clock.note(1, "sample", 4, 8, batch=2)  # ahead, while the step trains on batch 1
+    clock.note(1, "train", 4, 6)
+    timeline([Run("one-off", tmp_path)], tmp_path / "timeline.svg")
+    numbers = [text for text in texts(tmp_path / "timeline.svg") if text in ("1", "2")]
+    assert numbers[-3:] == ["1", "2", "1"]  # sampling, sampling ahead, training
+
+
+def test_a_picture_needs_matplotlib_alone(tmp_path):
+    folder = run(tmp_path / "one")
+    code = (
+        "import sys; sys.modules.update(dict.fromkeys(['torch', 'transformers', 'vllm', 'pyarrow', 'datasets']))\n"
+        f"from cli import main; main(['plot', {str(folder)!r}])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert (folder / "curves.svg").is_file()
 
 
 def test_the_timeline_of_a_long_run_shows_its_end(tmp_path):

@@ -1,0 +1,45 @@
+"""The packages that the programs of a dataset may import: those with which it was built."""
+
+import logging
+from dataclasses import replace
+from pathlib import Path
+
+from curate.dataset import workspace
+from curate.dataset.locate import pushed_dataset
+from curate.errors import CurateError
+from sandbox import Package, SandboxOptions
+
+log = logging.getLogger(__name__)
+
+
+def with_packages(sandbox: SandboxOptions, dataset: str | Path) -> SandboxOptions:
+    """Return the options with the packages with which a dataset was built, unless they name packages themselves.
+
+    dataset  a folder or the Hub id of a dataset; data that curate has not built needs no packages
+
+    A warning says where the packages that are there differ from those of the build. Raises BackendUnavailable if one of
+    them is missing.
+    """
+    built_with = _packages(dataset)
+    if built_with and not sandbox.packages:
+        requested = (package.name for package in built_with if package.requested)
+        sandbox = replace(sandbox, packages=tuple(requested))
+    there = {package.name: package for package in sandbox.found_packages()} if built_with else {}
+    for package in built_with:
+        if there.get(package.name, package).digest != package.digest or package.name not in there:
+            log.warning(
+                "%s was built with the package %s, but programs now get %s; verdicts may differ",
+                dataset,
+                package,
+                there.get(package.name, "none"),
+            )
+    return sandbox
+
+
+def _packages(dataset: str | Path) -> tuple[Package, ...]:
+    """Return the packages with which a dataset was built; none if curate did not build it."""
+    try:
+        manifest = workspace.manifest_of(pushed_dataset(dataset) or Path(dataset).expanduser())
+    except CurateError:
+        return ()
+    return manifest.build.packages if manifest.build is not None else ()

@@ -1,0 +1,120 @@
+"""Evaluate expressions of literals without executing anything, and write values as literals.
+
+An assertion suite may contain what `ast.literal_eval` reads, set(), frozenset(...), float("inf") and float("nan").
+Tests also write `3 * 19`, `"ab" + "c"` or `tuple([1, 2])`; such expressions are evaluated here, within bounds.
+"""
+
+import ast
+import math
+import operator
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from curate.reading.values import long_integers
+
+MOST_BITS = 100_000  # of an integer that is computed; tests have few expressions of such size
+MOST_ITEMS = 100_000  # of a text or a list that is computed
+
+_PLAIN = (bool, int, float, complex, str, bytes, type(None))
+_UNARY: dict[type, Callable[[Any], Any]] = {ast.USub: operator.neg, ast.UAdd: operator.pos, ast.Not: operator.not_}
+_BINARY: dict[type, Callable[[Any, Any], Any]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+    ast.Pow: operator.pow,
+}
+_COLLECTIONS = {"set": set, "frozenset": frozenset, "tuple": tuple, "list": list, "dict": dict}
+
+
+class NotLiteral(ValueError):
+    """An expression that is more than a literal."""
+
+
+def evaluate(node: ast.expr, names: Mapping[str, Any]) -> Any:
+    """Return the value of an expression of literals and of names whose values are known. Raises NotLiteral."""
+    try:
+        return _value(node, names)
+    except (ArithmeticError, TypeError, ValueError, RecursionError) as error:
+        raise NotLiteral(str(error)) from None
+
+
+def _value(node: ast.expr, names: Mapping[str, Any]) -> Any:
+    match node:
+        case ast.Constant(value):
+            return value
+        case ast.Name(name) if name in names:
+            return names[name]
+        case ast.List(items):
+            return _items(items, names)
+        case ast.Tuple(items):
+            return tuple(_items(items, names))
+        case ast.Set(items):
+            return set(_items(items, names))
+        case ast.Dict(keys, values) if None not in keys:
+            return {_value(key, names): _value(value, names) for key, value in zip(keys, values, strict=True) if key}
+        case ast.UnaryOp(sign, operand) if type(sign) in _UNARY:
+            return _UNARY[type(sign)](_value(operand, names))
+        case ast.BinOp(left, sign, right) if type(sign) in _BINARY:
+            return _computed(sign, _value(left, names), _value(right, names))
+        case ast.Call(ast.Name("float"), [ast.Constant(str(text))], []):
+            return float(text)
+        case ast.Call(ast.Name(name), arguments, []) if name in _COLLECTIONS and len(arguments) <= 1:
+            return _COLLECTIONS[name](*_items(arguments, names))
+    raise NotLiteral(type(node).__name__)
+
+
+def _items(nodes: list[ast.expr], names: Mapping[str, Any]) -> list[Any]:
+    items: list[Any] = []
+    for node in nodes:
+        if isinstance(node, ast.Starred):
+            items += _value(node.value, names)
+        else:
+            items.append(_value(node, names))
+    return items
+
+
+def _computed(sign: ast.operator, left: Any, right: Any) -> Any:
+    if isinstance(sign, ast.Mod) and isinstance(left, str | bytes):
+        raise NotLiteral("text is formatted")
+    bits = [value.bit_length() for value in (left, right) if isinstance(value, int)]
+    if isinstance(sign, ast.Pow) and isinstance(right, int) and (bits[0] * abs(right) if bits[1:] else 0) > MOST_BITS:
+        raise NotLiteral("a large power")
+    if isinstance(sign, ast.Mult):
+        if len(bits) == 2 and sum(bits) > MOST_BITS:
+            raise NotLiteral("a large product")
+        for repeated, times in ((left, right), (right, left)):
+            if hasattr(repeated, "__len__") and isinstance(times, int) and len(repeated) * times > MOST_ITEMS:
+                raise NotLiteral("a long repetition")
+    return _BINARY[type(sign)](left, right)
+
+
+def text(value: Any) -> str:
+    """Return a value as the literal that the sandbox reads, the same text each time. Raises NotLiteral."""
+    try:
+        with long_integers():
+            return _text(value)
+    except (RecursionError, ValueError) as error:
+        raise NotLiteral(str(error)) from None
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, float) and not math.isfinite(value):
+        return 'float("nan")' if math.isnan(value) else f"{'-' * (value < 0)}1e999"  # which Python reads as infinity
+    if isinstance(value, complex) and not (math.isfinite(value.real) and math.isfinite(value.imag)):
+        raise NotLiteral("a complex number that is not finite")
+    if isinstance(value, _PLAIN):
+        return repr(value)
+    if isinstance(value, list):
+        return f"[{', '.join(map(_text, value))}]"
+    if isinstance(value, tuple):
+        return f"({', '.join(map(_text, value))}{',' * (len(value) == 1)})"
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{_text(key)}: {_text(item)}' for key, item in value.items())}}}"
+    if isinstance(value, set | frozenset):
+        # The order of a set differs from process to process.
+        written = f"{{{', '.join(sorted(map(_text, value)))}}}" if value else ""
+        return f"frozenset({written})" if isinstance(value, frozenset) else written or "set()"
+    raise NotLiteral(type(value).__name__)

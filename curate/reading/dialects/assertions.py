@@ -1,0 +1,176 @@
+"""Tests that are Python code, in one of the forms in which sources write them:
+
+a list     ["assert f(1) == 2", ...], or one text of such lines: MBPP, AceCode
+a check    def check(candidate): ...: HumanEval, LeetCodeDataset
+a module   test functions and classes of pytest or unittest, which import from `solution`: KodCode
+
+They become an assertion suite; see `sandbox.Assertions`. Nothing is executed here.
+"""
+
+import ast
+import sys
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from curate.reading.assertions.functions import cases_of, definition, is_test
+from curate.reading.assertions.literals import NotLiteral, evaluate
+from curate.reading.assertions.needs import BINDING, bound, parsed, source, undefined, used
+from curate.reading.assertions.pytest_names import without_import
+from curate.reading.assertions.solution_imports import without_solution
+from curate.reading.assertions.statements import asserting_functions, cases
+from curate.reading.dialects.parsed import Parsed
+from curate.reading.values import Unparsable
+from sandbox import Assertions
+
+_DEFINITIONS = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+_NOTES = "METADATA"  # of HumanEval, about who wrote a test
+
+
+def read(
+    tests: object, entry_point: str | None = None, *, given: str = "", setup: str = "", defined: Collection[str] = ()
+) -> Parsed:
+    """Read tests, a text or a list of texts.
+
+    entry_point  what a check is for: `f` or `Solution().f`; None: what its call at the end of the text says
+    given        code that the statement promises, such as imports and helper functions
+    setup        code that runs before each test
+    defined      names that solutions define, if some are known. The tests are also for those of them that hide a
+                 builtin, as a function `sum` does
+
+    Raises Unparsable.
+    """
+    before = parsed(given, "the given code")
+    prepared = parsed(setup, "the setup of the tests")
+    nodes = [node for text in (tests if isinstance(tests, list) else [tests]) for node in parsed(text, "a test")]
+    imported, nodes = without_solution([*prepared, *nodes])
+    code = _sorted_out(nodes, entry_point)
+    shared = without_import(code.shared, [*code.body, *code.tests])
+    unknown = [n for n in undefined([*before, *shared, *code.body, *code.tests]) if n != "pytest"]
+    called = [code.entry_point.partition("(")[0]] if code.entry_point else []
+    called += sorted(set(defined) & {name for node in [*code.body, *code.tests] for name in used(node)})
+    # Upstream, tests run beside the solution and may use what it imports.
+    modules = [name for name in unknown if name in sys.stdlib_module_names and name not in [*called, *imported]]
+    names = tuple(dict.fromkeys(name for name in [*called, *imported, *unknown] if name not in modules))
+    if not names:
+        raise Unparsable("the tests use nothing that a submission could define")
+    values = _constants([*before, *shared])
+    found = list(cases(code.body, names, values, asserting_functions([*before, *shared])))
+    for node in code.tests:
+        found += cases_of(node, names, values)
+    if any(isinstance(node, ast.ClassDef) for node in code.tests):
+        modules.append("unittest")
+        shared += [node for node in map(definition, code.tests) if node is not None]
+    if not found:
+        raise Unparsable("the tests assert nothing")
+    if not any(case.expected == "" for case in found):
+        return Parsed(tuple(found), checker="python", assertions=Assertions(names, given))
+    imports = parsed("\n".join(f"import {name}" for name in modules if name not in bound(shared)), "imports")
+    return Parsed(tuple(found), checker="python", assertions=Assertions(names, given, source([*imports, *shared])))
+
+
+@dataclass(frozen=True, slots=True)
+class _TestCode:
+    """The parts of test code.
+
+    shared       what runs before each test
+    body         statements that contain tests, with what they need
+    tests        test functions and test classes
+    entry_point  what the tests are for, if that is known
+    """
+
+    shared: list[ast.stmt]
+    body: list[ast.stmt]
+    tests: list[ast.stmt]
+    entry_point: str | None
+
+
+def _sorted_out(nodes: Sequence[ast.stmt], entry_point: str | None) -> _TestCode:
+    check = next((n for n in nodes if isinstance(n, ast.FunctionDef) and n.name == "check" and _is_for_one(n)), None)
+    tests = [node for node in nodes if is_test(node)]
+    others = [node for node in nodes if node is not check and node not in tests and not _is_aside(node, tests)]
+    if check is not None:
+        entry_point = entry_point or _called_with(nodes)
+        if entry_point is None:
+            raise Unparsable("the function that check is for is not named")
+        return _TestCode(others, _body_for(check, entry_point), tests, entry_point)
+    if tests:
+        return _TestCode(others, [], tests, entry_point)
+    shared = _definitions(others)
+    return _TestCode(shared, [node for node in others if node not in shared], [], entry_point)
+
+
+def _is_for_one(check: ast.FunctionDef) -> bool:
+    return len(check.args.args) == 1
+
+
+def _is_aside(node: ast.stmt, tests: Sequence[ast.stmt]) -> bool:
+    """Say whether a statement only runs tests, or only says something about them."""
+    match node:
+        case ast.Assign([ast.Name(name)]):
+            return name == _NOTES
+        case ast.Expr(ast.Call(ast.Name(name))):
+            return name in ("check", "print") or name in {getattr(test, "name", "") for test in tests}
+        case ast.Expr(ast.Call(ast.Attribute(ast.Name("unittest" | "pytest"), "main"))):
+            return True
+        case ast.If(ast.Compare(ast.Name("__name__"))):
+            return True
+    return False
+
+
+def _called_with(nodes: Sequence[ast.stmt]) -> str | None:
+    """Return what the last statement passes to check, such as `f` or `Solution().f`."""
+    match nodes[-1]:
+        case ast.Expr(ast.Call(ast.Name("check"), [argument])):
+            return ast.unparse(argument)
+    return None
+
+
+def _body_for(check: ast.FunctionDef, entry_point: str) -> list[ast.stmt]:
+    """Return the statements of a check, with what it is for in the place of its parameter. Raises Unparsable."""
+    candidate = check.args.args[0].arg
+    if candidate in bound(check.body) or any(isinstance(node, ast.Return) for node in _own_nodes(check)):
+        raise Unparsable("the check assigns its parameter, or returns something")
+    target = parsed(entry_point, "the name of the function")[0]
+    if not isinstance(target, ast.Expr):
+        raise Unparsable(f"{entry_point} is no function")
+    function = target.value
+
+    class Named(ast.NodeTransformer):
+        def visit_Name(self, node: ast.Name) -> ast.expr:
+            return function if node.id == candidate else node
+
+    return [Named().visit(node) for node in check.body]
+
+
+def _own_nodes(function: ast.FunctionDef) -> list[ast.AST]:
+    """Return the nodes of a function without those of functions inside it."""
+    own: list[ast.AST] = []
+    left: list[ast.AST] = list(function.body)
+    while left:
+        own.append(left.pop())
+        if not isinstance(own[-1], ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            left += ast.iter_child_nodes(own[-1])
+    return own
+
+
+def _definitions(nodes: Sequence[ast.stmt]) -> list[ast.stmt]:
+    """Return imports, functions and classes, and the assignments that these use."""
+    defined = [node for node in nodes if isinstance(node, _DEFINITIONS)]
+    names = {name for node in defined for name in used(node)}
+    return [n for n in nodes if n in defined or (isinstance(n, BINDING) and bound([n]) & names)]
+
+
+def _constants(nodes: Sequence[ast.stmt]) -> dict[str, Any]:
+    """Return the values of the names to which one statement assigns a literal, and no other statement anything."""
+    values: dict[str, Any] = {}
+    for node in nodes:
+        match node:
+            case ast.Assign([ast.Name(name)], value) if name not in bound(
+                other for other in nodes if other is not node
+            ):
+                try:
+                    values[name] = evaluate(value, {})
+                except NotLiteral:
+                    continue
+    return values

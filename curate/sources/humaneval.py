@@ -1,0 +1,79 @@
+"""HumanEval, and sets in its form, such as HumanEval+: the beginning of a function, and a check of it.
+
+The prompt ends with the docstring that states the problem. What stands before the function, imports and helpers, is
+there for the submission and for the tests; upstream, the prompt is put before what a model writes.
+"""
+
+import ast
+from collections.abc import Iterator
+from typing import Any
+
+from curate.problem import Problem, Rejection
+from curate.reading.assertions.needs import parsed
+from curate.reading.dialects import assertions
+from curate.reading.solutions import program
+from curate.reading.stated_limits import limits
+from curate.reading.tables import Table, Unreadable, read_rows
+from curate.reading.values import Unparsable, optional_text
+
+TITLE = "HumanEval"
+HUB_ID = "openai/openai_humaneval"
+LICENCE = "mit"
+ROWS = "164 problems"
+DEFECTS = "an evaluation set; few tests; some tests compare the function with itself or draw random inputs"
+COLUMNS = ("task_id", "prompt", "entry_point", "canonical_solution", "test")
+
+
+def read(table: Table) -> Iterator[Problem | Rejection]:
+    """Yield problems in the order of the table."""
+    for position, row in enumerate(read_rows(table, COLUMNS, ())):
+        if isinstance(row, Unreadable):
+            yield Rejection(f"humaneval/{row.place}", "humaneval", "parse", "unparsable", row.detail)
+            continue
+        number = optional_text(row["task_id"]).rpartition("/")[2]
+        id = f"humaneval/{number or f'row-{position}'}"
+        try:
+            yield _problem(id, row)
+        except Unparsable as error:
+            yield Rejection(id, "humaneval", "parse", "unparsable", str(error))
+
+
+def _problem(id: str, row: dict[str, Any]) -> Problem:
+    prompt, name = optional_text(row["prompt"]), optional_text(row["entry_point"])
+    given, beginning, statement = parts(prompt, name)
+    tests = assertions.read(row["test"], name, given=given)
+    return Problem(
+        id=id,
+        source="humaneval",
+        statement=statement,
+        starter_code=given + beginning,
+        tests=tests.suite(limits(None, None)),
+        n_tests_read=len(tests.cases),
+        solutions=(program(prompt + optional_text(row["canonical_solution"]), "python"),),
+        title=name,
+        licence=LICENCE,
+    )
+
+
+def parts(prompt: str, name: str) -> tuple[str, str, str]:
+    """Return what stands before the function in a prompt, the function without its docstring, and the docstring.
+
+    Raises Unparsable.
+    """
+    functions = [n for n in parsed(prompt, "the prompt") if isinstance(n, ast.FunctionDef) and n.name == name]
+    if not functions:
+        raise Unparsable(f"the prompt has no function {name}")
+    lines = prompt.splitlines(keepends=True)
+    begin = functions[-1].lineno - 1
+    for node in functions[-1].body:
+        match node:
+            case ast.Expr(ast.Constant(str(text))):
+                return "".join(lines[:begin]), "".join(lines[begin : node.lineno - 1]), _dedented(text)
+    raise Unparsable(f"the function {name} in the prompt has no docstring")
+
+
+def _dedented(docstring: str) -> str:
+    first, _, rest = docstring.strip().partition("\n")
+    return "\n".join(
+        [first, *(line.strip() if not line.strip() else line.removeprefix("    ") for line in rest.split("\n"))]
+    )

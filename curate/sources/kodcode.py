@@ -1,0 +1,58 @@
+"""KodCode: questions, solutions and tests that models wrote. The tests are pytest modules that import `solution`."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from curate.problem import Problem, Rejection
+from curate.reading.dialects import assertions
+from curate.reading.solutions import program
+from curate.reading.stated_limits import limits
+from curate.reading.tables import Table, Unreadable, read_rows
+from curate.reading.values import Unparsable, optional_text, python_value
+
+TITLE = "KodCode"
+HUB_ID = "KodCode/KodCode-V1"
+LICENCE = "cc-by-nc-4.0"
+ROWS = "some 480,000 problems"
+DEFECTS = "tests and solutions by one model, so they may share a mistake; many versions of one question"
+COLUMNS = ("question", "solution")
+OPTIONAL = ("question_id", "test", "test_code", "test_info", "subset", "style", "gpt_difficulty")
+
+
+def read(table: Table) -> Iterator[Problem | Rejection]:
+    """Yield problems in the order of the table."""
+    for position, row in enumerate(read_rows(table, COLUMNS, OPTIONAL)):
+        if isinstance(row, Unreadable):
+            yield Rejection(f"kodcode/{row.place}", "kodcode", "parse", "unparsable", row.detail)
+            continue
+        id = f"kodcode/{optional_text(row['question_id']) or f'row-{position}'}"
+        try:
+            yield _problem(id, row)
+        except Unparsable as error:
+            yield Rejection(id, "kodcode", "parse", "unparsable", str(error))
+
+
+def _problem(id: str, row: dict[str, Any]) -> Problem:
+    tests = assertions.read(row["test"] or row["test_code"])  # the name in an earlier revision
+    return Problem(
+        id=id,
+        source="kodcode",
+        statement=optional_text(row["question"]),
+        # A question to complete contains the code already.
+        starter_code="" if row["style"] == "complete" else _declarations(row["test_info"]),
+        tests=tests.suite(limits(None, None)),
+        n_tests_read=len(tests.cases),
+        solutions=(program(optional_text(row["solution"]), "python"),),
+        platform=optional_text(row["subset"]),
+        difficulty=optional_text(row["gpt_difficulty"]),
+        licence=LICENCE,
+    )
+
+
+def _declarations(encoded: object) -> str:
+    try:
+        functions = python_value(encoded, "test_info") if isinstance(encoded, str) else encoded
+    except Unparsable:
+        return ""  # the tests name what they import, so a problem is not lost because of this
+    known = [f for f in functions if isinstance(f, dict)] if isinstance(functions, list) else []
+    return "\n\n".join(filter(None, (optional_text(f.get("function_declaration")).rstrip() for f in known)))

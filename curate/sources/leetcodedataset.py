@@ -1,0 +1,57 @@
+"""LeetCodeDataset: problems of LeetCode with a check of a hundred assertions each.
+
+`prompt` contains imports and, where a problem needs them, ListNode and TreeNode with functions that make and compare
+them. Upstream it is put before the solution, so it is there for the submission and for the tests.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from curate.problem import Problem, Rejection
+from curate.reading.dialects import assertions
+from curate.reading.solutions import program
+from curate.reading.stated_limits import limits
+from curate.reading.tables import Table, Unreadable, read_rows
+from curate.reading.values import Unparsable, optional_text, texts
+
+TITLE = "LeetCodeDataset"
+HUB_ID = "newfacade/LeetCodeDataset"
+LICENCE = "mit"
+ROWS = "2,641 training and 228 test problems in v0.3.1"
+DEFECTS = "overlaps with LiveCodeBench; estimated dates; some expected values are error messages; pictures gone"
+COLUMNS = ("task_id", "problem_description", "completion", "entry_point", "test")
+OPTIONAL = ("prompt", "starter_code", "difficulty", "tags", "estimated_date")
+
+
+def read(table: Table) -> Iterator[Problem | Rejection]:
+    """Yield problems in the order of the table."""
+    for position, row in enumerate(read_rows(table, COLUMNS, OPTIONAL)):
+        if isinstance(row, Unreadable):
+            yield Rejection(f"leetcodedataset/{row.place}", "leetcodedataset", "parse", "unparsable", row.detail)
+            continue
+        id = f"leetcodedataset/{optional_text(row['task_id']) or f'row-{position}'}"
+        try:
+            yield _problem(id, row)
+        except Unparsable as error:
+            yield Rejection(id, "leetcodedataset", "parse", "unparsable", str(error))
+
+
+def _problem(id: str, row: dict[str, Any]) -> Problem:
+    name = optional_text(row["task_id"])
+    tests = assertions.read(row["test"], optional_text(row["entry_point"]), given=optional_text(row["prompt"]))
+    return Problem(
+        id=id,
+        source="leetcodedataset",
+        statement=optional_text(row["problem_description"]),
+        starter_code=optional_text(row["starter_code"]),
+        tests=tests.suite(limits(None, None)),
+        n_tests_read=len(tests.cases),
+        solutions=(program(optional_text(row["completion"]), "python"),),
+        platform="leetcode",
+        title=name,
+        url=f"https://leetcode.com/problems/{name}/" if name else "",
+        date=optional_text(row["estimated_date"])[:10],
+        difficulty=optional_text(row["difficulty"]),
+        tags=tuple(texts(row["tags"], "tags")),
+        licence=LICENCE,
+    )

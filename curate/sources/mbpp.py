@@ -1,0 +1,56 @@
+"""MBPP: a sentence, a function, and lists of assertions. Its sanitized config and MBPP+ name some columns differently.
+
+MBPP+ has many more tests, as one program in the column `test`, which contains the assertions of `test_list`.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from curate.problem import Problem, Rejection
+from curate.reading.assertions.needs import defined_by
+from curate.reading.dialects import assertions
+from curate.reading.signature import headers
+from curate.reading.solutions import program
+from curate.reading.stated_limits import limits
+from curate.reading.tables import Table, Unreadable, read_rows
+from curate.reading.values import Unparsable, optional_text, texts
+
+TITLE = "MBPP"
+HUB_ID = "google-research-datasets/mbpp"
+LICENCE = "cc-by-4.0"
+ROWS = "974 problems, 427 of them sanitized; MBPP+ has 378"
+DEFECTS = "three tests, but a hundred in MBPP+; statements that say too little; it is used as an evaluation set"
+COLUMNS = ("task_id", "code", "test_list")
+OPTIONAL = ("text", "prompt", "test_setup_code", "test_imports", "challenge_test_list", "test")
+
+
+def read(table: Table) -> Iterator[Problem | Rejection]:
+    """Yield problems in the order of the table."""
+    for position, row in enumerate(read_rows(table, COLUMNS, OPTIONAL)):
+        if isinstance(row, Unreadable):
+            yield Rejection(f"mbpp/{row.place}", "mbpp", "parse", "unparsable", row.detail)
+            continue
+        number = optional_text(row["task_id"]).rpartition("/")[2]
+        id = f"mbpp/{number or f'row-{position}'}"
+        try:
+            yield _problem(id, row)
+        except Unparsable as error:
+            yield Rejection(id, "mbpp", "parse", "unparsable", str(error))
+
+
+def _problem(id: str, row: dict[str, Any]) -> Problem:
+    code = optional_text(row["code"]).replace("\r\n", "\n")
+    setup = [optional_text(row["test_setup_code"]), *texts(row["test_imports"], "test_imports")]
+    listed = [*texts(row["test_list"], "test_list"), *texts(row["challenge_test_list"], "challenge_test_list")]
+    tests = assertions.read(optional_text(row["test"]) or listed, setup="\n".join(setup), defined=defined_by(code))
+    assert tests.assertions is not None
+    return Problem(
+        id=id,
+        source="mbpp",
+        statement=optional_text(row["text"]) or optional_text(row["prompt"]),
+        starter_code=headers(code, tests.assertions.names),
+        tests=tests.suite(limits(None, None)),
+        n_tests_read=len(tests.cases),
+        solutions=(program(code, "python"),),
+        licence=LICENCE,
+    )

@@ -1,0 +1,59 @@
+"""The packages from outside the standard library that programs may import, as the jail sees them."""
+
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+ALWAYS_WARM = ("numpy", "numpy.linalg")  # loaded for a program that names nothing but numpy
+LEFT_OUT = re.compile(r"tests?|include|.*\.(opt-[12]\.pyc|pyi|a|h)")
+_NO_USE_HERE = re.compile(r".*\.(pth|pyc|egg-link)")  # nothing reads a .pth here; what is compiled names its old place
+_OF_METADATA = ("METADATA", "entry_points.txt")  # the rest tells where and how it was installed
+
+
+@dataclass(frozen=True, slots=True)
+class Packages:
+    """What is copied for programs, and what their zygote loads before they start.
+
+    trees          folders that are copied as they are: name -> path on this machine. numpy, where nobody asks for more
+    distributions  paths of the .dist-info folders of installed distributions, of which the files they list are copied
+    modules        names that can be imported: a program gets the packages if its source has one of these words
+    warm           those that are loaded before the program starts
+    """
+
+    trees: dict[str, str]
+    distributions: tuple[str, ...] = ()
+    modules: tuple[str, ...] = ("numpy",)
+    warm: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.trees or self.distributions)
+
+    def loaded_for(self, source: str) -> tuple[str, ...]:
+        """Return what is loaded before a program with this source starts; () if it gets no packages at all."""
+        named = {name for name in self.modules if name in source} if self else set()
+        if not named:
+            return ()
+        numpy = ALWAYS_WARM if "numpy" in self.modules else ()
+        return numpy if numpy and named == {"numpy"} else (*numpy, *self.warm)
+
+
+def listed_files(distribution: str) -> list[str]:
+    """Return the files of a distribution that programs get, as paths relative to the folder it is installed in.
+
+    distribution: path of its .dist-info folder. Without it, the files are unknown: the list is empty then.
+    """
+    from importlib.metadata import PathDistribution  # slow to import, and most workers never need it
+
+    folder = Path(distribution)
+    listed = PathDistribution(folder).files or []
+    names = {str(path) for path in listed if _is_for_programs(path.parts, folder.name)}
+    return sorted(name for name in names if os.path.isfile(folder.parent / name))
+
+
+def _is_for_programs(parts: tuple[str, ...], metadata: str) -> bool:
+    if ".." in parts or parts[0] == "/" or _NO_USE_HERE.fullmatch(parts[-1]):
+        return False
+    if parts[0] == metadata:
+        return len(parts) == 2 and parts[1] in _OF_METADATA
+    return not any(LEFT_OUT.fullmatch(part) for part in parts)

@@ -1,0 +1,212 @@
+"""Find the packages that programs may import besides the standard library, with all that they need themselves.
+
+They are taken from the environment of this process, or from a folder that `pip install --target FOLDER` has filled.
+"""
+
+import hashlib
+import json
+import re
+import shlex
+import sys
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, replace
+from importlib import metadata
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sandbox.errors import BackendUnavailable
+from sandbox.jail import packages as of_the_jail
+
+if TYPE_CHECKING:
+    from packaging.requirements import Requirement
+
+_MODULE = re.compile(r"([A-Za-z_]\w*)(\.py|\.[^/]*\.so|\.so|/.*)")
+
+
+@dataclass(frozen=True, slots=True)
+class Package:
+    """A package that programs can import.
+
+    digest     SHA-256 of the files that programs get. Packages of the same name and version may differ, for example
+               because they were built for different machines
+    requested  whether it was asked for itself; the others are those that it needs
+    """
+
+    name: str
+    version: str
+    digest: str
+    requested: bool
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.version} ({self.digest[:12]})"
+
+
+@dataclass(frozen=True, slots=True)
+class Installed:
+    """A package and where it is.
+
+    path       its .dist-info folder
+    modules    the names under which it can be imported
+    """
+
+    package: Package
+    path: str
+    modules: tuple[str, ...]
+
+
+def requirements(words: Iterable[str]) -> list["Requirement"]:
+    """Return the packages asked for, such as "pandas" or "scipy>=1.11". Raises ValueError for what is none."""
+    words = tuple(words)
+    if not words:  # then nothing but the standard library is needed
+        return []
+    try:
+        from packaging.requirements import InvalidRequirement, Requirement
+    except ImportError as error:
+        raise ValueError(f"{error}. Type: pip install packaging") from error
+
+    parsed = []
+    for word in words:
+        try:
+            requirement = Requirement(word)
+        except InvalidRequirement:
+            raise ValueError(f"{word!r} is not a package: give a name, or a name and versions: scipy>=1.11") from None
+        if requirement.url:
+            raise ValueError(f"{word!r}: install it first, and then give its name")
+        parsed.append(requirement)
+    return parsed
+
+
+def find(words: Iterable[str], folder: str = "") -> tuple[Installed, ...]:
+    """Return the packages asked for and all that they need, sorted by name.
+
+    words   names of packages, with versions if they matter: "pandas", "scipy>=1.11"
+    folder  the folder that they are installed in; "" for the environment of this process
+
+    Raises BackendUnavailable if one of them is missing or has another version, and ValueError for what is no name.
+    """
+    found: dict[str, Installed] = {}
+    waiting = [(requirement, "") for requirement in requirements(words)]
+    seen: set[tuple[str, str]] = set()
+    while waiting:
+        requirement, needed_by = waiting.pop(0)
+        name = _canonical(requirement.name)
+        distribution = _distribution(requirement, needed_by, folder)
+        if name not in found:
+            found[name] = _installed(distribution, name, folder, requested=not needed_by)
+        for extra in {"", *requirement.extras}:
+            if (name, extra) not in seen:
+                seen.add((name, extra))
+                waiting += [(needed, name) for needed in _needed(distribution, extra)]
+    return tuple(found[name] for name in sorted(found))
+
+
+def check(words: Iterable[str], there: Mapping[str, str], place: str, remedy: str) -> None:
+    """Raise BackendUnavailable, with the remedy, if a place elsewhere lacks one of the packages asked for.
+
+    there: the packages that the place has, name -> version
+    """
+    for requirement in requirements(words):
+        version = there.get(_canonical(requirement.name))
+        if version is None:
+            has = f"it has {', '.join(sorted(there))}" if there else "it has none"
+            raise BackendUnavailable(f"{place} has no package {requirement.name}; {has}. {remedy}")
+        if not requirement.specifier.contains(version, prereleases=True):
+            raise BackendUnavailable(f"{place} has {requirement.name} {version}, not {requirement}. {remedy}")
+
+
+def described(folder: str) -> str:
+    """Return all packages that are installed in a folder, as JSON for `from_description`."""
+    names = sorted({_canonical(each.name) for each in metadata.distributions(path=[folder])})
+    found = [each for each in find(names, folder) if each.package.name in names]
+    return json.dumps([{**asdict(each), "path": Path(each.path).name} for each in found], separators=(",", ":"))
+
+
+def from_description(text: str, folder: str, words: Iterable[str]) -> tuple[Installed, ...]:
+    """Return the packages of a description, at the place that their folder has elsewhere. words: those asked for."""
+    return tuple(
+        Installed(
+            package=as_requested(Package(**each["package"]), words),
+            path=f"{folder}/{each['path']}",
+            modules=tuple(each["modules"]),
+        )
+        for each in json.loads(text)
+    )
+
+
+def as_requested(package: Package, words: Iterable[str]) -> Package:
+    """Return the package with the mark whether it is one of those that are asked for."""
+    asked_for = {_canonical(requirement.name) for requirement in requirements(words)}
+    return replace(package, requested=package.name in asked_for)
+
+
+def fingerprint(packages: Iterable[Package]) -> str:
+    """Return a hash of packages, their versions and their files; "" if there are none."""
+    lines = sorted(f"{package.name} {package.version} {package.digest}" for package in packages)
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest() if lines else ""
+
+
+def in_jail(installed: Iterable[Installed], numpy: Mapping[str, str]) -> of_the_jail.Packages:
+    """Return these packages as the jail takes them.
+
+    numpy: folders of the numpy that programs get if it is not among these packages
+    """
+    installed = tuple(installed)
+    modules = dict.fromkeys(module for each in installed for module in each.modules)
+    asked_for = (module for each in installed if each.package.requested for module in each.modules)
+    trees = {} if "numpy" in modules else dict(numpy)
+    return of_the_jail.Packages(
+        trees=trees,
+        distributions=tuple(each.path for each in installed),
+        modules=(*modules, *(["numpy"] if trees else [])),
+        warm=tuple(module for module in asked_for if not module.startswith("_")),
+    )
+
+
+def _canonical(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def _distribution(requirement: "Requirement", needed_by: str, folder: str) -> metadata.Distribution:
+    """Return the installed distribution that meets a requirement. Raises BackendUnavailable."""
+    place = f"in {folder}" if folder else "in this environment"
+    target = f" --target {folder}" if folder else ""
+    wanted = f"{requirement.name}{requirement.specifier}"
+    remedy = f"Type: pip install{target} {shlex.quote(wanted)}"
+    reason = f", which {needed_by} needs," if needed_by else ""
+    path = [folder] if folder else sys.path
+    distribution: metadata.Distribution | None = next(
+        iter(metadata.distributions(name=requirement.name, path=path)), None
+    )
+    if distribution is None:
+        raise BackendUnavailable(f"the package {requirement.name}{reason} is not {place}. {remedy}")
+    if not requirement.specifier.contains(distribution.version, prereleases=True):
+        has = f"{requirement.name} {distribution.version}"
+        raise BackendUnavailable(f"{has} is {place}, not {wanted}{reason.rstrip(',')}. {remedy}")
+    return distribution
+
+
+def _needed(distribution: metadata.Distribution, extra: str) -> list["Requirement"]:
+    """Return what a distribution needs here, or what it needs besides for one of its extras."""
+    needed = requirements(distribution.requires or [])
+    return [each for each in needed if each.marker is None or each.marker.evaluate({"extra": extra})]
+
+
+def _installed(distribution: metadata.Distribution, name: str, folder: str, *, requested: bool) -> Installed:
+    """Describe a distribution. Raises BackendUnavailable if it does not say which files are its own."""
+    listed = [path for path in distribution.files or [] if path.name == "METADATA"]
+    root = Path(str(distribution.locate_file(""))).resolve()
+    path = next((root / one.parent for one in listed if one.parent.name.endswith(".dist-info")), None)
+    names = of_the_jail.listed_files(str(path)) if path else []
+    modules = {match[1] for match in map(_MODULE.fullmatch, names) if match}
+    if path is None or not modules:
+        raise BackendUnavailable(
+            f"the package {name} does not list the files that it consists of: it is installed in development mode, or "
+            "by another program than pip. Install it into a folder of its own with pip install --target FOLDER "
+            f"{name}, and say so with --packages-from FOLDER"
+        )
+    digest = hashlib.sha256()
+    for file in names:
+        content = (root / file).read_bytes()
+        digest.update(f"{file}\0{hashlib.sha256(content).hexdigest()}\n".encode())
+    package = Package(name, distribution.version, digest.hexdigest(), requested)
+    return Installed(package, str(path), tuple(sorted(modules)))
