@@ -4,7 +4,6 @@ Callers decide which rows to remove, which tables to write beside the remaining 
 Every such dataset is written here. Rows that stay are copied unchanged.
 """
 
-import hashlib
 import heapq
 import os
 import shutil
@@ -14,16 +13,17 @@ from pathlib import Path
 from typing import Any
 
 from curate.dataset import card, difficulty_section, plain_card, workspace
+from curate.dataset.digests import ContentHash, write_digests
 from curate.dataset.evidence import EVIDENCE, EVIDENCE_COLUMNS, SUSPECT, evidence_row, order
-from curate.dataset.files import DatasetFiles, files_of
+from curate.dataset.files import DatasetFiles, files_of, hash_of_files
 from curate.dataset.folder import BATCH_ROWS, DatasetFolder
+from curate.dataset.integrity import require_intact
 from curate.dataset.reader import Stored
 from curate.dataset.table_files import batches, format_beside, table_files, write_table_as
-from curate.dataset.writer import REJECTED_COLUMNS, ContentHash, rejected_row, write_table
+from curate.dataset.writer import REJECTED_COLUMNS, rejected_row, write_table
 from curate.errors import CurateError
-from curate.manifest import Manifest, Plan, SourceCounts
+from curate.manifest import Manifest, Plan, SourceCounts, with_title
 from curate.problem import Rejection
-from curate.reading.tables import sha256
 from curate.report.files import stored_duplicates, write_report
 
 Row = dict[str, Any]
@@ -112,7 +112,13 @@ def table_rows(folder: Path) -> list[Row]:
 
 
 def write_derived(origin: Origin, derivation: Derivation, out: Path, *, overwrite: bool) -> Manifest:
-    """Write the dataset that the derivation describes into the folder `out` and return its manifest."""
+    """Write the dataset that the derivation describes into the folder `out` and return its manifest.
+
+    Raises CurateError if the rows of the origin are not those that its manifest describes: the manifest of the new
+    dataset would hide it.
+    """
+    if origin.manifest is not None:
+        require_intact(origin.location, advice="Build it again, or fetch it again.")
     with workspace.opened(out, derivation.plan, overwrite=overwrite) as work:
         final = work / "final"
         shutil.rmtree(final, ignore_errors=True)  # an earlier run that was killed may have left an incomplete copy
@@ -126,14 +132,13 @@ def write_derived(origin: Origin, derivation: Derivation, out: Path, *, overwrit
         _copy_other_tables(origin, derivation, final)
         if origin.manifest is not None and origin.built:
             write_table(_evidence(origin.location, origin.manifest, derivation), EVIDENCE_COLUMNS, final / EVIDENCE)
-        manifest = derivation.describe(_counted(origin, derivation, files, rejected, final))
+        manifest = with_title(derivation.describe(_counted(origin, derivation, files, rejected, final)), out)
         (card.write if origin.built else plain_card.write)(manifest, final)
         if DIFFICULTY in derivation.tables:
             solve_rates, _ = derivation.tables[DIFFICULTY]
             difficulty_section.announce(final, list(solve_rates), manifest.solve_rate)
         write_report(final, manifest, stored_duplicates(origin.location))
-        workspace.publish(work, out, manifest)
-    return manifest
+        return workspace.publish(work, out, manifest)
 
 
 def _copy_other_tables(origin: Origin, derivation: Derivation, final: Path) -> None:
@@ -166,18 +171,18 @@ def _counted(
     """Return the origin's manifest, or a new one if it has none, with the new plan, content hash and counts."""
     before = origin.manifest
     if before is not None and before.build is not None:
-        content_hash, counts = _recount(before, derivation, files, rejected)
+        content_hash, counts = _recount(before, derivation, files, rejected, final)
     else:
-        content_hash, counts = _hash_of_files(files, final), _count_without_sources(before, derivation)
+        content_hash, counts = hash_of_files(files, final), _count_without_sources(before, derivation)
     if before is None:
         return Manifest(derivation.plan, content_hash, counts)
     return replace(before, plan=derivation.plan, content_hash=content_hash, counts=counts)
 
 
 def _recount(
-    before: Manifest, derivation: Derivation, files: Sequence[Path], rejected: Iterable[Row]
+    before: Manifest, derivation: Derivation, files: Sequence[Path], rejected: Iterable[Row], final: Path
 ) -> tuple[str, dict[str, SourceCounts]]:
-    """Return the content hash and the counts, computed as in a build from the remaining and the rejected rows."""
+    """Return the content hash and the counts, computed as in a build, and write the digests of the rows."""
     import pyarrow.parquet as pq
 
     content = ContentHash()
@@ -191,17 +196,12 @@ def _recount(
                 verified[row["source"]] += row["verified"]
     for row in rejected:
         content.add(row)
+    write_digests(content, final)
     counts = {}
     for name, count in before.counts.items():
         removed = [rejection for rejection in derivation.removed.values() if rejection.source == name]
         counts[name] = SourceCounts(count.read, _with_removed(count.rejected, removed), kept[name], verified[name])
     return content.hexdigest(), counts
-
-
-def _hash_of_files(files: Sequence[Path], final: Path) -> str:
-    """Return the content hash of a dataset that curate did not build and whose measured columns are unknown."""
-    listed = "".join(f"{sha256(file)} {file.relative_to(final).as_posix()}\n" for file in files)
-    return hashlib.sha256(listed.encode("utf-8", "surrogateescape")).hexdigest()
 
 
 def _count_without_sources(before: Manifest | None, derivation: Derivation) -> dict[str, SourceCounts]:

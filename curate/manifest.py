@@ -7,6 +7,8 @@ decontaminate` only removed rows from it, it has no such record, and nothing is 
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 from curate import json_records
@@ -21,7 +23,7 @@ _BUILD_FIRST = ("strength", "locations", "workers", "isolation", "backend", "ver
 
 @dataclass(frozen=True, slots=True)
 class InputFile:
-    """A file that was read. bytes: its size, if that was recorded."""
+    """A file that was read or written. bytes: its size, if that was recorded."""
 
     name: str
     bytes: int | None = omitted(None)
@@ -231,6 +233,10 @@ class Manifest:
     decontamination: results of comparisons, by evaluation set
     seconds: wall time in seconds, by stage
     merged: the datasets that were merged, if there are such
+    files: the files of all tables that no command changes later, and of the digests of their rows; none if an earlier
+        version wrote the dataset
+    name: name of the folder into which the dataset was written
+    date: day on which it was written, in UTC, as YYYY-MM-DD
     """
 
     plan: Plan
@@ -241,6 +247,9 @@ class Manifest:
     seconds: Mapping[str, float] = field(default_factory=dict)
     solve_rate: ChosenBand | None = omitted(None)
     merged: tuple[MergedFrom, ...] = omitted(())
+    files: tuple[InputFile, ...] = omitted(())
+    name: str = omitted("")
+    date: str = omitted("")
 
     @property
     def n_read(self) -> int:
@@ -269,6 +278,11 @@ class Manifest:
         if self.solve_rate is not None:
             warned.append(("solve rate", self.solve_rate.warning))
         return [f"{name}: {warning}" for name, warning in warned if warning]
+
+
+def with_title(manifest: Manifest, folder: Path) -> Manifest:
+    """Return the manifest with the name of the folder, into which the dataset is written today."""
+    return replace(manifest, name=folder.absolute().name, date=datetime.now(UTC).date().isoformat())
 
 
 def to_json(manifest: Manifest) -> dict[str, Any]:

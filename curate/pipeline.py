@@ -24,7 +24,7 @@ from curate.dataset.spill import Spill, TextSpill
 from curate.errors import CurateError
 from curate.intake import screen, source_names, source_tables
 from curate.json_records import to_json
-from curate.manifest import BuildRecord, InputFile, Location, Machine, Manifest, Plan, SourceCounts
+from curate.manifest import BuildRecord, InputFile, Location, Machine, Manifest, Plan, SourceCounts, with_title
 from curate.ongoing_build import OngoingBuild, source_counts
 from curate.options import Options
 from curate.problem import Problem, Rejection, to_row
@@ -105,10 +105,10 @@ def build(
             build=_build_record(ongoing, tables, sandbox, packages),
             seconds=ongoing.seconds,
         )
+        manifest = with_title(manifest, out)
         card.write(manifest, final)
         write_report(final, manifest, ongoing.extras.duplicates)
-        workspace.publish(work, out, manifest)
-    return manifest
+        return workspace.publish(work, out, manifest)
 
 
 def survey(

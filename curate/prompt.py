@@ -52,6 +52,7 @@ Solve this problem in Python 3 by completing the code below. Keep its names and 
 {starter}
 ```
 """
+TASKS = (_STDIN, _CALL, _STARTER, _TESTED, _TESTED_STARTER)  # one of them comes after each statement
 _GIVEN = """
 This code runs before yours, so what it defines is there:
 

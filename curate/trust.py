@@ -2,6 +2,7 @@
 
 By default, a row is taken if a reference has passed its tests (`verified`), and its tests are not suspected of having
 several right answers (`multi_answer_suspect`). A suspicion does not count where the checker can accept several answers.
+A dataset whose rows are not those that its manifest describes is refused (curate/dataset/integrity.py).
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -9,8 +10,9 @@ from dataclasses import dataclass
 
 from sandbox.cases import INTERACTIVE, PROGRAM
 
-UNVERIFIED, SUSPECTS = "unverified", "suspects"
-WORDS = (UNVERIFIED, SUSPECTS)  # the kinds of rows that are left out, and the values of --include
+UNVERIFIED, SUSPECTS = "unverified", "suspects"  # the kinds of rows that are left out
+ALTERED = "altered"  # datasets that are refused
+WORDS = (UNVERIFIED, SUSPECTS, ALTERED)  # the values of --include
 MEANINGS = {
     UNVERIFIED: "no reference has passed the tests; --include unverified takes these rows, too",
     SUSPECTS: "the tests may have several right answers and accept only one; --include suspects takes these rows, too",
@@ -20,26 +22,28 @@ _ACCEPT_SEVERAL_ANSWERS = (PROGRAM, INTERACTIVE, "any_of", "unordered_lines")  #
 
 @dataclass(frozen=True, slots=True)
 class Trust:
-    """The rows to take beside the trusted ones.
+    """What to take beside the trusted rows.
 
+    altered     take a dataset although its rows are not those that its manifest describes
     unverified  take rows without a reference that has passed the tests, so the tests may be wrong
     suspects    take rows whose tests probably have several right answers but accept only one
     """
 
     unverified: bool = False
     suspects: bool = False
+    altered: bool = False
 
     @classmethod
     def including(cls, words: Iterable[str]) -> "Trust":
-        """Return the rule that also takes these kinds of rows. Raises ValueError for a word that is not in WORDS."""
+        """Return the rule that also takes what these words stand for. Raises ValueError unless they are in WORDS."""
         words = tuple(words)
         for word in words:
             if word not in WORDS:
-                raise ValueError(f"only {' and '.join(WORDS)} can be included, not {word!r}")
-        return cls(UNVERIFIED in words, SUSPECTS in words)
+                raise ValueError(f"only {', '.join(WORDS)} can be included, not {word!r}")
+        return cls(UNVERIFIED in words, SUSPECTS in words, ALTERED in words)
 
     def objection(self, *, verified: bool, suspect: bool, checker: str) -> str | None:
-        """Return the word of WORDS for the reason why a row is left out, or None if it is taken.
+        """Return the key of MEANINGS for the reason why a row is left out, or None if it is taken.
 
         verified, suspect  the row's `verified` and `multi_answer_suspect`
         checker            the checker of its tests
@@ -56,7 +60,7 @@ ONLY_TRUSTED = Trust()
 
 def left_out_lines(counts: Mapping[str, int]) -> Iterator[str]:
     """Yield a line for each reason: how many rows were left out, why, and what to type to take them."""
-    for reason in WORDS:
+    for reason in MEANINGS:
         if counts.get(reason):
             yield f"left out: {reason} {counts[reason]} ({MEANINGS[reason]})"
 

@@ -48,7 +48,8 @@ def suite_of_ground_truth(text: str) -> Suite:
     calls_function = "fn_name" in truth
     inputs = [_arguments(lines) for lines in truth["inputs"]] if calls_function else truth["inputs"]
     tests = [{"input": given, "output": expected} for given, expected in zip(inputs, truth["outputs"], strict=True)]
-    return suite_of({**truth, "tests": tests, "kind": "function" if calls_function else "stdin"})
+    kind = "assertions" if "names" in truth else "function" if calls_function else "stdin"
+    return suite_of({**truth, "tests": tests, "kind": kind})
 
 
 def _arguments(lines: str) -> str:

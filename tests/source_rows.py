@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 SUM = "print(sum(map(int, input().split())))"
 SUM_TESTS = [(f"{n} {n + 1}\n", f"{2 * n + 1}\n") for n in range(6)]
 # What a build leaves in its folder if nothing is compared with evaluation sets.
-FILES = {"README.md", "data", "evidence", "manifest.json", "rejected", "report.html", "report.json"}
+FILES = {"README.md", "data", "digests.parquet", "evidence", "manifest.json", "rejected", "report.html", "report.json"}
 DATA = Path(__file__).parents[2] / "shared" / "data"
 
 

@@ -133,7 +133,7 @@ def test_the_reference_has_every_column_metric_key_and_preset(tables: ModuleType
     configuration = tables.configuration()
     assert "## `[model]`" in configuration
     assert "## `[[stages]]`" in configuration
-    assert "| `learning_rate` | `float` | `0.0003` |" in configuration
+    assert "| `learning_rate` | number | `0.0003` |" in configuration
     assert all(f" {name} |" in tables.presets() for name in presets())
 
 

@@ -85,7 +85,9 @@ if TYPE_CHECKING:
     help="Minimum Jaccard similarity of near-duplicates.",
 )
 @against(required=False)
-@click.option("--limit", type=click.IntRange(min=1), help="Read only the first N problems of each source.")
+@click.option(
+    "--limit", type=click.IntRange(min=1), help="Read only the first N problems of each source.  [default: all]"
+)
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of the programs' random numbers and hashes.")
 @options.sandbox
 @click.option("--dry-run", is_flag=True, help="Read and filter only; execute and write nothing.")

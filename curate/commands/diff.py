@@ -29,5 +29,7 @@ def command(old: Path, new: Path) -> None:
     with user_errors(CurateError, PermissionError, exit_code=2), ProgressBar() as progress:
         before, after = (DatasetFolder.opened(dataset_folder(dataset)) for dataset in (old, new))
         differences = changes(before, after, report=progress)
+    for message in differences.altered:
+        click.echo(f"Warning: {message}", err=True)
     print_lines(lines(differences))
     sys.exit(0 if differences.same else 1)

@@ -22,7 +22,9 @@ if TYPE_CHECKING:
     help="A condition on columns, such as 'verified and n_tests >= 8' or '0.1 <= solve_rate(\"MODEL\") <= 0.5'. "
     "A row stays if it is true. Repeatable: all conditions must be true.",
 )
-@click.option("--out", type=click.Path(path_type=Path), help="Folder of the filtered dataset.")
+@click.option(
+    "--out", type=click.Path(path_type=Path), help="Folder of the filtered dataset.  [default: with --dry-run, none]"
+)
 @click.option("--dry-run", is_flag=True, help="Count the rows, and write nothing.")
 @click.option("--overwrite", is_flag=True, help="Replace an existing dataset in the folder.")
 def command(dataset: Path, where: tuple[str, ...], out: Path | None, dry_run: bool, overwrite: bool) -> None:

@@ -8,6 +8,7 @@ include = click.option(
     "--include",
     multiple=True,
     type=click.Choice(WORDS),
-    help="Rows to take although they are not trusted: unverified ones, which have no reference that passed the tests, "
-    "or suspects, whose tests may have several right answers and accept only one. Repeatable.",
+    help="What to take although it is not trusted: unverified rows, which have no reference that passed the tests; "
+    "suspects, whose tests may have several right answers and accept only one; or an altered dataset, whose rows are "
+    "not those that its manifest describes. Repeatable.",
 )

@@ -11,7 +11,13 @@ from sandbox.commands.frame import require, user_errors
 @click.command("inspect")
 @click.argument("dataset", type=click.Path(path_type=Path))
 @click.argument("id", required=False)
-@click.option("--test", "number", type=int, metavar="N", help="Show test N of the problem in full; the first is 1.")
+@click.option(
+    "--test",
+    "number",
+    type=int,
+    metavar="N",
+    help="Show test N of the problem in full; the first is 1.  [default: all tests in short]",
+)
 @click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True, help="Number of rows to list.")
 def command(dataset: Path, id: str | None, number: int | None, limit: int) -> None:
     """List the first problems of DATASET, or show everything about the row ID, whether kept or rejected."""

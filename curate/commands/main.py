@@ -14,9 +14,9 @@ _HERE = Path(__file__).resolve().parents[2]
 _PACKAGES = ("sandbox", "rewards", "curate", "train")
 _MODULES = {
     "curate.commands": ["build_dataset", "completion", "decontaminate", "diff", "export", "filter", "inspect", "merge"]
-    + ["push", "sources", "split", "stats"],
+    + ["push", "sources", "split", "stats", "verify"],
     "sandbox.commands": ["doctor", "judge", "serve"],
-    "train.commands": ["difficulty", "evaluate", "plot", "train"],
+    "train.commands": ["config", "difficulty", "evaluate", "plot", "train"],
 }
 COMMANDS = {name.replace("_", "-"): f"{folder}.{name}" for folder, names in _MODULES.items() for name in names}
 

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import click
 
+from curate.trust import ALTERED, Trust
 from sandbox.commands.frame import require, user_errors
 
 
@@ -17,8 +18,14 @@ from sandbox.commands.frame import require, user_errors
     help="Visibility if the repository is created; existing repositories keep theirs.",
 )
 @click.option("--revision", default="main", show_default=True, help="Branch to commit to.")
+@click.option(
+    "--include",
+    multiple=True,
+    type=click.Choice([ALTERED]),
+    help="Send a dataset that was altered, whose rows are not those that its manifest describes.",
+)
 @click.option("--dry-run", is_flag=True, help="Show what would be sent; the network is not used.")
-def command(dataset: Path, repo_id: str, private: bool, revision: str, dry_run: bool) -> None:
+def command(dataset: Path, repo_id: str, private: bool, revision: str, include: tuple[str, ...], dry_run: bool) -> None:
     """Commit DATASET to the Hub as the dataset REPO_ID, such as owner/name.
 
     All tables, the card, the manifest and the report go up in one commit, or nothing does.
@@ -29,7 +36,9 @@ def command(dataset: Path, repo_id: str, private: bool, revision: str, dry_run: 
     from curate.errors import CurateError
 
     with user_errors(CurateError, OSError):
-        upload = upload_of(dataset_folder(dataset), repo_id, private=private, revision=revision)
+        upload = upload_of(
+            dataset_folder(dataset), repo_id, private=private, revision=revision, trust=Trust.including(include)
+        )
         for name, size in upload.files.items():
             click.echo(f"{size:>14,}  {name}")
         click.echo(f"{sum(upload.files.values()):>14,}  bytes in {len(upload.files)} files")

@@ -24,8 +24,12 @@ class _Size(click.ParamType[float | int]):
 @click.command("split")
 @click.argument("dataset", type=click.Path(path_type=Path))
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="Folder for the folders of the parts.")
-@click.option("--validation", type=_Size(), help="Share of the rows, such as 0.1, or number of rows, for validation.")
-@click.option("--test", type=_Size(), help="The same for a third part.")
+@click.option(
+    "--validation",
+    type=_Size(),
+    help="Share of the rows, such as 0.1, or number of rows, for validation.  [default: none]",
+)
+@click.option("--test", type=_Size(), help="Share or number of rows of a third part, test.  [default: none]")
 @click.option(
     "--similarity",
     type=click.FloatRange(0, 1, min_open=True),

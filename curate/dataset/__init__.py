@@ -1,6 +1,8 @@
 """A dataset on disk: how it is written, read, continued, described, compared and published.
 
-writer              rows as Parquet, and the content hash
+writer              rows as Parquet
+digests             the content hash, and a digest of each row
+integrity           whether the rows are those that the manifest describes
 locate              the folder of a dataset that a command was given, downloaded from the Hub if it is there
 reader              the problems of a dataset, streamed or one at a time
 folder              a finished dataset folder: its manifest, and the rows of its tables

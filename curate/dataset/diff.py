@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from curate.dataset.folder import DatasetFolder
+from curate.dataset.integrity import altered_text, check
 from curate.errors import CurateError
 from curate.json_records import to_json
 from curate.manifest import Plan, SourceCounts
@@ -38,11 +39,12 @@ class Group:
 class Changes:
     """What changed between two datasets.
 
-    same: both have the same content hash, so only plan, inputs and measured columns can differ
+    same: the rows of both have the same content hash, so only plan, inputs and measured columns can differ
     plan, inputs, counts: the differences, with both values as JSON; a missing value is an empty text
     fates: rows that differ, by old and new fate: KEPT, ABSENT, or the stage, reason and cause of the rejection
     columns: rows that differ in a column, by the name of the column
     only_old, only_new: columns that only one of the two datasets has
+    altered: a message for each dataset whose rows are not those that its manifest describes
     """
 
     same: bool
@@ -54,12 +56,17 @@ class Changes:
     columns: Mapping[str, Group]
     only_old: tuple[str, ...]
     only_new: tuple[str, ...]
+    altered: tuple[str, ...] = ()
 
 
 def changes(old: DatasetFolder, new: DatasetFolder, *, report: Progress = silent) -> Changes:
-    """Compare two datasets. Rows are read only if the content hashes differ. Raises CurateError on damaged files."""
+    """Compare two datasets. Raises CurateError on damaged files.
+
+    Rows are read only if the content hashes differ, or if the files are not those that were written.
+    """
     before, after = old.manifest, new.manifest
-    hashes = before.content_hash, after.content_hash
+    checked = [check(dataset, report=report) for dataset in (old, new)]
+    hashes = checked[0].content_hash or "unknown", checked[1].content_hash or "unknown"
     columns, others = old.columns("data"), new.columns("data")
     fates: dict[tuple[str, str], Group] = {}
     changed: dict[str, Group] = {}
@@ -80,6 +87,11 @@ def changes(old: DatasetFolder, new: DatasetFolder, *, report: Progress = silent
         columns=changed,
         only_old=tuple(sorted(columns - others)),
         only_new=tuple(sorted(others - columns)),
+        altered=tuple(
+            altered_text(dataset.path, found.faults)
+            for dataset, found in zip((old, new), checked, strict=True)
+            if found.faults
+        ),
     )
 
 

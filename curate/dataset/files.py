@@ -3,13 +3,14 @@
 The copied files keep their names, formats, columns and order, and the rows that stay are unchanged.
 """
 
+import hashlib
 import json
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 from curate.errors import CurateError
-from curate.reading.tables import Table, known_options, locate
+from curate.reading.tables import Table, known_options, locate, sha256
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +43,15 @@ def files_of(location: str) -> DatasetFiles:
     parents = [given] if given.is_dir() else table.files[0].parents
     root = next(folder for folder in parents if all(path.is_relative_to(folder) for path in table.files))
     return DatasetFiles(table, root)
+
+
+def hash_of_files(files: Iterable[Path], root: Path) -> str:
+    """Return the content hash of a dataset that curate did not build and whose measured columns are unknown.
+
+    root: the folder of the dataset
+    """
+    listed = "".join(f"{sha256(file)} {file.relative_to(root).as_posix()}\n" for file in files)
+    return hashlib.sha256(listed.encode("utf-8", "surrogateescape")).hexdigest()
 
 
 def _copy_parquet(path: Path, target: Path, dropped: Collection[int], position: int) -> int:

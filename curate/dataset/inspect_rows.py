@@ -100,6 +100,8 @@ def _suite(dataset: DatasetFolder, row: dict[str, Any]) -> Suite:
 
 def _how_judged(suite: Suite) -> str:
     called = f"calls of {suite.entry_point}" if suite.entry_point else "standard input and output"
+    if suite.assertions is not None:
+        called = f"Python code that uses {', '.join(suite.assertions.names)}"
     limits = f"limits {suite.limits.wall_seconds:g} s and {suite.limits.memory_mb:g} MB"
     return f"{printable(called)}, checker {suite.checker}, {limits}"
 

@@ -4,13 +4,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from curate.dataset import workspace
+from curate.dataset.digests import DIGESTS
+from curate.dataset.integrity import check_trusted
 from curate.errors import CurateError
 from curate.manifest import MANIFEST
 from curate.reading.location import HUB_ID
 from curate.reading.values import short
+from curate.trust import ONLY_TRUSTED, Trust
 
 CONFIGS = ("data", "rejected", "evidence", "difficulty", "contamination")
-FILES = ("README.md", MANIFEST, "report.html", "report.json")
+FILES = ("README.md", MANIFEST, "report.html", "report.json", DIGESTS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,12 +30,16 @@ class Upload:
     files: dict[str, int]
 
 
-def upload_of(folder: Path, repo: str, *, private: bool, revision: str = "main") -> Upload:
+def upload_of(folder: Path, repo: str, *, private: bool, revision: str = "main", trust: Trust = ONLY_TRUSTED) -> Upload:
     """Return what pushing the folder would send, without using the network.
 
-    Raises CurateError if the folder is not a finished dataset, or `repo` is not the name of a repository.
+    trust: whether to send a dataset that was altered
+
+    Raises CurateError if the folder is not a finished dataset, if it was altered, or if `repo` is not the name of a
+    repository.
     """
     workspace.manifest_of(folder)
+    check_trusted(folder, trust)
     if not HUB_ID.fullmatch(repo) or "@" in repo:
         raise CurateError(f"{repo}: not the name of a repository. Give OWNER/NAME.")
     # Folders whose names begin with a dot hold work in progress, such as a model's samples.

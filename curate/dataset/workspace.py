@@ -9,16 +9,20 @@ import json
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from curate import manifest as manifests
+from curate.dataset.digests import DIGESTS
 from curate.errors import CurateError
 from curate.json_records import to_json
-from curate.manifest import MANIFEST, Manifest, Plan
+from curate.manifest import MANIFEST, InputFile, Manifest, Plan
+from curate.reading.tables import sha256
 from curate.reading.values import short
 
-PARTS = ("data", "rejected", "evidence", "contamination", "difficulty", "README.md", "report.json", "report.html")
+_WRITTEN_ONCE = ("data", "rejected", "evidence", "contamination", DIGESTS)  # no command changes these parts later
+PARTS = (*_WRITTEN_ONCE, "difficulty", "README.md", "report.json", "report.html")
 WORK, PLAN = ".work", "plan.json"
 
 
@@ -109,8 +113,11 @@ def opened(out: Path, plan: Plan, *, overwrite: bool) -> Iterator[Path]:
         yield work
 
 
-def publish(work: Path, out: Path, manifest: Manifest) -> None:
-    """Move the finished parts into place, then write the manifest, then delete the work folder."""
+def publish(work: Path, out: Path, manifest: Manifest) -> Manifest:
+    """Move the finished parts into place, then write the manifest, then delete the work folder.
+
+    Returns the manifest, to which the files that were written have been added.
+    """
     (out / MANIFEST).unlink(missing_ok=True)  # a dataset that is being replaced must not look finished
     for name in PARTS:
         old, new = out / name, work / "final" / name
@@ -123,8 +130,21 @@ def publish(work: Path, out: Path, manifest: Manifest) -> None:
             old.unlink(missing_ok=True)
         if new.exists():
             new.rename(old)
+    manifest = replace(manifest, files=recorded_files(out))
     write_whole(out / MANIFEST, json.dumps(manifests.to_json(manifest), indent=2) + "\n")
     shutil.rmtree(work)
+    return manifest
+
+
+def recorded_files(folder: Path) -> tuple[InputFile, ...]:
+    """Return the files of a dataset that nothing changes once it is finished, with their sizes and hashes."""
+    parts = [folder / name for name in _WRITTEN_ONCE]
+    paths = [path for part in parts for path in ([part] if part.is_file() else sorted(part.rglob("*")))]
+    return tuple(
+        InputFile(path.relative_to(folder).as_posix(), path.stat().st_size, sha256(path))
+        for path in paths
+        if path.is_file()
+    )
 
 
 def unfinish(out: Path) -> None:

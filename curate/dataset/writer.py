@@ -1,12 +1,11 @@
 """Write the finished rows as Parquet, in the layout that `datasets.load_dataset(DIR)` opens."""
 
-import hashlib
-import json
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from curate.problem import COLUMNS, MEASURED, Rejection
+from curate.dataset.digests import ContentHash, write_digests
+from curate.problem import COLUMNS, Rejection
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -26,35 +25,20 @@ REJECTED_COLUMNS = {
 }
 
 
-class ContentHash:
-    """The SHA-256 of the rows in their order, without the columns that are measured."""
-
-    def __init__(self) -> None:
-        self._hash = hashlib.sha256()
-
-    def add(self, row: dict[str, Any]) -> dict[str, Any]:
-        """Add a row to the hash and return it."""
-        content = {name: value for name, value in row.items() if name not in MEASURED}
-        self._hash.update(json.dumps(content, sort_keys=True).encode() + b"\n")
-        return row
-
-    def hexdigest(self) -> str:
-        return self._hash.hexdigest()
-
-
 def rejected_row(rejection: Rejection) -> dict[str, Any]:
     """Return a rejection as a row of the table `rejected`."""
     return {name: getattr(rejection, name) for name in REJECTED_COLUMNS}
 
 
 def write(rows: Iterable[dict[str, Any]], rejections: Iterable[Rejection], folder: Path) -> str:
-    """Write `data/` and `rejected/` under the folder and return the content hash.
+    """Write `data/`, `rejected/` and `digests.parquet` into the folder and return the content hash.
 
     Rows must be sorted by id, so that the same content gives the same files.
     """
     content = ContentHash()
     write_table(map(content.add, rows), COLUMNS, folder / "data")
     write_table(map(content.add, map(rejected_row, rejections)), REJECTED_COLUMNS, folder / "rejected")
+    write_digests(content, folder)
     return content.hexdigest()
 
 

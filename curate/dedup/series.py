@@ -22,13 +22,20 @@ def difference(first: Problem, second: Problem) -> str | None:
         return "their titles number them"
     if _versions(first.statement, second.statement):
         return "they say that they are different versions of a problem"
-    if first.tests.entry_point and second.tests.entry_point and first.tests.entry_point != second.tests.entry_point:
+    if (asked := _asked_for(first.tests)) and (other := _asked_for(second.tests)) and asked != other:
         return "they ask for different functions"
     if (counts := _arguments(first.tests)) and (others := _arguments(second.tests)) and counts.isdisjoint(others):
         return "they call their functions with different numbers of arguments"
     if _contradict(first.tests, second.tests):
         return "they expect different answers to the same input"
     return None
+
+
+def _asked_for(suite: Suite) -> tuple[str, ...]:
+    """Return the names that tests call; none if they use standard input."""
+    if suite.assertions is not None:
+        return suite.assertions.names
+    return () if suite.entry_point is None else (suite.entry_point,)
 
 
 def _of_one_series(first: str, second: str) -> bool:
@@ -64,8 +71,9 @@ def _arguments(suite: Suite) -> set[int]:
 
 
 def _contradict(first: Suite, second: Suite) -> bool:
-    if (first.entry_point is None) != (second.entry_point is None):
-        return False  # nothing to compare between standard input and arguments
+    kinds = {(suite.entry_point is None, suite.assertions is None) for suite in (first, second)}
+    if len(kinds) > 1:
+        return False  # nothing to compare between standard input, arguments and Python code
     expected = {_key(case.input, first): case.expected for case in first.cases}
     return any(
         (known := expected.get(_key(case.input, second))) is not None and not _agree(known, case.expected, first)
@@ -84,6 +92,8 @@ def _key(text: str, suite: Suite) -> str:
 
 
 def _agree(first: str, second: str, suite: Suite) -> bool:
+    if suite.assertions is not None:
+        return first == second  # both were written by the same rule
     if suite.entry_point is None:
         first, second = first.casefold(), second.casefold()  # collectors disagree about YES and yes, as judges do
         return tokens.same(first, second) or tokens.same(second, first)

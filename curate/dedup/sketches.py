@@ -80,7 +80,9 @@ class Sketches(Closing):
             self.ids.append(problem.id)
             self.sources.append(problem.source)
             self.worths.append(self._worth(problem))
-            self.digests.append(_digest(text, problem.tests.entry_point))
+            asked = problem.tests.assertions
+            called = problem.tests.entry_point if asked is None else " ".join(asked.names)
+            self.digests.append(_digest(text, called))
         sets = shingles(texts)
         signed = signatures(sets.values, sets.offsets)
         self._ends.extend((sets.offsets[1:] + self._ends[-1]).tolist())

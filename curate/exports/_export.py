@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from curate.dataset import workspace
+from curate.dataset.integrity import check_trusted
 from curate.dataset.reader import Stored
 from curate.errors import CurateError
 from curate.exports._options import ExportOptions
@@ -51,8 +52,8 @@ def export(
     Rows that are not trusted (curate/trust.py) are left out unless the options include them, and so are rows that the
     target cannot express.
 
-    Raises CurateError if the dataset is not finished, if none of its rows can be exported, or if `out` must not be
-    replaced.
+    Raises CurateError if the dataset is not finished or was altered, if none of its rows can be exported, or if `out`
+    must not be replaced.
     """
     before = workspace.manifest_of(dataset)
     target = load_target(to)
@@ -61,6 +62,7 @@ def export(
     if out.resolve().is_relative_to(dataset.resolve()) or dataset.resolve().is_relative_to(out.resolve()):
         raise CurateError(f"{out} contains the dataset, or lies inside it. Choose another --out.")
     _check_free(out, overwrite=overwrite)
+    check_trusted(dataset, options.trust, report=report)
     stored = Stored(dataset)
     left_out: Counter[str] = Counter()
     with _aside(out) as folder:

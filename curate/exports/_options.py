@@ -13,7 +13,7 @@ class ExportOptions:
 
     select: str = "strongest"  # which tests a reward runs: one of selection.WAYS
     budget: int | None = None  # maximum number of tests; None: BUDGET, or as many as the target can run
-    include: tuple[str, ...] = ()  # rows to export although they are not trusted: words of curate.trust.WORDS
+    include: tuple[str, ...] = ()  # what to export although it is not trusted: words of curate.trust.WORDS
     verl_data_source: str = "taco"
     prompt: Prompt = field(default_factory=Prompt)  # the form of the prompts; chat template arguments are recorded only
     name: str = ""  # name of the package, if the target is one; "": the name of the output folder

@@ -22,13 +22,16 @@ class RefereeRecord(TypedDict):
 class SuiteRecord(TypedDict):
     """The fields of a record that determine how a program is judged."""
 
-    kind: Literal["stdin", "function"]
+    kind: Literal["stdin", "function", "assertions"]
     fn_name: str | None
     tests: list[CaseRecord]
     time_limit_s: float
     memory_limit_mb: int
     checker: str
     referee: NotRequired[RefereeRecord]
+    names: NotRequired[list[str]]
+    given: NotRequired[str]
+    setup: NotRequired[str]
 
 
 def has_other_limits(suite: Suite) -> bool:
@@ -50,4 +53,8 @@ def suite_record(suite: Suite) -> SuiteRecord:
     if suite.referee is not None:
         program, convention = suite.referee.program, suite.referee.convention
         record["referee"] = {"code": program.source, "language": program.language, "convention": convention.value}
+    if suite.assertions is not None:
+        record["kind"] = "assertions"
+        record["names"] = list(suite.assertions.names)
+        record["given"], record["setup"] = suite.assertions.given, suite.assertions.setup
     return record

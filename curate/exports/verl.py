@@ -33,6 +33,7 @@ REASONS = {
     "checker": "a checker that verl's scorer lacks, unlike rewards.verl: choose another --verl-data-source",
     "arguments": "calls with arguments or values that verl cannot receive or would alter: no arguments at all, "
     "dictionaries keyed by numbers, integers of thousands of digits",
+    "assertions": "tests that are Python code, unlike for rewards.verl: choose another --verl-data-source",
     "slow": "a reference that may need more time than verl's scorer allows",
 }
 _README = """# Problems for verl
@@ -75,6 +76,8 @@ def unfit(problem: Problem, options: ExportOptions) -> str | None:
     by_verl = options.verl_data_source in SCORED_BY_VERL
     if has_other_limits(suite):
         return "limits"
+    if by_verl and suite.assertions is not None:
+        return "assertions"
     if by_verl and suite.checker not in (_CALL_CHECKERS if calls else _TEXT_CHECKERS):
         return "checker"
     if calls and not all(_fits(case, by_verl) for case in suite.cases):

@@ -10,12 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from curate.dataset import card, difficulty_section, workspace
+from curate.dataset.digests import ContentHash, write_digests
 from curate.dataset.hits import HIT_COLUMNS
+from curate.dataset.integrity import require_intact
 from curate.dataset.reader import readable
-from curate.dataset.writer import REJECTED_COLUMNS, ContentHash, rejected_row, write_table
+from curate.dataset.writer import REJECTED_COLUMNS, rejected_row, write_table
 from curate.derivation import DIFFICULTY, table_rows
 from curate.difficulty import table as solve_rates
-from curate.manifest import Manifest
+from curate.manifest import Manifest, with_title
 from curate.merging.across import Across, duplicates_across
 from curate.merging.described import build_record, common_band, counts_of, merged_from, plan_of
 from curate.merging.evaluations import joined_counts, joined_hits, shared_sets
@@ -44,7 +46,8 @@ def merge(
     report     called with the progress
 
     A folder that is already finished is recognised by its inputs, and is left as it is. Raises CurateError if a dataset
-    cannot be read, two of them have different problems under the same id, or the folder cannot be written.
+    cannot be read or was altered, two of them have different problems under the same id, or the folder cannot be
+    written.
     """
     inputs = opened(datasets, out)
     plan = plan_of(inputs, threshold=dedup)
@@ -52,6 +55,8 @@ def merge(
     if finished is not None:
         return finished
     started = time.monotonic()
+    for dataset in inputs:
+        require_intact(dataset.location, advice="Build it again, or fetch it again.", report=report)
     with workspace.opened(out, plan, overwrite=overwrite) as work:
         final = work / "final"
         shutil.rmtree(final, ignore_errors=True)  # an earlier run that was killed may have left an incomplete copy
@@ -59,6 +64,7 @@ def merge(
         content, kept, verified = ContentHash(), Counter[str](), Counter[str]()
         write_table(_rows(inputs, across, content, kept, verified, report), COLUMNS, final / "data")
         write_table(map(content.add, _rejected(inputs, across)), REJECTED_COLUMNS, final / "rejected")
+        write_digests(content, final)
         hits = joined_hits(inputs)
         if shared_sets(inputs):
             write_table(iter(hits), HIT_COLUMNS, final / "contamination")
@@ -76,13 +82,12 @@ def merge(
             seconds={"merge": round(time.monotonic() - started, 3)},
             merged=merged_from(inputs, {d.number: d.manifest.n_kept - lost[d.number] for d in inputs}),
         )
-        manifest = common_band(inputs, manifest)
+        manifest = with_title(common_band(inputs, manifest), out)
         card.write(manifest, final)
         if rates:
             difficulty_section.announce(final, rates, manifest.solve_rate)
         write_report(final, manifest, across.section)
-        workspace.publish(work, out, manifest)
-    return manifest
+        return workspace.publish(work, out, manifest)
 
 
 def _rows(

@@ -7,7 +7,7 @@ the reader of its source.
 
 import re
 
-from curate.prompt import WORDS
+from curate.prompt import TASKS, WORDS
 
 _HEADS = (
     r"Solve the following coding problem using the programming language \w+:",  # SYNTHETIC-1 and its like
@@ -31,7 +31,8 @@ _FORMATS = (
 )
 _HEAD = re.compile(rf"\s*(?:{'|'.join(_HEADS)})\s*")
 _LAST_LINE = re.compile(r"The input will be (?:given via )?stdin and [^\n]{0,80} to stdout[^\n]{0,80}")
-*_TASKS, _FORM = (words.partition("{")[0].strip() for words in WORDS)  # of our own prompts, up to the first name
+# What curate's own prompts say after a statement, up to the first name in it, and at their end.
+_TASKS, _FORM = tuple(words.partition("{")[0].strip() for words in TASKS), WORDS[-1].strip()
 
 
 def without_template(text: str) -> str:

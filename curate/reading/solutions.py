@@ -75,7 +75,8 @@ def candidates(problem: Problem, languages: Sequence[str]) -> list[Program]:
 
     Python comes first, because it need not be compiled, and then the shortest solution, usually the cheapest to run.
     """
-    fitting = [name for name in languages if problem.tests.entry_point is None or load(name).CALLABLE]
+    is_called = problem.tests.entry_point is not None or problem.tests.assertions is not None
+    fitting = [name for name in languages if not is_called or load(name).CALLABLE]
     distinct = dict.fromkeys(solution for solution in problem.solutions or () if solution.source.strip())
     return sorted(
         (solution for solution in distinct if solution.language in fitting),

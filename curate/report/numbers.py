@@ -52,6 +52,8 @@ def numbers(dataset: DatasetFolder, duplicates: Duplicates | None) -> Numbers:
 def _dataset(manifest: Manifest, columns: "dict[str, Values]") -> dict[str, Any]:
     suspects = columns.get("multi_answer_suspect")
     return {
+        "name": manifest.name,
+        "date": manifest.date,
         "curate": manifest.plan.curate,
         "content_hash": manifest.content_hash,
         "options": to_json(manifest.plan.configuration),

@@ -8,11 +8,13 @@ the largest. A number that may count something is not changed. Most of these inp
 import json
 import random
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from itertools import islice
-from typing import Any
+from typing import Any, TypeVar
 
+from curate.reading.assertions.calls import call_of
 from sandbox import Suite
 
 MOST = 24
@@ -23,15 +25,21 @@ _CHANGES = 3  # most changes to one input
 _INTEGER = re.compile(r"(?![01]{2,}\Z)-?(?:0|[1-9]\d{0,17})\Z")
 
 Range = tuple[int, int]
+Place = TypeVar("Place", int, str)
 
 
 def extra_inputs(suite: Suite, *, seed: int, most: int = MOST) -> list[str]:
     """Return at most `most` inputs that no test has. The same tests and seed give the same inputs."""
     inputs = [case.input for case in suite.cases if len(case.input) <= _LONGEST]
+    if suite.assertions is not None:
+        inputs = [case.input for case in suite.cases if len(case.input) <= _LONGEST and case.expected]
     if not inputs:
         return []
     rng = random.Random(f"{seed} {len(inputs)} {inputs[0]}")
-    changed = _arguments(inputs, rng) if suite.entry_point else _lines(inputs, rng)
+    if suite.assertions is not None:
+        changed = _calls(inputs, rng)
+    else:
+        changed = _arguments(inputs, rng) if suite.entry_point else _lines(inputs, rng)
     known = {case.input for case in suite.cases}
     distinct = dict.fromkeys(text for text in islice(changed, 4 * most) if text not in known)
     return list(distinct)[:most]
@@ -108,8 +116,27 @@ def _arguments(inputs: Sequence[str], rng: random.Random) -> Iterator[str]:
         yield json.dumps(call, ensure_ascii=False)
 
 
+def _calls(inputs: Sequence[str], rng: random.Random) -> Iterator[str]:
+    """Yield calls with literal arguments. Each position of an argument, or its name, has a range of its own."""
+    parsed = [call_of(text) for text in inputs]
+    calls = [call for call in parsed if call.arguments]
+    ranges = _ranges(
+        (f"{call.function} {place}", number)
+        for call in calls
+        for place, value in call.arguments.items()
+        for number in _numbers(value)
+    )
+    while calls:
+        call = rng.choice(calls)
+        arguments = dict(call.arguments)
+        for _ in range(rng.randint(1, _CHANGES)):
+            place = rng.choice(list(arguments))
+            arguments[place] = _changed(arguments[place], ranges.get(f"{call.function} {place}", (0, 0)), rng)
+        yield replace(call, arguments=arguments).text
+
+
 def _numbers(value: Any) -> Iterator[int]:
-    if isinstance(value, list):
+    if isinstance(value, list | tuple):
         for item in value:
             yield from _numbers(item)
     elif type(value) is int:
@@ -122,6 +149,8 @@ def _changed(value: Any, within: Range, rng: random.Random) -> Any:
         return _number(value, within, rng)
     if isinstance(value, str):
         return _word(value, rng)
+    if isinstance(value, tuple):
+        return tuple(_changed(list(value), within, rng))
     if not isinstance(value, list) or not value:
         return value
     place, other = rng.randrange(len(value)), rng.randrange(len(value))
@@ -136,13 +165,13 @@ def _changed(value: Any, within: Range, rng: random.Random) -> Any:
     return changed
 
 
-def _ranges(numbers: Iterator[tuple[int, int]]) -> dict[int, Range]:
+def _ranges(numbers: Iterable[tuple[Place, int]]) -> dict[Place, Range]:
     """Return the smallest and the largest number for each place.
 
     The smallest is at most 1, even if the tests have only larger numbers. Otherwise, tests without variety would seem
     strong. Where larger numbers are allowed, 1 is nearly always allowed, too.
     """
-    ranges: dict[int, Range] = {}
+    ranges: dict[Place, Range] = {}
     for place, number in numbers:
         low, high = ranges.get(place, (1, number))
         ranges[place] = min(low, number), max(high, number)

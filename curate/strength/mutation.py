@@ -5,8 +5,9 @@ The same reference, tests and seed give the same mutants.
 
 import ast
 import random
+import re
 import warnings
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from itertools import zip_longest
 from types import ModuleType
@@ -26,6 +27,7 @@ from sandbox import Suite
 
 MOST = 24  # each costs about as much as judging the reference; more mutants add precision rather than insight
 
+_ATTRIBUTE = re.compile(r"\.([A-Za-z_]\w*)")
 _KINDS = (off_by_one, comparison, dropped_branch, swapped_operator, dropped_statement, constant, early_return)
 
 
@@ -53,7 +55,7 @@ def mutants(reference: str, suite: Suite, *, shown: int, seed: int, most: int = 
 def _mutants(tree: ast.Module, suite: Suite, shown: int, seed: int, most: int) -> list[Mutant]:
     original = ast.unparse(tree)
     kinds = {source: _name(hard_coded) for source in hard_coded.programs(suite, shown)}
-    for kind, place, node in _mistakes(tree, suite.entry_point, random.Random(f"{seed} {original}")):
+    for kind, place, node in _mistakes(tree, called_names(suite), random.Random(f"{seed} {original}")):
         if len(kinds) >= most:
             break
         with place.holding(node):
@@ -63,14 +65,22 @@ def _mutants(tree: ast.Module, suite: Suite, shown: int, seed: int, most: int) -
     return [Mutant(kind, source) for source, kind in kinds.items()]
 
 
+def called_names(suite: Suite) -> tuple[str, ...]:
+    """Return the names that the tests use: of functions, or of methods of the class Solution."""
+    if suite.assertions is None:
+        return () if suite.entry_point is None else (suite.entry_point,)
+    attributes = {name for case in suite.cases for name in _ATTRIBUTE.findall(case.input)}
+    return (*suite.assertions.names, *sorted(attributes))
+
+
 def _mistakes(
-    tree: ast.Module, entry_point: str | None, rng: random.Random
+    tree: ast.Module, called: Collection[str], rng: random.Random
 ) -> Iterator[tuple[ModuleType, Place, ast.AST]]:
     """Yield one mistake of each kind in turn.
 
     Within a kind, every place gets a first mistake before any place gets a second.
     """
-    everywhere = list(places(tree, entry_point))
+    everywhere = list(places(tree, called))
     turns: list[list[tuple[int, Place, ast.AST]]] = []
     for kind in _KINDS:
         mistakes = []

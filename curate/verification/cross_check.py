@@ -146,6 +146,9 @@ def _outvoted(pivot: Program, others: Sequence[Program], suite: Suite, sandbox: 
     own = sandbox.judge(pivot, suite, run_all=True).cases
     judged_own = zip(suite.cases, own, strict=False)
     failed = [case.input for case, judged in judged_own if judged.verdict is Verdict.WRONG_ANSWER]
+    if suite.assertions is not None:  # statements have no answer that could be compared
+        called = {case.input for case in suite.cases if case.expected}
+        failed = [text for text in failed if text in called]
     cases = list(answers(pivot, failed, suite, partial(sandbox.run, limits=suite.limits)))
     if not cases:
         return set()

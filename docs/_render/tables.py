@@ -4,17 +4,17 @@ A page asks for one with a comment on a line of its own, for example `<!-- rende
 of PAGES.
 """
 
-import ast
-import dataclasses
 import inspect
 import re
-import textwrap
 import tomllib
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import get_args
+from typing import TYPE_CHECKING
 
 import click
+
+if TYPE_CHECKING:
+    from train.config.describe import Section
 
 ROOT = Path(__file__).parents[2]
 
@@ -54,7 +54,9 @@ def metrics() -> str:
 
 def configuration() -> str:
     """Return a section for each section of a training run's configuration, with its keys and their comments."""
-    return "\n\n".join(_section(heading, kind) for heading, kind in _sections())
+    from train.config.describe import sections
+
+    return "\n\n".join(map(_section, sections()))
 
 
 def presets() -> str:
@@ -95,55 +97,26 @@ def _command(name: str, command: click.Command) -> str:
     options = _table(
         ("option", "meaning"), ((f"`{option}`", _escaped(meaning)) for option, meaning in filter(None, records))
     )
-    return f"## curate {name}\n\n{help_text}\n\n```text\n{usage}\n```\n\n{options}"
+    parts = [f"## curate {name}", help_text, f"```text\n{usage}\n```", options]
+    if isinstance(command, click.Group):
+        parts += (f"#{_command(f'{name} {inner}', one)}" for inner, one in sorted(command.commands.items()))
+    return "\n\n".join(parts)
 
 
-def _sections() -> Iterator[tuple[str, type]]:
-    from train.config import Config
+def _section(section: "Section") -> str:
+    from train.config.written import toml_value
 
-    hints = inspect.get_annotations(Config, eval_str=True)
-    for field in dataclasses.fields(Config):
-        hint = hints[field.name]
-        if isinstance(hint, type) and dataclasses.is_dataclass(hint):
-            yield f"[{field.name}]", hint
-        else:  # a tuple of sections
-            yield f"[[{field.name}]]", get_args(hint)[0]
-
-
-def _section(heading: str, kind: type) -> str:
-    source = textwrap.dedent(inspect.getsource(kind))
-    lines = source.splitlines()
-    (definition,) = ast.parse(source).body
-    assert isinstance(definition, ast.ClassDef)
-    rows = []
-    for node in definition.body:
-        if isinstance(node, ast.AnnAssign):
-            first, last = node.lineno - 1, (node.end_lineno or node.lineno) - 1
-            default = "required" if node.value is None else f"`{ast.unparse(node.value)}`"
-            meaning = " ".join([*_above(lines, first), *_comment(lines[last])])
-            rows.append((f"`{ast.unparse(node.target)}`", _kind(node.annotation), default, meaning))
-    text = [found] if (found := ast.get_docstring(definition)) else []
-    return "\n\n".join([f"## `{heading}`", *text, _table(("key", "type", "default", "meaning"), rows)])
-
-
-def _kind(annotation: ast.expr) -> str:
-    if isinstance(annotation, ast.Subscript) and ast.unparse(annotation.value) == "Literal":
-        return ast.unparse(annotation.slice).strip("()").replace("'", "`").replace(", ", " or ")
-    return f"`{ast.unparse(annotation)}`"
-
-
-def _above(lines: list[str], place: int) -> list[str]:
-    """Return the comment lines directly above this line."""
-    comments: list[str] = []
-    while place > 0 and lines[place - 1].lstrip().startswith("#"):
-        place -= 1
-        comments.insert(0, lines[place].lstrip("# "))
-    return comments
-
-
-def _comment(line: str) -> list[str]:
-    """Return the comment at the end of this line, if it has one."""
-    return [found[1]] if (found := re.search(r"  # (.*)", line)) else []
+    rows = (
+        (
+            f"`{key.name}`",
+            " or ".join(f"`{choice}`" for choice in key.choices) or key.kind,
+            "required" if key.required else f"`{toml_value(key.default)}`",
+            _escaped(key.meaning),
+        )
+        for key in section.keys
+    )
+    about = [section.about] if section.about else []
+    return "\n\n".join([f"## `{section.heading}`", *about, _table(("key", "type", "default", "meaning"), rows)])
 
 
 def _flat(table: dict[str, object], prefix: str = "") -> Iterator[tuple[str, object]]:

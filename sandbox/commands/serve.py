@@ -37,7 +37,8 @@ if TYPE_CHECKING:
 @click.option(
     "--token-file",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="File with the token that clients must send; or set CURATE_TOKEN. Required if others can reach the service.",
+    help="File with the token that clients must send; or set CURATE_TOKEN. Required if others can reach the service.  "
+    "[default: no token]",
 )
 @click.option(
     "--open-metrics",

@@ -34,6 +34,7 @@ The judge and the warden:
     compiler.py        compiles programs, in the sandbox like any run
     compiled.py        keeps the results of compilations
     interactive.py     lets a program and an interactive referee talk to each other
+    assertions.py      runs a program for tests that are Python
     referee_trials.py  tries a referee on known answers, to tell whether its failure is the suite's fault
     zygotes.py         the judge's connection to a zygote
     warm_zygotes.py    the zygotes of one runner, and the cgroup that they and their runs are in

@@ -7,13 +7,29 @@ import contextlib
 import hashlib
 import os
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 
+from sandbox import referee
 from sandbox.cases import Case, Suite
 from sandbox.errors import RefereeFailed
+from sandbox.jail.child import Instructions
+from sandbox.jail.compiled import Compiled
+from sandbox.jail.interactive import (
+    LEAVING_SECONDS,
+    LINGERING,
+    LINGERING_SECONDS,
+    THINKING,
+    Side,
+    Talk,
+    make_ready,
+    side_by_side,
+    until_known,
+)
 from sandbox.jail.runner import Runner
 from sandbox.judge import Ran
 from sandbox.program import Limits, Outcome, Program, RunResult
+from sandbox.referee import Ruling
 
 _DETAIL = 300  # characters for people
 _REMEMBERED = 4096  # pieces of given code that are known to be sound
@@ -29,12 +45,11 @@ class GivenCode:
         self._sound: OrderedDict[bytes, None] = OrderedDict()
 
     @contextlib.contextmanager
-    def compiled(self, source: str, runner: Runner | None = None) -> Iterator[int]:
+    def compiled(self, source: str) -> Iterator[int]:
         """Open the compiled code. Raises RefereeFailed if it does not compile."""
-        compiled = (runner or self._runner).compile(Program(source))
+        compiled = self._runner.compile(Program(source))
         if isinstance(compiled, RunResult):
-            message = compiled.stderr.decode("utf-8", "replace").strip()
-            raise RefereeFailed(f"its given code or setup does not compile: {message[-_DETAIL:]}")
+            raise RefereeFailed(f"their given code does not compile: {_tail(compiled)}")
         descriptor = os.dup(compiled.artifact)  # the compilation itself may be forgotten meanwhile
         try:
             yield descriptor
@@ -51,41 +66,133 @@ class GivenCode:
         nothing = self._runner.compile(_NOTHING)
         assert not isinstance(nothing, RunResult)
         with self.compiled(source) as descriptor:
-            result = self._runner.execute(order.after(descriptor), nothing, _ATOM)
+            result = self._runner.execute(order.after(descriptor, source), nothing, _ATOM)
         if failed(result):
-            message = result.stderr.decode("utf-8", "replace").strip()
-            raise RefereeFailed(f"its given code fails by itself: {result.outcome.value} {message[-_DETAIL:]}")
+            raise RefereeFailed(f"their given code fails by itself: {result.outcome.value} {_tail(result)}")
         self._sound[name] = None
         if len(self._sound) > _REMEMBERED:
             self._sound.popitem(last=False)
 
 
 class AssertionRuns:
-    """Runs one submission for the cases of an assertion suite. Raises ValueError if its language is not Python."""
+    """Runs one submission for the cases of an assertion suite. Raises ValueError if its language is not Python.
 
-    def __init__(self, program: Program, suite: Suite, runner: Runner, given_code: GivenCode) -> None:
+    second   returns the runner of the process of the tests, which runs beside the submission
+    """
+
+    def __init__(
+        self, program: Program, suite: Suite, runner: Runner, second: Callable[[], Runner], given_code: GivenCode
+    ) -> None:
         assert suite.assertions is not None
         self._program = program
         self._limits = suite.limits
         self._shared = suite.assertions
         self._runner = runner
+        self._second = second
         self._given_code = given_code
         self._evaluate = runner.order("evaluate", program, suite.limits)
+        self._serve = runner.order("serve", program, suite.limits).instructed(Instructions("", self._shared.names))
 
     def run(self, case: Case, left_seconds: float) -> Ran:
         """Run the submission on one case. Raises ExecutionLost, and RefereeFailed if the suite's own code fails."""
-        if not case.expected:
-            raise ValueError("tests that are statements cannot be run yet")
         compiled = self._runner.compile(self._program)
         if isinstance(compiled, RunResult):
             return Ran(compiled)
+        if not case.expected:
+            return self._examine(case, compiled, left_seconds)
         order = self._evaluate.within(min(self._limits.wall_seconds, left_seconds))
         with self._given_code.compiled(self._shared.given) as given:
-            result = self._runner.execute(order.after(given), compiled, case.input.encode("utf-8", "surrogatepass"))
+            order = order.after(given, self._shared.given)
+            result = self._runner.execute(order, compiled, case.input.encode("utf-8", "surrogatepass"))
         if failed(result):
             self._given_code.check(self._shared.given, self._limits)
         return Ran(result)
 
+    def _examine(self, case: Case, compiled: Compiled, left_seconds: float) -> Ran:
+        """Run statements in a process of their own, beside the submission."""
+        second = self._second()
+        setup = second.compile(Program(self._shared.setup))
+        if isinstance(setup, RunResult):
+            raise RefereeFailed(f"their setup does not compile: {_tail(setup)}")
+        order = second.order("examine", Program(self._shared.setup), referee.LIMITS, referee=True)
+        order = order.instructed(Instructions(case.input, self._shared.names))
+        wall_seconds = min(THINKING * self._limits.wall_seconds, left_seconds)
+        patience_seconds = min(LINGERING * wall_seconds + LINGERING_SECONDS, left_seconds + LEAVING_SECONDS)
+        texts = f"{self._shared.given}\n{case.input}"
+        with self._given_code.compiled(self._shared.given) as given:
+            program = Side(self._serve.within(wall_seconds).after(given, self._shared.given), compiled, self._runner)
+            tests = Side(order.within(patience_seconds, patience_seconds).after(given, texts), setup, second)
+            ended = until_known(lambda: make_ready(program, tests) or side_by_side(program, tests))
+        report = Report.read(ended.partner.result.returned or b"")
+        if failed(ended.program.result) and not report.has("met"):
+            self._given_code.check(self._shared.given, self._limits)
+        return _ran(ended, report)
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What the process of the tests has written about them; see languages/_examining.py.
+
+    stages   the stages that it has reached: given, met (the submission has told what it defines), ready (setup is
+             done), called (the submission has been asked for something)
+    verdict  passed, failed, gone (the submission ended too early), unreadable (what it said), or "" for none
+    detail   for people
+    """
+
+    stages: frozenset[str]
+    verdict: str = ""
+    detail: str = ""
+
+    @classmethod
+    def read(cls, written: bytes) -> "Report":
+        *stages, last = [""] + written.decode("utf-8", "replace").splitlines()
+        verdict, _, detail = last.partition(" ")
+        if verdict not in ("passed", "failed", "gone", "unreadable"):
+            return cls(frozenset([*stages, last]))
+        return cls(frozenset(stages), verdict, detail.replace("\\n", "\n"))
+
+    def has(self, stage: str) -> bool:
+        return stage in self.stages
+
+    @property
+    def is_the_suites_fault(self) -> bool:
+        """Whether the tests have failed, or have not ended, before the submission had a part in it."""
+        return self.verdict in ("", "failed") and not self.has("called") and self.has("given") <= self.has("met")
+
+
+def _ran(ended: Talk, report: Report) -> Ran:
+    """Return what became of the submission. Raises RefereeFailed if its tests have failed by themselves."""
+    result, tests = ended.program.result, ended.partner.result
+    if ended.flooded:
+        return Ran(replace(result, outcome=Outcome.OUTPUT_LIMIT), None, ended.partner_seconds)
+    if report.is_the_suites_fault and not report.has("ready"):
+        raise RefereeFailed(f"before they used the submission: {tests.outcome.value} {report.detail or _tail(tests)}")
+    has_ruling = report.verdict in ("failed", "unreadable")
+    if failed(result) and not (has_ruling and ended.partner_ended_first):
+        return Ran(result, None, ended.partner_seconds)
+    if has_ruling:
+        words = "what the program said cannot be read: " if report.verdict == "unreadable" else ""
+        result = replace(result, outcome=Outcome.EXITED, exit_code=0)
+        return Ran(result, Ruling(0.0, f"{words}{report.detail}"[:_DETAIL]), ended.partner_seconds)
+    if report.verdict == "passed":
+        return Ran(result, Ruling(1.0), ended.partner_seconds)
+    if report.verdict == "gone":
+        message = b"the program ended while its tests were running"
+        return Ran(replace(result, exit_code=1, stderr=message), None, ended.partner_seconds)
+    return Ran(_without_verdict(result, tests), None, ended.partner_seconds)
+
+
+def _without_verdict(result: RunResult, tests: RunResult) -> RunResult:
+    """Return the run of a program whose tests have not come to an end. What it returned has kept them busy, has filled
+    their memory, or has broken them."""
+    message = f"the tests did not end with what the program returned: {tests.outcome.value} {_tail(tests)}"
+    outcome = tests.outcome if tests.outcome in (Outcome.TIMED_OUT, Outcome.OUT_OF_MEMORY) else Outcome.SIGNALLED
+    return replace(result, outcome=outcome, stderr=message.encode())
+
 
 def failed(result: RunResult) -> bool:
     return result.outcome is not Outcome.EXITED or result.exit_code != 0
+
+
+def _tail(result: RunResult) -> str:
+    return result.stderr[-4 * _DETAIL :].decode("utf-8", "replace").strip()[-_DETAIL:]

@@ -171,6 +171,10 @@ def become(
             status = language.call(program, instructions.entry_point, KEPT)
         elif job.op == "evaluate":
             status = language.evaluate(program, given, KEPT)
+        elif job.op == "serve":
+            status = language.serve(program, given, instructions.arguments)
+        elif job.op == "examine":
+            status = language.examine(program, given, instructions.entry_point, instructions.arguments, KEPT)
         else:
             status = language.run(KEPT if executable else program, instructions.arguments)
     except BaseException as error:

@@ -25,10 +25,10 @@ from sandbox.program import Outcome, RunResult
 
 Known = TypeVar("Known")
 
-_THINKING = 3  # a program may take this many times its wall limit in all, since it waits while the referee thinks
-_LINGERING = 6  # a referee may take this many times as long as its program: it must not be the first to be given up
-_LINGERING_SECONDS = 30  # a referee may take this much longer
-_LEAVING_SECONDS = 1  # time for a referee to end after a program that has used up its budget
+THINKING = 3  # a program may take this many times its wall limit in all, since it waits while the referee thinks
+LINGERING = 6  # a referee may take this many times as long as its program: it must not be the first to be given up
+LINGERING_SECONDS = 30  # a referee may take this much longer
+LEAVING_SECONDS = 1  # time for a referee to end after a program that has used up its budget
 _REFEREE_CPU_SECONDS = 10  # more than a program has wall time
 _PIECE = 1 << 16
 
@@ -52,7 +52,7 @@ class Side:
 
 
 @dataclass(frozen=True, slots=True)
-class _Talk:
+class Talk:
     """How both sides ended.
 
     flooded   whether the program said more than it may
@@ -88,14 +88,12 @@ def talk(
     Raises ExecutionLost, and RefereeFailed if the referee crashed or kept the program waiting, and is not sound.
     """
     limit_seconds = program.order.job.wall_seconds
-    wall_seconds = min(_THINKING * limit_seconds, left_seconds)
-    patience_seconds = _LINGERING * wall_seconds + _LINGERING_SECONDS
-    hurried = left_seconds + _LEAVING_SECONDS < patience_seconds
+    wall_seconds = min(THINKING * limit_seconds, left_seconds)
+    patience_seconds = LINGERING * wall_seconds + LINGERING_SECONDS
+    hurried = left_seconds + LEAVING_SECONDS < patience_seconds
     program = program.within(wall_seconds)
-    partner = partner.within(
-        min(patience_seconds, left_seconds + _LEAVING_SECONDS), wall_seconds + _REFEREE_CPU_SECONDS
-    )
-    ended = _until_known(lambda: _make_ready(program, partner) or _side_by_side(program, partner))
+    partner = partner.within(min(patience_seconds, left_seconds + LEAVING_SECONDS), wall_seconds + _REFEREE_CPU_SECONDS)
+    ended = until_known(lambda: make_ready(program, partner) or side_by_side(program, partner))
     result, answer = ended.program.result, ended.partner.result
     if ended.flooded:
         return Ran(replace(result, outcome=Outcome.OUTPUT_LIMIT), None, ended.partner_seconds)
@@ -118,10 +116,10 @@ def recite(text: bytes, partner: Side) -> RunResult:
 
     Raises ExecutionLost.
     """
-    return _until_known(lambda: _make_ready(partner) or _with_us(text, partner)).result
+    return until_known(lambda: make_ready(partner) or _with_us(text, partner)).result
 
 
-def _until_known(attempt: Callable[[], Known | Lost]) -> Known:
+def until_known(attempt: Callable[[], Known | Lost]) -> Known:
     """Repeat an attempt that the sandbox loses. Raises ExecutionLost if every attempt is lost."""
     lost = Lost("")
     for _ in range(ATTEMPTS):
@@ -132,7 +130,7 @@ def _until_known(attempt: Callable[[], Known | Lost]) -> Known:
     raise ExecutionLost(f"a run was lost {ATTEMPTS} times: {lost.reason}")
 
 
-def _make_ready(*sides: Side) -> Lost | None:
+def make_ready(*sides: Side) -> Lost | None:
     """Start the zygotes that are needed; return why one was lost.
 
     This thread starts all of them, since a zygote dies with the thread that started it and this thread lives on.
@@ -160,7 +158,8 @@ def _with_us(text: bytes, partner: Side) -> Finished | Lost:
             thread.join()
 
 
-def _side_by_side(program: Side, partner: Side) -> _Talk | Lost:
+def side_by_side(program: Side, partner: Side) -> Talk | Lost:
+    """Run both until both have ended. Raises as Side.attempt does."""
     (program_reads, referee_writes), (we_read, program_writes), (referee_reads, we_write) = (
         os.pipe(),
         os.pipe(),
@@ -199,7 +198,7 @@ def _side_by_side(program: Side, partner: Side) -> _Talk | Lost:
     answer = answers[0]
     if isinstance(result, Lost):
         return result
-    return answer if isinstance(answer, Lost) else _Talk(result, answer, floods[0])
+    return answer if isinstance(answer, Lost) else Talk(result, answer, floods[0])
 
 
 def _pass_on(source: int, sink: int, at_most: int) -> bool:

@@ -17,6 +17,7 @@ class Order:
     packed        files that the run finds in its directory, see files.pack
     referee       whether the program belongs to the suite: then it shares no zygote with submissions
     given         descriptor of compiled code that runs before the program; -1: none
+    beside        the text of that code, and of what else runs with the program
     encoded       the job as it is sent, encoded once for all cases of a suite
     """
 
@@ -26,6 +27,7 @@ class Order:
     packed: bytes = b""
     referee: bool = False
     given: int = -1
+    beside: str = ""
     encoded: bytes = field(init=False)
 
     def __post_init__(self) -> None:
@@ -45,9 +47,14 @@ class Order:
         job = replace(self.job, instructions=True, fetch=bool(instructions.fetch))
         return replace(self, job=job, instructions=instructions)
 
-    def after(self, given: int) -> "Order":
+    @property
+    def texts(self) -> str:
+        """The text of the program and of what runs with it, which tells what packages it needs."""
+        return f"{self.program.source}\n{self.beside}" if self.beside else self.program.source
+
+    def after(self, given: int, beside: str) -> "Order":
         """Return the order with compiled code, of which this is the descriptor, that runs before the program."""
-        return replace(self, job=replace(self.job, given=True), given=given)
+        return replace(self, job=replace(self.job, given=True), given=given, beside=beside)
 
     def with_files(self, contents: dict[str, bytes]) -> "Order":
         """Return the order with these files in the run's directory, and with room for them."""
@@ -67,7 +74,7 @@ def make_order(
 
     Raises ValueError if there is no such language, or if its functions cannot be called.
     """
-    if op in ("evaluate", "serve") and not languages.load(program.language).CALLABLE:
+    if op in ("evaluate", "serve", "examine") and not languages.load(program.language).CALLABLE:
         raise ValueError(f"tests in Python cannot call {program.language} programs; submit a Python program")
     if op == "call" and not languages.load(program.language).CALLABLE:
         raise ValueError(f"functions of {program.language} programs cannot be called; use a suite without entry_point")

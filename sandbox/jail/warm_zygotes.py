@@ -116,7 +116,7 @@ class WarmZygotes:
         if order.job.op == "compile" and language.toolchain():
             return Kind(compiles=order.program.language)
         interpreted = order.job.op != "compile" and not language.EXECUTABLE
-        loaded = self._configuration.packages.loaded_for(order.program.source) if interpreted else ()
+        loaded = self._configuration.packages.loaded_for(order.texts) if interpreted else ()
         return Kind(loaded=loaded, referee=order.referee)
 
     def ready(self, kind: Kind) -> Zygote:

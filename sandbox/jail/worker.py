@@ -79,7 +79,7 @@ class Worker:
     def judge(self, program: Program, suite: Suite, *, run_all: bool) -> Judgement:
         """Judge a program by a suite. Raises ExecutionLost, and whatever judge.judge raises."""
         if suite.assertions is not None:
-            runs = AssertionRuns(program, suite, self._runner, self._given_code)
+            runs = AssertionRuns(program, suite, self._runner, self._second_runner, self._given_code)
             return judge(suite, runs.run, run_all=run_all)
         op = "run" if suite.entry_point is None else "call"
         order = self._runner.order(op, program, suite.limits, suite.entry_point or "")
@@ -120,9 +120,8 @@ class Worker:
         compiled = self._runner.compile(order.program)
         if isinstance(compiled, RunResult):
             return Ran(compiled)
-        if self._second is None:
-            self._second = Runner(self._configuration, self._warden, self._groups[1], 1, self.ends)
-        partner = Side(self._referee_order(judge, case, {}), _compiled_referee(judge, self._second), self._second)
+        second = self._second_runner()
+        partner = Side(self._referee_order(judge, case, {}), _compiled_referee(judge, second), second)
 
         def is_sound(cpu_seconds: float | None) -> bool:
             def ask(text: bytes, wall_seconds: float) -> RunResult:
@@ -132,6 +131,11 @@ class Worker:
             return self._trials.passes(judge, case, trial, ask, _trial_seconds(limits), cpu_seconds)
 
         return talk(Side(order, compiled, self._runner), partner, judge, left_seconds, is_sound)
+
+    def _second_runner(self) -> Runner:
+        if self._second is None:
+            self._second = Runner(self._configuration, self._warden, self._groups[1], 1, self.ends)
+        return self._second
 
     def _referee_order(self, judge: Referee, case: Case, contents: dict[str, bytes]) -> Order:
         contents = {referee.INPUT: _encoded(case.input), referee.ANSWER: _encoded(case.expected), **contents}

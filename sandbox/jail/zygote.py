@@ -92,6 +92,8 @@ def _settle(config: dict[str, Any], layers: dict[str, str]) -> "_RunLauncher":
     signal.signal(signal.SIGINT, signal.default_int_handler)  # as in a fresh `python`, also if we are started without
     for language in languages.values():
         language.warm()
+        if config["referee"] and language.CALLABLE:
+            language.warm_for_tests()
     for kind in (resource.RLIMIT_MEMLOCK, resource.RLIMIT_MSGQUEUE):
         resource.setrlimit(kind, (0, 0))
     resource.setrlimit(resource.RLIMIT_NOFILE, (512, 512))

@@ -19,6 +19,11 @@ for one run, never in a trusted process.
                                                     and writes the encoded value to descriptor `returned`
     evaluate(artifact, given, returned) -> int      if CALLABLE: the same with the text of a call on stdin; `given` is
                                                     the artifact of code that runs before
+    serve(artifact, given, names) -> int            if CALLABLE: does what the tests at the other end of its streams
+                                                    ask of the program
+    examine(artifact, given, statements, names, report) -> int
+                                                    if CALLABLE: runs tests of the program at the other end
+    warm_for_tests()                                if CALLABLE: once, in a zygote for referees; loads what tests need
 """
 
 import os

@@ -18,7 +18,11 @@ import types
 import weakref
 from decimal import Decimal
 from fractions import Fraction
+from importlib import import_module
 from typing import Any
+
+from sandbox.languages._exchange import Wire
+from sandbox.languages._serving import Server
 
 SOURCE_FILE = "solution.py"
 SELF_TEST = "print(sum(map(int, input().split())))"
@@ -32,6 +36,7 @@ _STARRED = (
 ).split()
 _RECURSION_OF_CALLS = 50_000  # LiveCodeBench's, too
 _FRAMES_BELOW = 6  # our own frames below a program, which expects none
+_FRAMES_OF_SERVER = 8  # our own frames below what the tests call
 _ATOMS = frozenset([int, float, str, bool, type(None)])
 
 
@@ -43,6 +48,7 @@ def _builtins_of_calls() -> dict[str, Any]:
 
 
 _builtins: dict[str, Any] = {}  # of calls; made in the zygote
+_examining: list[types.ModuleType] = []  # the module that runs tests, in the zygotes of referees
 _program = types.ModuleType("__main__")  # pristine in the zygote; each child has its own copy
 
 
@@ -133,6 +139,58 @@ def evaluate(artifact: bytes, given: bytes, returned: int) -> int:
         return _report(error) or 1
     finally:
         _flush(getattr(sys, "stderr", None))
+
+
+def serve(artifact: bytes, given: bytes, names: list[str]) -> int:
+    """Run the program, and then do what the tests at the other end of stdin and stdout ask of it, until they end.
+    Returns the exit status.
+
+    names   what the tests use of it
+    """
+    wire = _taken_streams()
+    namespace = _namespace_of_solution()
+    server = Server(wire, namespace, tuple(names))
+    sys.setrecursionlimit(sys.getrecursionlimit() + _FRAMES_OF_SERVER)
+    try:
+        exec(marshal.loads(given), namespace)
+        exec(marshal.loads(artifact), namespace)
+        server.serve()
+        return 0
+    except BaseException as error:
+        return _report(error) or 1  # SystemExit(0) in place of an answer is not a success
+    finally:
+        _flush(getattr(sys, "stderr", None))
+
+
+def warm_for_tests() -> None:
+    """Load what the processes of tests need, once, in the zygote of referees."""
+    import_module("unittest")
+    _examining.append(import_module("sandbox.languages._examining"))
+
+
+def examine(artifact: bytes, given: bytes, statements: str, names: list[str], report: int) -> int:
+    """Run tests of a submission, which is at the other end of stdin and stdout, and write how they ended to descriptor
+    `report`. Does not return.
+
+    artifact     code that runs before the tests, and after `given`
+    statements   the tests
+    names        what they use of the submission
+    """
+    (examining,) = _examining
+    wire = _taken_streams()
+    return examining.run(  # type: ignore[no-any-return]
+        marshal.loads(artifact), marshal.loads(given), statements, tuple(names), examining.Report(report), wire
+    )
+
+
+def _taken_streams() -> Wire:
+    """Return the connection that stdin and stdout are. In their place is now nothing to read, and nowhere to write."""
+    wire = Wire(os.dup(0), os.dup(1))
+    null = os.open("/dev/null", os.O_RDWR)
+    os.dup2(null, 0)
+    os.dup2(null, 1)
+    os.close(null)
+    return wire
 
 
 def _taken_from_stdin() -> bytes:

@@ -83,6 +83,16 @@ class Browser:
         path.write_bytes(base64.b64decode(answer["data"]))
         return path
 
+    def part(self, path: Path, first: str, last: str) -> Path:
+        """Return a PNG of the page from the top of an element to the bottom of another one, both as CSS selectors."""
+        box = "document.querySelector({!r}).getBoundingClientRect()"
+        top = self.value(f"{box.format(first)}.top + scrollY")
+        bottom = self.value(f"{box.format(last)}.bottom + scrollY")
+        clip = {"x": 0, "y": top, "width": self.value("innerWidth"), "height": bottom - top, "scale": 1}
+        answer = self.do("Page.captureScreenshot", format="png", captureBeyondViewport=True, clip=clip)
+        path.write_bytes(base64.b64decode(answer["data"]))
+        return path
+
     def do(self, method: str, **parameters: Any) -> dict[str, Any]:
         """Send a command of the DevTools protocol and wait for its answer."""
         self._sent += 1

@@ -24,7 +24,7 @@ def test_what_is_included_is_taken():
     assert Trust.including(["unverified"]).objection(**TRUSTED | {"verified": False}) is None
     assert Trust.including(["suspects"]).objection(**TRUSTED | {"suspect": True}) is None
     assert Trust.including(["suspects"]).objection(**TRUSTED | {"verified": False}) == "unverified"
-    with pytest.raises(ValueError, match="only unverified and suspects can be included, not 'all'"):
+    with pytest.raises(ValueError, match="only unverified, suspects, altered can be included, not 'all'"):
         Trust.including(["all"])
 
 

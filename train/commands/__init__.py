@@ -1,5 +1,6 @@
 """The commands of this package, one file each.
 
+config.py       curate config: a configuration file in which every key is explained
 difficulty.py   curate difficulty: solve rates of a dataset's problems, and a copy with those in a band
 evaluate.py     curate evaluate: pass@1 of a model with its confidence interval
 plot.py         curate plot: curves and timelines of runs

@@ -34,9 +34,12 @@ if TYPE_CHECKING:
     "models",
     multiple=True,
     metavar="NAME",
-    help="A model to sample: its folder or Hub id, or its name at the server. Can be given several times.",
+    help="A model to sample: its folder or Hub id, or its name at the server. Can be given several times.  "
+    "[default: the models that were sampled before]",
 )
-@click.option("--base-url", metavar="URL", help="Ask an OpenAI-compatible server instead of running vLLM here.")
+@click.option(
+    "--base-url", metavar="URL", help="Ask an OpenAI-compatible server at this URL.  [default: run vLLM here]"
+)
 @click.option("--k", type=click.IntRange(min=1), help="Number of attempts k in pass@k.  [default: 8]")
 @click.option("--n", type=click.IntRange(min=1), help="Number of samples per problem.  [default: k]")
 @click.option("--temperature", type=click.FloatRange(0, 2), help="Sampling temperature.  [default: 0.6]")
@@ -58,9 +61,11 @@ if TYPE_CHECKING:
     "--solve-rate",
     metavar="LEAST:MOST",
     help="Copy to --out the problems whose share of right samples is in this band, bounds included: 0.125:0.5, or "
-    "0.125:.",
+    "0.125:.  [default: no copy]",
 )
-@click.option("--out", type=click.Path(path_type=Path), help="Folder of the copy.")
+@click.option(
+    "--out", type=click.Path(path_type=Path), help="Folder of the copy, which --solve-rate needs.  [default: no copy]"
+)
 @click.option("--overwrite", is_flag=True, help="Replace another dataset in the folder --out.")
 def command(
     dataset: Path,

@@ -35,13 +35,18 @@ if TYPE_CHECKING:
 )
 @click.option("--k", type=click.IntRange(min=1), default=8, show_default=True, help="Number of samples per problem.")
 @click.option(
-    "--window", default="", metavar="FROM..TO", help="Use only contests held in this window: 2024-08-01..2025-02-01."
+    "--window",
+    default="",
+    metavar="FROM..TO",
+    help="Use only contests held in this window: 2024-08-01..2025-02-01.  [default: all problems]",
 )
 @click.option(
     "--problems", type=click.IntRange(min=1), help="Use this many problems, the same ones each time.  [default: all]"
 )
 @include
-@click.option("--base-url", metavar="URL", help="Ask an OpenAI-compatible server instead of running vLLM here.")
+@click.option(
+    "--base-url", metavar="URL", help="Ask an OpenAI-compatible server at this URL.  [default: run vLLM here]"
+)
 @click.option(
     "--temperature", type=click.FloatRange(0, 2), default=0.6, show_default=True, help="Sampling temperature."
 )
@@ -65,7 +70,8 @@ if TYPE_CHECKING:
 @click.option(
     "--out",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="JSON file for the numbers and the counts of each problem. Samples go to OUT.samples.jsonl as they arrive.",
+    help="JSON file for the numbers and the counts of each problem. Samples go to OUT.samples.jsonl as they arrive.  "
+    "[default: only print the numbers]",
 )
 @prompt_options
 @engine_option

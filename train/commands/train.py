@@ -17,6 +17,7 @@ from curate.commands.include import include
 from curate.commands.prompt_options import prompt_options
 from sandbox.commands import options
 from sandbox.commands.frame import require, user_errors
+from train.commands.configuration_keys import ShowsKeys
 from train.commands.engine_options import engine_option
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ _SHOWN = {
 }
 
 
-@click.command("train")
+@click.command("train", cls=ShowsKeys)
 @click.argument("config", type=click.Path(path_type=Path))
 @click.option("--out", type=click.Path(path_type=Path), help="Folder of the run.  [default: runs/ and CONFIG's name]")
 @click.option(
@@ -64,10 +65,11 @@ def command(
 ) -> None:
     """Train a model on a dataset with GRPO+.
 
-    CONFIG is a TOML file: a preset, the model, the dataset, and what differs from the preset. All keys are in
-    train/config/sections.py, the presets in train/presets/. Options that say where programs run replace
-    keys of its section [sandbox]. The run can be killed at any moment: the same command with --resume continues it. On
-    several GPUs: torchrun --nproc-per-node 8 -m cli train CONFIG.
+    CONFIG is a TOML file: a preset, the model, the dataset, and what differs from the preset. Its keys are listed
+    below; `curate config train --preset NAME` prints a file with all of them. Options replace what the file says: those
+    of the prompt its section [prompt], --engine its section [engine], and those that say where programs run its section
+    [sandbox]. The run can be killed at any moment: the same command with --resume continues it. On several GPUs:
+    torchrun --nproc-per-node 8 --no-python curate train CONFIG.
     """
     require("train")
     require("data")

@@ -4,6 +4,7 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from difflib import get_close_matches
+from itertools import takewhile
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -74,6 +75,12 @@ def preset_table(name: object) -> dict[str, Any]:
     if name not in presets():
         raise ConfigError(f"unknown preset {name!r}; known are {', '.join(presets())}")
     return _parse((_PRESETS / f"{name}.toml").read_text(encoding="utf-8"), f"preset {name}")
+
+
+def preset_header(name: str) -> list[str]:
+    """Return the comment lines with which the file of a preset begins: the source of its values."""
+    lines = (_PRESETS / f"{name}.toml").read_text(encoding="utf-8").splitlines()
+    return list(takewhile(lambda line: line.startswith("#"), lines))
 
 
 def _parse(text: str, source: str) -> dict[str, Any]:

@@ -18,14 +18,16 @@ class Model:
     path: str  # a folder, or the name of a model on the Hub
     dtype: Literal["float32", "bfloat16"] = "float32"  # precision of the computation; the trained weights stay float32
     lora_rank: int = 0  # rank of the LoRA layers; 0: all weights are trained
-    lora_alpha: float = 32.0
+    lora_alpha: float = 32.0  # the LoRA layers are scaled by this divided by their rank
     activation_checkpointing: bool = False  # costs a third more computation, but memory does not grow with depth
 
 
 @dataclass(frozen=True, slots=True)
 class Data:
     dataset: str  # folder of a dataset that curate built, or its name on the Hub: owner/name@revision
-    include: tuple[Literal["unverified", "suspects"], ...] = ()  # rows to train on although they are not trusted
+    include: tuple[
+        Literal["unverified", "suspects", "altered"], ...
+    ] = ()  # what to train on although it is not trusted
     max_prompt_tokens: int = 2048  # longer prompts are left out and counted
     target_tokens: tuple[int, ...] = ()  # lengths that prompts ask for, one drawn for each prompt (INTELLECT-2)
 
@@ -34,7 +36,9 @@ class Data:
 class Rollout:
     prompts: int = 16  # prompts in a batch; the completions of one prompt are a group
     completions: int = 16  # completions of each prompt
-    temperature: float = 1.0
+    temperature: float = 1.0  # of the samples; the learner computes probabilities at the same temperature
+    # What happens at the same time. "sync": nothing. "minibatch": the learner trains on the first minibatch while the
+    # rest is sampled. "one-off": the next batch is sampled while the learner trains on this one.
     pipeline: Literal["sync", "minibatch", "one-off"] = "sync"
     online_filter: bool = True  # replace groups whose advantages are all zero by those of further prompts
     max_rounds: int = 4  # rounds of sampling for one batch; then it is used as it is, or ends the run if empty
@@ -61,7 +65,7 @@ class Engine:
 @dataclass(frozen=True, slots=True)
 class Reward:
     code: float = 1.0  # this and the next three keys are weights of rewards; 0: the reward is not computed
-    format: float = 0.0
+    format: float = 0.0  # of the reward for answers of the form <think>...</think><answer>...</answer>
     length_budget: float = 0.0  # weight of -|target - length| / 1000 tokens
     overlong: float = 0.0  # weight of DAPO's soft penalty, which is from -1 to 0
     overlong_buffer_tokens: int = 4096  # tokens before the limit over which that penalty grows
@@ -76,11 +80,12 @@ class Reward:
 class Sandbox:
     """Where the programs in answers run. `curate train` has options of the same names, which replace these."""
 
+    # "local": on this machine. "docker": in containers. "ray": on a cluster's nodes. "http": behind `curate serve`.
     backend: Literal["local", "docker", "ray", "http"] = "local"
     address: str = ""  # of a Ray cluster, HOST:PORT or auto; or the URL of a `curate serve`
     image: str = ""  # name of the docker backend's image; empty: the one that `make sandbox-image` builds
     workers: int = 0  # workers of the sandbox, or of each node of a Ray cluster; 0: one per core
-    isolation: Literal["full", "best-effort"] = "full"
+    isolation: Literal["full", "best-effort"] = "full"  # best-effort accepts machines that cannot isolate fully
     packages: tuple[str, ...] = ()  # packages that programs can import; empty: those with which the dataset was built
     packages_from: str = ""  # folder that they are installed in; empty: the environment of the trainer
     packages_sha256: str = ""  # hash of these packages, which a run writes down; empty: whatever is installed
@@ -105,19 +110,21 @@ class Most:
     memory_mb: int = 0  # 0: the memory of the machine it runs on, or of our own cgroup
     wall_seconds: float = 0.0  # in training, reward.most_wall_seconds holds as well
     processes: int = 0  # 0: 4096
-    output_kb: int = 0
+    output_kb: int = 0  # what a program prints
     disk_mb: int = 0  # size of /tmp, which is kept in memory
 
 
 @dataclass(frozen=True, slots=True)
 class Objective:
     by_std: bool = False  # true: divide advantages by their group's standard deviation (GRPO); false: Dr.GRPO
-    clip_low: float = 0.2
+    clip_low: float = 0.2  # the ratio is clipped to 1 - clip_low and 1 + clip_high
     clip_high: float = 0.28  # more than clip_low is clip-higher (DAPO, DeepCoder)
     delta: float | None = None  # bound of the ratio where the advantage is negative (INTELLECT-2: 4); none: no bound
     kl: float = 0.0  # coefficient of the k3 estimate against the reference
     reference_steps: int = 0  # steps after which the policy becomes the reference (DeepSeekMath); 0: never
     entropy: float = 0.0  # coefficient of the entropy bonus
+    # "token_mean": every token of the batch counts the same. "sequence_mean": every answer does. "constant_length":
+    # sums over answers, divided by the longest length allowed (Dr.GRPO).
     aggregation: Literal["token_mean", "sequence_mean", "constant_length"] = "token_mean"
     # How answers that were cut off are treated. "mask": they are left out of the loss but count in the mean of their
     # group (DAPO, DeepCoder). "unknown": they are left out of both, as if they had no reward. "zero_advantage": those
@@ -133,12 +140,12 @@ class Objective:
 
 @dataclass(frozen=True, slots=True)
 class Optimizer:
-    learning_rate: float = 3e-4
-    schedule: Literal["constant", "cosine"] = "constant"
+    learning_rate: float = 3e-4  # the highest one, after the warm-up
+    schedule: Literal["constant", "cosine"] = "constant"  # of the learning rate after the warm-up
     warmup_steps: int = 0  # counted in updates; a batch has minibatches * epochs of them
-    betas: tuple[float, float] = (0.9, 0.99)
-    weight_decay: float = 0.0
-    clip_norm: float = 1.0
+    betas: tuple[float, float] = (0.9, 0.99)  # of AdamW
+    weight_decay: float = 0.0  # of AdamW
+    clip_norm: float = 1.0  # upper bound of the norm of the gradient
     minibatches: int = 2  # minibatches in a batch, with one update for each
     epochs: int = 1  # passes over a batch: DeepSeekMath's mu, TRL's num_iterations
     row_tokens: int = 4096  # tokens of one forward pass, which several sequences share
@@ -151,30 +158,30 @@ class Stage:
     max_tokens: int = 96  # maximum length of an answer
     until_step: int = 0  # the last step of the stage; 0: it does not end at a step
     until_clipped: float = 0.0  # mean share of cut-off answers over `over_steps` steps; 0: it does not end the stage
-    over_steps: int = 5
+    over_steps: int = 5  # number of steps in that mean
 
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
     dataset: str = ""  # folder of a dataset, or a file of HumanEval or LiveCodeBench; empty: no evaluation
-    include: tuple[Literal["unverified", "suspects"], ...] = ()  # rows to use although they are not trusted
+    include: tuple[Literal["unverified", "suspects", "altered"], ...] = ()  # what to use although it is not trusted
     window: str = ""  # first and last contest date, as in 2024-08-01..2025-02-01; empty: all
-    every_steps: int = 10
+    every_steps: int = 10  # steps between evaluations
     k: int = 1  # samples of each problem
     problems: int = 0  # maximum number of problems; 0: all
-    temperature: float = 1.0
-    top_p: float = 1.0
+    temperature: float = 1.0  # of the samples
+    top_p: float = 1.0  # probability mass of the tokens that are sampled from
     max_tokens: int = 0  # 0: as in training; a larger value shows what the model can do with longer answers
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
     steps: int = 50  # batches to train on
-    seed: int = 0
-    checkpoint_steps: int = 10
+    seed: int = 0  # decides the order of the prompts and every sample
+    checkpoint_steps: int = 10  # steps between checkpoints
     keep: int = 2  # number of checkpoints that are kept, the newest ones; the last one is always kept
     wandb: str = ""  # name of the project at wandb; empty: do not log there
-    tensorboard: bool = False
+    tensorboard: bool = False  # true: write the metrics for TensorBoard, too
     most_truncated: float = 0.95  # share of cut-off answers that ends the run if it lasts for five steps
     save_samples: int = 4  # completions of each step that are kept, with their verdicts
 

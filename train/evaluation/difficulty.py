@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from curate.dataset.integrity import check_trusted
 from curate.dataset.journal import Journal
 from curate.dataset.reader import Stored
 from curate.difficulty import table as solve_rates
@@ -87,11 +88,12 @@ def measure(
     trust         the rows to sample; `left_out` of the result counts the others
     packages      packages that programs can import; verdicts given with other packages do not count
 
-    Existing samples are not drawn again. Raises CurateError if no row is trusted, or if existing samples were drawn
-    with other settings, and whatever `open_sampler` and the sampler raise; the samples that were drawn before an error
-    are kept.
+    Existing samples are not drawn again. Raises CurateError if the dataset was altered, if no row is trusted, or if
+    existing samples were drawn with other settings, and whatever `open_sampler` and the sampler raise; the samples that
+    were drawn before an error are kept.
     """
     stored = Stored(dataset)
+    check_trusted(dataset, trust, report=progress)
     left_out = _left_out(dataset, stored, trust)
     with solve_rates.work(dataset, model) as work:
         verdicts_path, answers_path = work.with_suffix(".jsonl"), work.with_suffix(".answers.jsonl")

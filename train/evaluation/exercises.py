@@ -11,6 +11,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
+from curate.dataset.integrity import check_trusted
 from curate.dataset.locate import pushed_dataset
 from curate.dataset.reader import Stored, readable
 from curate.decontamination.evaluation_sets import unpacked
@@ -76,6 +77,7 @@ def exercises(
     folder = pushed_dataset(location) or Path(location).expanduser()
     left_out: Counter[str] = Counter()
     if any((folder / "data").glob("*.parquet")):
+        check_trusted(folder, trust)
         with readable(folder):
             problems = list(_of_dataset(Stored(folder), bounds, prompt, trust, left_out))
     else:

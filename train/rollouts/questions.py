@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from curate.dataset.integrity import check_trusted
 from curate.dataset.locate import dataset_folder
 from curate.dataset.reader import Stored, readable
 from curate.prompt import Chat, Prompt
@@ -63,6 +64,7 @@ class Questions:
                 "the model has no chat template: it is a base model. Choose one that was trained to answer."
             )
         dataset, trust = dataset_folder(data.dataset), Trust.including(data.include)
+        check_trusted(dataset, trust)
         with cache.open("wb") as file, readable(dataset):
             for row in Stored(dataset).columns(*_COLUMNS):
                 suite = Suite.from_json(row["tests"])

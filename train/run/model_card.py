@@ -1,6 +1,5 @@
 """The model card, README.md in the folder of the trained model: every number in it is taken from the run."""
 
-import json
 import os
 import platform
 from importlib.metadata import PackageNotFoundError, version
@@ -13,6 +12,7 @@ from jinja2 import StrictUndefined, Template
 from curate.dataset.workspace import manifest_of, write_whole
 from curate.errors import CurateError
 from train.config import Config, as_table
+from train.config.written import toml_value
 from train.errors import NoRunError
 from train.run.describe import describe_objective, describe_rewards
 from train.run.figures import mean
@@ -147,5 +147,5 @@ def _toml(config: Config) -> list[str]:
         is_list = isinstance(values, list)  # the stages
         for table in values if is_list else [values]:
             text += [f"[[{section}]]" if is_list else f"[{section}]"]
-            text += [*(f"{name} = {json.dumps(value)}" for name, value in table.items()), ""]
+            text += [*(f"{name} = {toml_value(value)}" for name, value in table.items()), ""]
     return text[:-1]

@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import fields
 
+from curate.dataset.integrity import check_trusted
 from curate.dataset.locate import dataset_folder
 from curate.dataset.reader import Stored, readable
 from curate.prompt import Prompt
@@ -44,10 +45,11 @@ def plan(config: Config) -> Iterator[str]:
 
 def _data(data: Data) -> Iterator[str]:
     """Yield how many problems of the dataset will be trained on, and why the others are left out."""
-    folder = dataset_folder(data.dataset)
+    folder, trust = dataset_folder(data.dataset), Trust.including(data.include)
     with readable(folder):
         stored = Stored(folder)
-        left_out = Counter(stored.left_out(Trust.including(data.include)).values())
+        left_out = Counter(stored.left_out(trust).values())
+    check_trusted(folder, trust)
     yield f"data       {data.dataset}, {len(stored) - left_out.total():,} of {len(stored):,} problems"
     yield from (f"           {line}" for line in left_out_lines(left_out))
 

@@ -2,6 +2,7 @@
 
 literals          values of expressions of literals, and literals for values
 examples          an assertion whose expected value can be taken out
+calls             the calls of such assertions, as values
 evalplus          the assertion function of EvalPlus
 loops             examples in loops over literals
 statements        a body of statements, turned into cases

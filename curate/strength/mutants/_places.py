@@ -4,7 +4,7 @@ Imports, annotations, docstrings, unused definitions and settings of the interpr
 """
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -39,9 +39,9 @@ class Place:
             getattr(self.parent, self.field)[self.index] = node
 
 
-def places(program: ast.Module, entry_point: str | None) -> Iterator[Place]:
-    """Yield the places in the order of the source text. entry_point: the function that tests call, if any."""
-    return _below(program, _unused(program, entry_point))
+def places(program: ast.Module, called: Collection[str]) -> Iterator[Place]:
+    """Yield the places in the order of the source text. called: the names that tests use"""
+    return _below(program, _unused(program, called))
 
 
 def _below(node: ast.AST, unused: set[ast.AST]) -> Iterator[Place]:
@@ -73,10 +73,10 @@ def _asks_for_main(node: ast.AST) -> bool:
     return isinstance(node, ast.Compare) and isinstance(node.left, ast.Name) and node.left.id == "__name__"
 
 
-def _unused(program: ast.Module, entry_point: str | None) -> set[ast.AST]:
+def _unused(program: ast.Module, called: Collection[str]) -> set[ast.AST]:
     """Return the definitions to which no executed code refers by name, since solutions may contain whole libraries."""
     left = {node for node in ast.walk(program) if isinstance(node, _Definition)}
-    reached = _names(program) | {entry_point, "Solution"}
+    reached = _names(program) | {*called, "Solution"}
     while used := {node for node in left if node.name in reached or node.name.startswith("__")}:
         left -= used
         for node in used:
@@ -84,9 +84,9 @@ def _unused(program: ast.Module, entry_point: str | None) -> set[ast.AST]:
     return set(left)
 
 
-def _names(node: ast.AST) -> set[str | None]:
+def _names(node: ast.AST) -> set[str]:
     """Return the names in a node, except those inside definitions."""
-    names: set[str | None] = set()
+    names: set[str] = set()
     for child in ast.iter_child_nodes(node):
         if isinstance(child, _Definition):
             continue

@@ -4,9 +4,10 @@ Such a program is rewarded if there are only a few tests. `shown` is the number 
 reveals.
 """
 
+import ast
 import json
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from sandbox import Suite
 
@@ -17,12 +18,19 @@ _LONGEST = 4_000  # characters of a case worth memorising; fewer than the digits
 def programs(suite: Suite, shown: int) -> Iterator[str]:
     """Yield a program that always gives the most frequent answer, and one that also has a table of the shown cases."""
     cases = [case for case in suite.cases if len(case.input) + len(case.expected) <= _LONGEST]
+    if suite.assertions is not None:
+        cases = [case for case in cases if case.expected]  # the others do not show what is expected
     if len(cases) < 2:
         return
     usual = Counter(case.expected for case in cases).most_common(1)[0][0]
     for count in (0, min(shown or _SHOWN, len(cases) - 1)):
         table = {case.input: case.expected for case in cases[:count]}
-        yield _called(table, usual, suite.entry_point) if suite.entry_point else _printing(table, usual)
+        if suite.assertions is not None:
+            yield _answering([case.input for case in cases], table, usual)
+        elif suite.entry_point:
+            yield _called(table, usual, suite.entry_point)
+        else:
+            yield _printing(table, usual)
 
 
 def _printing(table: dict[str, str], usual: str) -> str:
@@ -36,3 +44,24 @@ def _called(table: dict[str, str], usual: str, entry_point: str) -> str:
         f"import json\ndef {entry_point}(*arguments):\n"
         f"    return json.loads({table!r}.get(json.dumps(arguments), {usual!r}))\n"
     )
+
+
+def _answering(calls: Sequence[str], table: dict[str, str], usual: str) -> str:
+    """Return the program for calls and answers that are Python: a definition of each function that is called."""
+    rows: dict[str, list[str]] = {}
+    for text in calls:
+        call = ast.parse(text, mode="eval").body
+        assert isinstance(call, ast.Call)
+        function = rows.setdefault(ast.unparse(call.func), [])
+        if text in table:
+            given = "".join(f"{ast.unparse(argument)}, " for argument in call.args)
+            named = ", ".join(f"{keyword.arg!r}: {ast.unparse(keyword.value)}" for keyword in call.keywords)
+            function.append(f"repr((({given}), {{{named}}})): {table[text]}")
+    lines = ["class Solution:"] if any("." in name for name in rows) else []
+    for name, known in sorted(rows.items(), key=lambda row: "." not in row[0]):
+        indent, own = ("    ", "self, ") if "." in name else ("", "")
+        lines += [
+            f"{indent}def {name.rpartition('.')[2]}({own}*arguments, **named):",
+            f"{indent}    return {{{', '.join(known)}}}.get(repr((arguments, named)), {usual})",
+        ]
+    return "\n".join(lines) + "\n"

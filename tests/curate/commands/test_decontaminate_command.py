@@ -45,7 +45,7 @@ def test_a_build_loses_its_contaminated_rows_and_keeps_its_layout(dataset, evalu
     result = invoke(dataset, "--against", f"humaneval={evaluation_set}", "--out", out)
     assert result.exit_code == 0, result.output
     assert {path.name for path in out.iterdir()} == {
-        *("contamination", "data", "evidence", "rejected"),
+        *("contamination", "data", "digests.parquet", "evidence", "rejected"),
         *("README.md", "manifest.json", "report.html", "report.json"),
     }
     gone = {"livecodebench/2", "livecodebench/5"}

@@ -49,10 +49,11 @@ def test_a_dry_run_lists_what_would_be_uploaded_and_uses_no_network(dataset):
         "README.md",
         "manifest.json",
         "report.html",
+        "digests.parquet",
     ]
     sizes = [int(size.replace(",", "")) for size, _ in files]
     assert sizes == [(dataset / name).stat().st_size for _, name in files]
-    assert total == [f"{sum(sizes):,}", "bytes in 6 files"]
+    assert total == [f"{sum(sizes):,}", "bytes in 7 files"]
     assert " ".join(where) == (
         "nothing was sent; the target is dataset someone/problems, revision v2, "
         "which would be created as public if missing"

@@ -22,16 +22,22 @@ def complete(out, plan=PLAN):
         for name in ("data", "evidence", "rejected"):
             (work / "final" / name).mkdir(parents=True)
             (work / "final" / name / "train.parquet").write_text(json.dumps(to_json(plan)))
-        for name in ("README.md", "report.json", "report.html"):
+        for name in ("README.md", "report.json", "report.html", "digests.parquet"):
             (work / "final" / name).write_text(name)
-        publish(work, out, manifest(plan))
+        return publish(work, out, manifest(plan))
 
 
 def test_a_finished_folder_is_recognised_by_its_plan(tmp_path):
     out = tmp_path / "out"
     assert finished(out, PLAN, overwrite=False) is None
-    complete(out)
-    assert finished(out, PLAN, overwrite=False) == manifest(PLAN)
+    published = complete(out)
+    assert finished(out, PLAN, overwrite=False) == published
+    assert [file.name for file in published.files] == [
+        "data/train.parquet",
+        "rejected/train.parquet",
+        "evidence/train.parquet",
+        "digests.parquet",
+    ]
     assert {path.name for path in out.iterdir()} == FILES
 
 
@@ -45,16 +51,16 @@ def test_another_plan_is_refused_and_the_difference_named(tmp_path):
 def test_overwriting_replaces_every_file(tmp_path):
     complete(tmp_path)
     (tmp_path / "data" / "second.parquet").write_text("")
-    complete(tmp_path, OTHER)
+    published = complete(tmp_path, OTHER)
     assert [path.name for path in (tmp_path / "data").iterdir()] == ["train.parquet"]
-    assert finished(tmp_path, OTHER, overwrite=False) == manifest(OTHER)
+    assert finished(tmp_path, OTHER, overwrite=False) == published
 
 
 def test_a_dataset_stays_whole_until_its_replacement_is_complete(tmp_path):
-    complete(tmp_path)
+    published = complete(tmp_path)
     with opened(tmp_path, OTHER, overwrite=True) as work:
         (work / "findings.jsonl").write_text("work")
-    assert finished(tmp_path, PLAN, overwrite=False) == manifest(PLAN)
+    assert finished(tmp_path, PLAN, overwrite=False) == published
     assert json.loads((tmp_path / "data" / "train.parquet").read_text()) == to_json(PLAN)
     with opened(tmp_path, OTHER, overwrite=True) as work:
         assert (work / "findings.jsonl").read_text() == "work"

@@ -2,7 +2,7 @@ import pytest
 
 from curate.dedup.series import difference
 from curate.problem import Problem
-from sandbox import Case, Suite
+from sandbox import Assertions, Case, Suite
 
 
 def problem(title="", tests=(), entry_point=None, statement=""):
@@ -90,3 +90,14 @@ def test_tests_without_a_contradiction_prove_nothing(tests):
 
 def test_the_case_of_an_answer_proves_nothing():
     assert difference(problem(tests=[("1", "YES")]), problem(tests=[("1", "Yes\n")])) is None
+
+
+def test_tests_that_are_python_code_are_compared_with_such_tests():
+    def asked(names, *cases):
+        suite = Suite([Case(*case) for case in cases], checker="python", assertions=Assertions(names))
+        return Problem("mbpp/0", "mbpp", "", suite, solutions=None, licence="")
+
+    assert "functions" in difference(asked(("f",)), asked(("g",)))
+    assert difference(asked(("f",), ("f(1)", "2")), asked(("f",), ("f(1)", "2"), ("assert f(1)", ""))) is None
+    assert "answers" in difference(asked(("f",), ("f(1)", "2")), asked(("f",), ("f(1)", "3")))
+    assert difference(asked(("f",), ("f(1)", "2")), problem(tests=[("f(1)", "3")])) is None

@@ -7,7 +7,7 @@ import pytest
 from curate.prompt import Prompt
 from curate.reading.chat import prompt_texts
 from curate.reading.prompt_templates import without_template
-from sandbox import Case, Suite
+from sandbox import Assertions, Case, Suite
 
 ASKED = [
     {"role": "system", "content": "Be brief."},
@@ -15,6 +15,7 @@ ASKED = [
     {"role": "assistant", "content": "print(1)"},
     {"role": "user", "content": "It fails."},
 ]
+ASSERTIONS = Assertions(("f",), given="import math")
 
 
 @pytest.mark.parametrize(
@@ -50,6 +51,8 @@ def test_the_user_tells_the_problem(prompt, texts):
         pytest.param(Suite([Case("1\n", "1\n")]), "", id="stdin"),
         pytest.param(Suite([Case("[1]", "1")], entry_point="f"), "", id="call"),
         pytest.param(Suite([Case("[1]", "1")], entry_point="f"), "def f(n):\n    pass", id="starter code"),
+        pytest.param(Suite([Case("f(1)", "1")], assertions=ASSERTIONS), "", id="assertions"),
+        pytest.param(Suite([Case("f(1)", "1")], assertions=ASSERTIONS), "def f(n):\n    pass", id="with starter code"),
     ],
 )
 def test_the_words_of_our_own_prompts_do_not_belong_to_the_problem(suite, starter):

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 from collections import Counter
 
@@ -196,3 +197,25 @@ def test_evidence_shows_the_expected_and_the_actual_output_with_what_differs_mar
     assert words("a") in text  # the statement of the row
     assert "print(0)" in text
     assert words("b") in text  # the row with a picture
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_the_page_has_the_name_and_the_date_of_the_dataset(show, reported, width):
+    manifest = json.loads((reported / "manifest.json").read_text())
+    page = show(reported, width=width)
+    assert page.value("document.title").startswith("Dataset report of out: ")
+    assert page.value("document.querySelector('.name').innerText") == "out"
+    assert page.value("document.querySelector('header time').dateTime") == manifest["date"]
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d", manifest["date"])
+
+
+def test_every_axis_and_every_column_of_numbers_says_what_it_counts(show, reported):
+    page = show(reported)
+    labels = page.value("[...document.querySelectorAll('.x-label, .y-label')].map(p => p.innerText.trim())")
+    assert all(labels)
+    assert len(labels) == 2 * page.value("document.querySelectorAll('.plot svg').length")
+    unnamed = page.value(
+        "[...document.querySelectorAll('td.n')].filter(d => { const t = d.closest('table');"
+        "return !t.querySelector('th.n, .matrix th') }).length"
+    )
+    assert unnamed == 0

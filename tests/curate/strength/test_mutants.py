@@ -41,7 +41,7 @@ def instead(kind, source):
     tree = ast.parse(source)
     module = importlib.import_module(f"curate.strength.mutants.{kind}")
     programs = []
-    for place in places(tree, None):
+    for place in places(tree, ()):
         for node in module.instead(place.node):
             with place.holding(node):
                 programs.append(ast.unparse(tree))

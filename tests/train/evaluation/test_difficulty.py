@@ -16,12 +16,16 @@ import tiny_world
 from source_rows import write_jsonl
 
 from curate.difficulty import table as solve_rates
+from curate.difficulty.band import Band
+from curate.difficulty.keep_band import refilter
 from curate.errors import CurateError
 from curate.pipeline import Options, build
+from curate.prompt import Prompt
 from curate.trust import ONLY_TRUSTED, Trust
 from sandbox import ExecutionLost, RefereeFailed, Sandbox, SandboxOptions
 from train.errors import SamplerError
-from train.evaluation.difficulty import measure
+from train.evaluation.difficulty import _name, measure
+from train.evaluation.difficulty_settings import Settings
 
 NAMES = sorted(tiny_world.PROBLEMS)
 
@@ -38,6 +42,7 @@ class Model:
 
     def __init__(self, stop_after=None, before=lambda number: None):
         self.asked = []
+        self.roles = set()
         self.right = Counter()
         self._stop_after = stop_after
         self._before = before
@@ -51,7 +56,8 @@ class Model:
             if len(self.asked) == self._stop_after:
                 raise ConnectionError("the server has gone")
             self._before(index)
-            statement = chat[0]["content"].split("\n")[0]
+            self.roles.add(tuple(message["role"] for message in chat))
+            statement = chat[-1]["content"].split("\n")[0]
             name = next(name for name in NAMES if tiny_world.statement(name) == statement)
             self.asked.append((name, seed))
             texts = tiny_world.PROBLEMS[name][1]
@@ -289,6 +295,32 @@ def test_settings_are_fixed_by_the_first_sample(dataset):
     assert run(dataset, Model()).settings.temperature == 1.0
 
 
+def test_samples_of_the_usual_prompt_have_the_names_that_they_always_had():
+    """Existing samples continue."""
+    problem = {"id": "a", "statement": "s", "starter_code": "", "tests": "t"}
+    ways = [Settings("m"), Settings("m", prompt=Prompt("s")), Settings("m", engine={"dtype": "half"})]
+    names = [_name(problem, settings, ()) for settings in ways]
+    assert names[0] == "9e0566a444da0f62feb12c7a51b33a89"
+    assert len(set(names)) == 3
+
+
+def test_the_prompt_is_one_of_the_settings(dataset, tmp_path):
+    model = Model()
+    prompt = {"system": "Be brief.", "template_arguments": {"enable_thinking": False}}
+    run(dataset, model, asked={"prompt": prompt, "engine": {"dtype": "bfloat16"}})
+    assert model.roles == {("system", "user")}
+    assert {json.loads(row["prompt"])["system"] for row in table(dataset).values()} == {"Be brief."}
+    for asked in ({"prompt": {"system": ""}}, {"engine": {"dtype": "half"}}, {"prompt": {"template": "{{statement}}"}}):
+        with pytest.raises(CurateError, match=r"have (prompt|engine) .*--resample"):
+            run(dataset, never, asked=asked)
+    assert run(dataset, never, machine=never).settings.prompt == Prompt(**prompt)
+    refilter(dataset, tmp_path / "out", Band(0.1, 1.0), ["m"])
+    manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
+    settings = manifest["plan"]["solve_rate"][0]["models"]["m"]
+    assert (settings["prompt"], settings["engine"]) == (prompt, {"dtype": "bfloat16"})
+    assert run(tmp_path / "out", never, machine=never).settings.engine == {"dtype": "bfloat16"}
+
+
 def test_several_models_can_be_measured_on_one_dataset(dataset):
     run(dataset, Model(), name="a")
     run(dataset, Model(), name="b/b", asked={"seed": 7})
@@ -338,7 +370,7 @@ def test_only_problems_that_changed_are_sampled_again(dataset):
     changed["tests"] = json.dumps(suite)
     pq.write_table(type(read).from_pylist(rows, schema=read.schema), path)
     model = Model()
-    run(dataset, model)
+    run(dataset, model, trust=Trust(unverified=True, altered=True))
     assert Counter(name for name, _ in model.asked) == {"sum": 4}
 
 
@@ -375,6 +407,8 @@ def test_rows_that_nobody_verified_are_not_sampled(dataset):
     for row in rows:
         row["verified"] = row["id"].endswith(("sum", "double"))
     pq.write_table(pa.Table.from_pylist(rows, schema=pq.read_schema(file)), file)
-    measured = run(dataset, Model(), trust=ONLY_TRUSTED)
+    with pytest.raises(CurateError, match=r"data: 2 rows were changed \(livecodebench/double, livecodebench/sum\)"):
+        run(dataset, never)
+    measured = run(dataset, Model(), trust=Trust(altered=True))
     assert dict(measured.left_out) == {"unverified": 4}
     assert table(dataset).keys() == {"sum", "double"}

@@ -2,6 +2,7 @@
 
 import json
 import threading
+from dataclasses import asdict
 from functools import partial
 from itertools import islice
 from math import isnan
@@ -14,10 +15,13 @@ from source_rows import write_jsonl
 from cli import main
 from curate.dataset.journal import Journal
 from curate.errors import CurateError
-from sandbox import RefereeFailed, Sandbox, SandboxError
+from curate.prompt import Prompt
+from sandbox import Case, RefereeFailed, Sandbox, SandboxError, Suite
+from train.engine_options import EngineOptions
 from train.errors import SamplerError
-from train.evaluation.evaluate import evaluate
-from train.evaluation.exercises import exercises
+from train.evaluation.evaluate import _digest, evaluate
+from train.evaluation.exercises import Exercise, exercises
+from train.evaluation.result_file import more_identity
 from train.sampling.open_sampler import open_sampler
 from train.sampling.protocol import Completion, Sampling
 
@@ -186,6 +190,31 @@ def test_the_command_writes_what_it_prints(path, tiny_model, model_server, tmp_p
     assert again.stdout == done.stdout
 
 
+def test_the_result_names_prompt_and_engine_and_another_prompt_draws_other_samples(
+    path, tiny_model, model_server, tmp_path
+):
+    out, template = tmp_path / "tiny.json", tmp_path / "form.jinja"
+    template.write_text("Solve this:\n{{ statement }}\n")
+    words = ["evaluate", "--model", tiny_model, "--base-url", model_server, "--data", path, "--k", 1, "--out", out]
+    words += ["--max-tokens", tiny_world.MOST_TOKENS, "--workers", 2, "--engine", "concurrency=4"]
+    forms = [[], ["--system", "Be brief.", "--template", template], ["--template-arg", "enable_thinking=false"]]
+    for form in forms:
+        done = CliRunner().invoke(main, list(map(str, [*words, *form])))
+        assert done.exit_code == 0, done.output
+        written = json.loads(out.read_text())
+        assert written["engine"] == {"max_num_seqs": 4}
+    assert written["prompt"] == {"template_arguments": {"enable_thinking": False}}
+    samples = (tmp_path / "tiny.json.samples.jsonl").read_text().splitlines()
+    assert len(samples) == 6 * len(forms)
+
+
+def test_samples_of_the_usual_prompt_have_the_names_that_they_always_had():
+    """Existing journals continue."""
+    exercise = Exercise("a", Prompt().chat("s", "", Suite([])), Suite([Case("1", "2")]))
+    assert more_identity(Prompt(), EngineOptions(8, {"tensor_parallel_size": 2})) == []
+    assert _digest(exercise, [["m"], asdict(Sampling())], 0) == "20d2f7fd7285b2ac09e6ddcfb450d374"
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -194,7 +223,8 @@ def test_the_command_writes_what_it_prints(path, tiny_model, model_server, tmp_p
         (["--base-url", "no"], "is not an address"),
     ],
 )
-def test_a_mistake_is_explained(path, words, said):
-    done = CliRunner().invoke(main, ["evaluate", "--model", "/nowhere", "--data", str(path), *words])
+def test_a_mistake_is_explained(path, words, said, tmp_path):
+    (tmp_path / "config.json").write_text("{}")
+    done = CliRunner().invoke(main, ["evaluate", "--model", str(tmp_path), "--data", str(path), *words])
     assert done.exit_code == 1
     assert said in done.output

@@ -123,8 +123,10 @@ def test_a_damaged_dataset_is_named(tmp_path):
 
     (tmp_path / "data").mkdir()
     pq.write_table(pa.table({"id": ["a"], "statement": ["Add."]}), tmp_path / "data" / "train-0.parquet")
-    with pytest.raises(CurateError, match="not a dataset of this version of curate, or damaged"):
+    with pytest.raises(CurateError, match="there is no manifest.json .* --include altered takes"):
         exercises(str(tmp_path))
+    with pytest.raises(CurateError, match="not a dataset of this version of curate, or damaged"):
+        exercises(str(tmp_path), trust=Trust(altered=True))
 
 
 def test_a_part_of_a_set_is_always_the_same_and_keeps_its_order(livecodebench):

@@ -8,6 +8,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 import tiny_world
 
+from train.engine_options import EngineOptions
 from train.errors import SamplerError
 from train.sampling.http import HttpSampler
 from train.sampling.open_sampler import open_sampler
@@ -133,6 +134,34 @@ def test_other_servers_get_no_options_that_only_vllm_knows():
         answers = list(open_sampler("m", url).sample(prompts("sum", times=1), SAMPLING))
     assert answers == [(0, Completion("Yes.", "stop", 2))]
     assert asked[1][2].keys() == {"model", "messages", "temperature", "top_p", "max_tokens", "seed"}
+
+
+def test_no_more_requests_are_open_at_once_than_the_engine_option_says():
+    lock, together = threading.Lock(), threading.Barrier(3)
+    open_now, most = 0, 0
+
+    def counting(path, number, content):
+        nonlocal open_now, most
+        if path == "/v1/models":
+            return plain(path, number, content)
+        with lock:
+            open_now += 1
+            most = max(most, open_now)
+        together.wait(60)  # nobody is answered before three ask
+        with lock:
+            open_now -= 1
+        return plain(path, number, content)
+
+    with answering(counting) as (url, _):
+        sampler = open_sampler("m", url, EngineOptions.from_table({"concurrency": 3}))
+        assert len(list(sampler.sample(prompts("sum", times=12), SAMPLING))) == 12
+    assert most == 3
+
+
+def test_arguments_of_the_chat_template_go_to_the_server():
+    with answering(plain) as (url, asked):
+        list(open_sampler("m", url, template_arguments={"enable_thinking": False}).sample(prompts("sum"), SAMPLING))
+    assert [content["chat_template_kwargs"] for _, _, content in asked[1:]] == [{"enable_thinking": False}] * 4
 
 
 def test_requests_are_repeated_until_a_passing_failure_is_over():

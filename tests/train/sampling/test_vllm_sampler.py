@@ -1,5 +1,6 @@
 """The sampler is tested with the real vLLM, in this process and on the CPU."""
 
+import shutil
 import threading
 from collections import Counter
 
@@ -7,6 +8,7 @@ import pytest
 import tiny_world
 from tiny_model import END
 
+from train.engine_options import EngineOptions
 from train.errors import SamplerError
 from train.sampling.open_sampler import open_sampler
 from train.sampling.protocol import Sampling
@@ -167,6 +169,38 @@ def test_a_model_that_cannot_be_loaded_says_why(environment, tmp_path):
 def test_impossible_settings_are_refused(wrong):
     with pytest.raises(ValueError, match="temperature must be 0 to 2"):
         Sampling(**wrong)
+
+
+@pytest.fixture(scope="module")
+def thinking_model(tiny_model, tmp_path_factory):
+    """Return the folder of the model with a chat template that knows enable_thinking."""
+    from transformers import AutoTokenizer
+
+    folder = shutil.copytree(tiny_model, tmp_path_factory.mktemp("thinking") / "model")
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    tokenizer.chat_template += "{% if enable_thinking is defined and not enable_thinking %}NO{% endif %}"
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+def test_options_of_the_engine_and_arguments_of_the_chat_template_arrive(thinking_model, environment, tokenizer):
+    options = EngineOptions.from_table({"max_model_len": 200, "dtype": "bfloat16", "concurrency": 2})
+    sampler = open_sampler(str(thinking_model), None, options, {"enable_thinking": False})
+    try:
+        config = sampler._engine.vllm_config
+        assert (config.model_config.max_model_len, config.scheduler_config.max_num_seqs) == (200, 2)
+        assert str(config.model_config.dtype) == "torch.bfloat16"
+        long = (tiny_world.chat("word " * 100), 0)
+        answers = dict(sampler.sample([long, *prompts("sum", times=3)], SAMPLING))
+        assert "200" in str(answers[0])
+        assert all(tokenizer.decode(answers[n].prompt_ids).endswith("assistant\nNO") for n in (1, 2, 3))
+    finally:
+        sampler.close()
+
+
+def test_a_value_that_vllm_refuses_is_explained(tiny_model, environment):
+    with pytest.raises(SamplerError, match="vLLM cannot load .*: .*quantization"):
+        open_sampler(str(tiny_model), None, EngineOptions.from_table({"quantization": "no such"}))
 
 
 def test_closing_ends_what_another_thread_samples(tiny_model, environment):

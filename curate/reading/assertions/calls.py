@@ -1,0 +1,36 @@
+"""The calls with literal arguments of an assertion suite, as values."""
+
+import ast
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from curate.reading.assertions.literals import evaluate, text
+from curate.reading.values import long_integers
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A call: what is called, such as `f` or `Solution().f`, and the arguments by their place or their name."""
+
+    function: str
+    arguments: Mapping[int | str, Any]
+
+    @property
+    def text(self) -> str:
+        """Return the call as the sandbox reads it."""
+        written = (
+            text(value) if isinstance(place, int) else f"{place}={text(value)}"
+            for place, value in self.arguments.items()
+        )
+        return f"{self.function}({', '.join(written)})"
+
+
+def call_of(source: str) -> Call:
+    """Return the call that `example` wrote."""
+    with long_integers():
+        node = ast.parse(source, mode="eval").body
+    assert isinstance(node, ast.Call)
+    arguments: dict[int | str, Any] = {place: evaluate(value, {}) for place, value in enumerate(node.args)}
+    arguments |= {str(keyword.arg): evaluate(keyword.value, {}) for keyword in node.keywords}
+    return Call(ast.unparse(node.func), arguments)

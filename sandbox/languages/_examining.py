@@ -1,0 +1,421 @@
+"""The side of the tests that are statements: it runs them, and asks the submission's process for what they use of it.
+
+This process belongs to the suite. It holds the tests, which the submission must not see, and reads what the submission
+says, which may be anything.
+"""
+
+import collections
+import os
+import sys
+import threading
+import traceback
+import types
+from collections.abc import Callable, Iterator
+from typing import Any, NoReturn
+
+from sandbox.languages import _pytest
+from sandbox.languages._exchange import Codec, Gone, Graph, Unreadable, Wire
+from sandbox.languages._proxies import (
+    COMPARING,
+    Remote,
+    RemoteClass,
+    inherits_a_name,
+    name_class,
+    new_class,
+)
+from sandbox.languages._serving import data_type_named, named_builtin
+
+MODULE = "tests"  # the name of the module in which the tests run
+FILE = "<test>"  # the name of the file that holds a test
+_LONGEST_ITERATOR = 1_000_000  # items of an iterator that is passed as an argument
+_LEVELS = 200_000
+_DETAIL = 1000  # characters for people
+_MOST_CLASSES = 10_000
+
+
+class Report:
+    """The file in which the judge finds how far the tests have come, and how they ended. Only this process has it."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._noted: set[str] = set()
+
+    def note(self, stage: str) -> None:
+        """Note that a stage has been reached."""
+        if stage not in self._noted:
+            self._noted.add(stage)
+            os.write(self._descriptor, f"{stage}\n".encode())
+
+    def end(self, verdict: str, detail: str = "") -> NoReturn:
+        """Note how the tests ended, and end this process at once, whatever may still be to be done in it."""
+        text = " ".join(f"{verdict} {detail[:_DETAIL]}".split(" ")).replace("\n", "\\n")
+        os.write(self._descriptor, f"{text}\n".encode("utf-8", "backslashreplace"))
+        os._exit(0)
+
+
+class Submission:
+    """Asks the process of the submission.
+
+    namespace   that of the tests
+    """
+
+    def __init__(self, wire: Wire, report: Report, namespace: dict[str, Any], names: tuple[str, ...]) -> None:
+        self._wire, self._report = wire, report
+        self._namespace, self._names = namespace, names
+        self._number = 0
+        self._classes: dict[int, RemoteClass] = {}
+        self._objects: dict[int, Any] = {}
+        self._functions: list[Callable[..., Any]] = []
+        self._foreign: list[Any] = []
+        self._shared: dict[str, type] = {}  # the classes whose instances travel by value
+        self._turn = threading.RLock()  # tests may have threads
+        self._codec = Codec(
+            class_of=self._shared.get,
+            name_of=self._name_of,
+            reference=self._reference,
+            referred=self._referred,
+            hides=lambda name, value: name in COMPARING and isinstance(value, Remote | RemoteClass),
+        )
+
+    def meet(self) -> dict[str, Any]:
+        """Return what the submission has under the names that the tests use."""
+        for kind in list(self._namespace.values()):  # those that are given; of others, the submission must not know
+            if self._is_ours(kind):
+                self._name_of(kind)
+        answer, graph = self._exchange("names", Graph(self._codec), {})
+        known: dict[str, Any] = {}
+        match answer:
+            case {"value": raw}:
+                for pair in _list(graph.decode(raw)):
+                    match pair:
+                        case (str(name), value) if name in self._names:
+                            known[name] = value
+                        case _:
+                            raise Unreadable("it has a name of its own")
+            case _:
+                raise Unreadable("it tells no names")
+        for kind in self._classes.values():
+            if any(kind is value for value in known.values()) or inherits_a_name(
+                kind.__bases__
+            ):  # bases have lower places
+                name_class(kind)
+        return known
+
+    def ask(self, operation: str, /, *arguments: Any, **named: Any) -> Any:
+        """Have the submission do something; return or raise what came of it."""
+        self._report.note("called")
+        with self._turn:
+            return self._asked(operation, arguments, named)
+
+    def _asked(self, operation: str, arguments: tuple[Any, ...], named: dict[str, Any]) -> Any:
+        try:
+            graph = Graph(self._codec)
+            question = {"arguments": graph.encode(arguments), "named": graph.encode(named)}
+            answer, graph = self._exchange(operation, graph, question)
+            error = answer.get("error")
+            if error is None:
+                return graph.decode(answer.get("value"))
+            failure = self._failure(graph, error)
+        except Unreadable as unreadable:
+            self._report.end("unreadable", str(unreadable))
+        if (
+            isinstance(failure, StopIteration)
+            and operation != "next"
+            and arguments[1:2] not in (("__next__",), ("send",))
+        ):
+            failure = RuntimeError("the submission raised StopIteration")  # which would end a loop of the tests
+        raise failure
+
+    def _exchange(self, operation: str, graph: Graph, question: dict[str, Any]) -> tuple[dict[str, Any], Graph]:
+        """Send a question; return its answer, and the graph with the nodes of both. Raises Unreadable."""
+        self._number += 1
+        before = len(graph.objects)
+        frame = {
+            "number": self._number,
+            "do": operation,
+            "nodes": graph.bodies,
+            "shared": list(self._shared),
+            **question,
+        }
+        try:
+            self._wire.send(frame)
+            answer = self._wire.receive()
+            while "ask" in answer:
+                self._wire.send(self._called_back(answer))
+                answer = self._wire.receive()
+        except Gone:
+            self._report.end("gone")
+        if answer.get("number") != self._number:
+            raise Unreadable("it answers another question")
+        if "refused" in answer:  # an exception would be taken for one of the submission
+            self._report.end("failed", f"the submission cannot be asked this: {answer['refused']}")
+        self._learn(answer.get("news"))
+        graph.add(answer.get("nodes"))
+        for change in _list(answer.get("changed")):
+            match change:
+                case [int(place), body] if 0 <= place < before:
+                    graph.fill(graph.objects[place], body)
+                case _:
+                    raise Unreadable("it changes what it was not given")
+        return answer, graph
+
+    def _called_back(self, question: dict[str, Any]) -> dict[str, Any]:
+        """Call a function of ours for the submission; return the answer. Raises Unreadable."""
+        self._learn(question.get("news"))
+        graph = Graph(self._codec)
+        graph.add(question.get("nodes"))
+        arguments, named = graph.decode(question.get("arguments")), graph.decode(question.get("named"))
+        function = self._function(question.get("ask"))
+        if type(arguments) is not tuple or type(named) is not dict or not all(type(name) is str for name in named):
+            raise Unreadable("it calls back without arguments")
+        graph = Graph(self._codec)
+        try:
+            value, raised = graph.encode(function(*arguments, **named)), False
+        except AssertionError as error:  # which the submission could swallow
+            self._report.end("failed", _told(error))
+        except Exception as error:
+            value, raised = graph.encode(error), True
+        return {"value": value, "raised": raised, "nodes": graph.bodies}
+
+    def _function(self, number: Any) -> Callable[..., Any]:
+        if type(number) is not int or not 0 <= number < len(self._functions):
+            raise Unreadable("it calls what it was not given")
+        return self._functions[number]
+
+    def _is_ours(self, kind: Any) -> bool:
+        if not isinstance(kind, type) or isinstance(kind, RemoteClass) or kind.__name__ in self._names:
+            return False
+        return kind.__module__ == MODULE and self._namespace.get(kind.__name__) is kind
+
+    def _name_of(self, kind: type) -> str | None:
+        """Return the name of a class that the tests' side has defined, whose instances travel by value."""
+        name = kind.__name__
+        if name not in self._shared and self._is_ours(kind):
+            self._shared[name] = kind
+        return name if self._shared.get(name) is kind else None
+
+    def _reference(self, graph: Graph, value: Any) -> Any:
+        if isinstance(value, Remote):
+            return ["h", value._remote]
+        if isinstance(value, RemoteClass):
+            return ["C", value._number - 1]
+        builtin = named_builtin(value)
+        if builtin is not None:
+            return ["B", builtin]
+        if isinstance(value, type) and self._name_of(value) is not None:
+            return ["V", value.__name__]
+        if isinstance(value, Exception):
+            return ["E", type(value).__name__, [graph.encode(part) for part in value.args]]
+        if isinstance(value, Iterator):
+            items = []
+            for item in value:
+                items.append(graph.encode(item))
+                if len(items) > _LONGEST_ITERATOR:
+                    self._report.end("failed", "an endless iterator cannot be passed to the submission")
+            return ["I", items]
+        if callable(value):
+            self._functions.append(value)
+            return ["F", len(self._functions) - 1]
+        bases: tuple[Callable[[Any], Any], ...] = (list, dict, set, str, int, float, tuple)
+        for base in bases:
+            if isinstance(value, base):  # type: ignore[arg-type]  # a Counter of its own, say
+                return graph.encode(base(value))
+        if type(value).__module__ == "numpy" and hasattr(value, "tolist"):
+            return graph.encode(value.tolist())
+        self._foreign.append(value)
+        return ["O", len(self._foreign) - 1]
+
+    def _referred(self, graph: Graph, raw: list[Any]) -> Any:
+        match raw:
+            case ["h", int(number), int(kind)]:
+                return self._proxy(number, kind)
+            case ["C", int(number)] if number in self._classes:
+                return self._classes[number]
+            case ["B", str(name)]:
+                return data_type_named(name)
+            case ["F", number]:
+                return self._function(number)
+            case ["O", int(number)] if 0 <= number < len(self._foreign):
+                return self._foreign[number]
+            case ["N", str(name), list(fields), list(parts)]:
+                if not all(type(field) is str and field not in COMPARING for field in fields):
+                    raise Unreadable("it has a field of no possible name")
+                return collections.namedtuple(name, fields)(*map(graph.decode, parts))
+        raise Unreadable("it has a value of no known kind")
+
+    def _proxy(self, number: int, kind_number: int) -> Any:
+        known = self._objects.get(number)
+        if known is not None:
+            return known
+        kind = self._classes.get(kind_number)
+        if kind is None:
+            raise Unreadable("it has an object of no class")
+        if issubclass(kind, BaseException):
+            return self._made_error(kind, number, [], "")
+        proxy = object.__new__(kind)
+        object.__setattr__(proxy, "_remote", number)
+        object.__setattr__(proxy, "_is_subject", False)
+        self._objects[number] = proxy
+        return proxy
+
+    def _made_error(self, kind: Any, number: int, arguments: list[Any], text: str) -> Any:
+        error = kind.__new__(kind, *arguments)
+        for name, value in (("_remote", number), ("_is_subject", False), ("_text", text)):
+            object.__setattr__(error, name, value)
+        self._objects[number] = error
+        return error
+
+    def _failure(self, graph: Graph, raw: Any) -> Exception:
+        """Return the exception that the submission has raised. Raises Unreadable."""
+        match raw:
+            case [int(number), list(reference), list(arguments), list(held), str(text)]:
+                known = self._objects.get(number)
+                if isinstance(known, Exception):
+                    return known
+                values = [graph.decode(argument) for argument in arguments]
+                parts = [(name, graph.decode(part)) for name, part in held]
+                return self._new_failure(reference, number, values, parts, text)
+        raise Unreadable("it raises what is no exception")
+
+    def _new_failure(
+        self, reference: list[Any], number: int, arguments: list[Any], held: list[tuple[str, Any]], text: str
+    ) -> Exception:
+        kind: Any = None
+        try:
+            match reference:
+                case ["B", str(name)]:
+                    kind = data_type_named(name)
+                case ["G", str(name)]:
+                    kind = self._shared.get(name)
+                case ["C", int(place)]:
+                    kind = self._classes.get(place)
+            if not (isinstance(kind, type) and issubclass(kind, Exception)):
+                raise Unreadable("it raises what is no exception")
+            if isinstance(kind, RemoteClass):
+                failure: Exception = self._made_error(kind, number, arguments, text)
+                return failure
+            failure = kind.__new__(kind, *arguments)
+            if reference[0] == "B":
+                failure.__init__(*arguments)  # type: ignore[misc]
+            else:
+                for name, part in held:
+                    if type(name) is str and not name.startswith("__"):
+                        failure.__dict__[name] = part
+            return failure
+        except (TypeError, ValueError, AttributeError) as error:
+            raise Unreadable(f"it raises what cannot be: {error}"[:200]) from None
+
+    def _learn(self, news: Any) -> None:
+        """Make the classes of which the submission tells. Raises Unreadable."""
+        for told in _list(news):
+            match told:
+                case [int(number), str(name), list(bases), list(has), list(methods)] if (
+                    number not in self._classes and len(self._classes) < _MOST_CLASSES
+                ):
+                    self._classes[number] = self._new_class(number, name, bases, _texts(has), _texts(methods))
+                case _:
+                    raise Unreadable("it tells of a class in no known way")
+
+    def _new_class(
+        self, number: int, name: str, bases: list[Any], has: frozenset[str], methods: frozenset[str]
+    ) -> RemoteClass:
+        kinds: list[type] = []
+        for base in bases:
+            match base:
+                case ["B", str(builtin)]:
+                    kind = data_type_named(builtin)
+                    if not issubclass(kind, Exception):
+                        raise Unreadable("it has a base that it cannot have")
+                case ["G", str(shared)] if issubclass(self._shared.get(shared, int), Exception):
+                    kind = self._shared[shared]
+                case ["C", int(place)] if place in self._classes:
+                    kind = self._classes[place]
+                case _:
+                    raise Unreadable("it has a class without its base")
+            kinds.append(kind)
+        if any(issubclass(kind, BaseException) for kind in kinds):
+            kinds = [kind for kind in kinds if issubclass(kind, BaseException)]
+        short = name[:200] if name[:200].isprintable() else "?"
+        try:
+            made = new_class(self, number + 1, short, tuple(dict.fromkeys(kinds)), has, methods)
+        except TypeError:  # they have no order of resolution, or do not fit together
+            made = new_class(self, number + 1, short, tuple(kinds[:1]), has, methods)
+        if inherits_a_name(made.__bases__):
+            name_class(made)
+        return made
+
+
+def _list(raw: Any) -> list[Any]:
+    if type(raw) is not list:
+        raise Unreadable("a part of it is no list")
+    return raw
+
+
+def _texts(raw: list[Any]) -> frozenset[str]:
+    if not all(type(text) is str for text in raw):
+        raise Unreadable("a part of it is no text")
+    return frozenset(raw)
+
+
+def run(
+    setup: types.CodeType, given: types.CodeType, statements: str, names: tuple[str, ...], report: Report, wire: Wire
+) -> NoReturn:
+    """Run the tests, and end this process.
+
+    setup, given   code that runs before them
+    statements     the tests
+    names          what they use of the submission
+    """
+    module = types.ModuleType(MODULE)
+    namespace = vars(module)
+    solution = _Solution(names, report)
+    sys.modules |= {MODULE: module, "solution": solution, "pytest": _pytest}
+    submission = Submission(wire, report, namespace, names)
+    sys.setrecursionlimit(_LEVELS)  # for linked structures of many thousand nodes
+    stage = "its given code"
+    try:
+        code = compile(statements, FILE, "exec", dont_inherit=True)
+        exec(given, namespace)
+        report.note("given")
+        known = submission.meet()
+        report.note("met")
+        if len(known) < len(names) or not all(isinstance(value, Remote | RemoteClass) for value in known.values()):
+            report.note("called")  # whatever comes of it is the submission's fault
+        vars(solution).update(known, __all__=list(known))
+        namespace.update(known)
+        stage = "its setup"
+        exec(setup, namespace)
+        report.note("ready")
+        stage = "a test"
+        exec(code, namespace)
+    except Unreadable as unreadable:
+        report.end("unreadable", str(unreadable))
+    except BaseException as error:
+        report.end("failed", f"{stage}: {_told(error)}" if stage != "a test" else _told(error, statements))
+    report.end("passed")
+
+
+class _Solution(types.ModuleType):
+    """The module of the submission, for tests that import it."""
+
+    def __init__(self, names: tuple[str, ...], report: Report) -> None:
+        super().__init__("solution")
+        self._report = report
+
+    def __getattr__(self, name: str) -> Any:
+        if not name.startswith("__"):
+            self._report.note("called")  # that it is missing is the submission's fault
+        raise AttributeError(f"the submission has no {name!r}")
+
+
+def _told(error: BaseException, source: str = "") -> str:
+    """Return the type and the text of an exception, with the line of the test in which it came up."""
+    try:
+        words = "".join(traceback.format_exception_only(error)).strip()
+    except Exception:
+        words = type(error).__name__
+    lines = source.splitlines()
+    numbers = [number for frame, number in traceback.walk_tb(error.__traceback__) if frame.f_code.co_filename == FILE]
+    if not numbers or not 0 < numbers[-1] <= len(lines):
+        return words
+    return f"{words} in line {numbers[-1]}: {lines[numbers[-1] - 1].strip()}"

@@ -1,0 +1,311 @@
+"""What the process of a submission and that of its tests say to each other: frames of JSON with values inside.
+
+A frame is eight bytes that hold its length, and a JSON object. Values are never pickled:
+
+    atoms                        None, bool, str, and numbers that JSON can hold, as they are
+    [tag, ...]                   everything else
+    ["m", place]                 a mutable object, whose content stands at this place among the nodes of the frame: so
+                                 that shared objects stay shared, and cycles are possible
+
+Both sides use the same codec. It takes no code from the other side: each tag stands for one type, known here. What is
+not data is encoded and decoded by the side itself, see `Codec.reference` and `Codec.referred`.
+"""
+
+import contextlib
+import json
+import os
+import sys
+from collections import Counter, OrderedDict, defaultdict, deque
+from collections.abc import Callable, Iterator
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+_LEVELS = 200_000
+_LENGTH = 8  # bytes before each frame
+_PIECE = 1 << 20
+_MOST_BYTES = 64 << 20  # of a frame
+_MOST_MARKS = 4_000_000  # brackets and commas in a frame, which bound the objects that it becomes
+_SMALL = 1 << 63  # smaller integers are written in decimal, since larger ones would take quadratic time
+_IMMUTABLE: dict[type, Callable[[Any], list[Any]]] = {
+    Decimal: lambda value: [str(value)],
+    Fraction: lambda value: [value.numerator, value.denominator],
+    range: lambda value: [value.start, value.stop, value.step],
+    datetime: lambda v: [v.year, v.month, v.day, v.hour, v.minute, v.second, v.microsecond],
+    date: lambda value: [value.year, value.month, value.day],
+    time: lambda value: [value.hour, value.minute, value.second, value.microsecond],
+    timedelta: lambda value: [value.days, value.seconds, value.microseconds],
+}
+_NAMED = {kind.__name__: kind for kind in _IMMUTABLE}
+_LISTS: dict[type, str] = {list: "l", deque: "q", set: "s"}
+_DICTS: dict[type, str] = {dict: "d", OrderedDict: "o", Counter: "n", defaultdict: "e"}
+_MAKERS: dict[str, Callable[[], Any]] = {
+    **{tag: kind for kind, tag in (_LISTS | _DICTS).items()},
+    "y": bytearray,
+}
+_ATOMS = frozenset([str, bool, type(None)])
+
+
+class Unreadable(Exception):
+    """The other side has sent what is not a frame, or holds values that cannot be."""
+
+
+@contextlib.contextmanager
+def deeply() -> Iterator[None]:
+    """Let linked structures of many thousand nodes be encoded or decoded: each takes a few levels of recursion."""
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(limit, _LEVELS))
+    try:
+        yield
+    finally:
+        sys.setrecursionlimit(limit)
+
+
+class Gone(Exception):
+    """The other side has ended."""
+
+
+class Wire:
+    """A connection to the other side, by two descriptors of our own."""
+
+    def __init__(self, source: int, sink: int) -> None:
+        self._source, self._sink = source, sink
+        # Looked up before a program can replace them: what an honest one patches must not reach us.
+        self._read, self._write, self._loads, self._dumps = os.read, os.write, json.loads, json.dumps
+
+    def send(self, frame: dict[str, Any]) -> None:
+        """Send a frame. Raises Gone."""
+        text = self._dumps(frame, check_circular=False, separators=(",", ":"), allow_nan=False).encode()
+        view = memoryview(len(text).to_bytes(_LENGTH, "little") + text)
+        try:
+            while view:
+                view = view[self._write(self._sink, view) :]
+        except BrokenPipeError:
+            raise Gone from None
+
+    def receive(self) -> dict[str, Any]:
+        """Return the next frame. Raises Gone and Unreadable."""
+        length = int.from_bytes(self._exactly(_LENGTH), "little")
+        if length > _MOST_BYTES:
+            raise Unreadable("it is too large")
+        text = self._exactly(length)
+        if text.count(b",") + text.count(b"[") + text.count(b"{") > _MOST_MARKS:
+            raise Unreadable("it has too many parts")
+        try:
+            frame = self._loads(text, parse_constant=_refuse)
+        except (ValueError, RecursionError) as error:
+            raise Unreadable(f"it is no JSON: {error}"[:200]) from None
+        if type(frame) is not dict:
+            raise Unreadable("it is no object")
+        return frame
+
+    def _exactly(self, count: int) -> bytes:
+        data = bytearray()
+        while len(data) < count:
+            piece = self._read(self._source, min(_PIECE, count - len(data)))
+            if not piece:
+                raise Gone
+            data += piece
+        return bytes(data)
+
+
+def _refuse(name: str) -> None:
+    raise ValueError(name)
+
+
+class Codec:
+    """Encodes and decodes values for one side.
+
+    class_of      returns the class of this name whose instances travel by value, or None
+    name_of       returns that name for the class of an object, or None
+    reference     encodes an object that is no data; raises TypeError
+    referred      decodes what `reference` of the other side has written; raises Unreadable
+    hides         tells whether an instance must not have this attribute with this value
+    """
+
+    def __init__(
+        self,
+        *,
+        class_of: Callable[[str], type | None],
+        name_of: Callable[[type], str | None],
+        reference: Callable[["Graph", Any], Any],
+        referred: Callable[["Graph", list[Any]], Any],
+        hides: Callable[[str, Any], bool] = lambda name, value: False,
+    ) -> None:
+        self.class_of, self.name_of = class_of, name_of
+        self.reference, self.referred, self.hides = reference, referred, hides
+
+
+class Graph:
+    """The nodes of one exchange: those of a question, and after them those of its answer.
+
+    objects   the mutable objects, by their places
+    bodies    their encoded contents
+    """
+
+    def __init__(self, codec: Codec) -> None:
+        self._codec = codec
+        self.objects: list[Any] = []
+        self.bodies: list[Any] = []
+        self._places: dict[int, int] = {}
+
+    def encode(self, value: Any) -> Any:
+        """Return a value as JSON, and note its mutable parts. Raises TypeError and RecursionError."""
+        kind = type(value)
+        if kind in _ATOMS:
+            return value
+        if kind is int:
+            return value if -_SMALL < value < _SMALL else ["i", f"{value:x}"]
+        if kind is float:
+            return value if value - value == 0 else ["f", repr(value)]
+        if kind in _LISTS or kind in _DICTS or kind is bytearray:
+            return self._node(value)
+        if kind is tuple or kind is frozenset:
+            return ["t" if kind is tuple else "z", [self.encode(item) for item in value]]
+        if kind is bytes:
+            return ["b", value.hex()]
+        if kind is complex:
+            return ["c", repr(value.real), repr(value.imag)]
+        if kind in _IMMUTABLE:
+            return ["x", kind.__name__, [self.encode(part) for part in _IMMUTABLE[kind](value)]]
+        if self._codec.name_of(kind) is not None:
+            return self._node(value)
+        return self._codec.reference(self, value)
+
+    def _node(self, value: Any) -> list[Any]:
+        place = self._places.get(id(value))
+        if place is None:
+            place = self._places[id(value)] = len(self.objects)
+            self.objects.append(value)
+            self.bodies.append(None)
+            self.bodies[place] = self.body(value)
+        return ["m", place]
+
+    def forget_after(self, n_nodes: int) -> None:
+        """Forget all nodes but the first ones, since what came after them could not be encoded to its end."""
+        for value in self.objects[n_nodes:]:
+            self._places.pop(id(value), None)
+        del self.objects[n_nodes:], self.bodies[n_nodes:]
+
+    def body(self, value: Any) -> list[Any]:
+        """Return the encoded content of a mutable object."""
+        kind = type(value)
+        if kind in _LISTS:
+            more = [value.maxlen] if kind is deque else []
+            return [_LISTS[kind], [self.encode(item) for item in value], *more]
+        if kind in _DICTS:
+            return [_DICTS[kind], [[self.encode(key), self.encode(item)] for key, item in value.items()]]
+        if kind is bytearray:
+            return ["y", value.hex()]
+        return ["v", self._codec.name_of(kind), [[name, self.encode(part)] for name, part in attributes(value)]]
+
+    def add(self, bodies: Any) -> None:
+        """Add the nodes that a frame has brought. Raises Unreadable."""
+        if type(bodies) is not list:
+            raise Unreadable("its nodes are no list")
+        begin = len(self.objects)
+        for place, body in enumerate(bodies, begin):
+            made = self._made(body)
+            self.objects.append(made)
+            self.bodies.append(body)
+            self._places[id(made)] = place
+        # What may be a key, or tell whether two keys are equal, comes first.
+        for tags in ("v", "lqy", "doen", "s"):
+            for place in range(begin, len(self.objects)):
+                if self.bodies[place][0] in tags:
+                    self.fill(self.objects[place], self.bodies[place])
+
+    def _made(self, body: Any) -> Any:
+        match body:
+            case ["v", str(name), list()]:
+                kind = self._codec.class_of(name)
+                if kind is None:
+                    raise Unreadable(f"there is no class {name[:80]!r}")
+                return object.__new__(kind)
+            case ["q", list(), int() | None as maxlen]:
+                return deque(maxlen=maxlen)
+            case [str(tag), list() | str()] if tag in _MAKERS:
+                return _MAKERS[tag]()
+        raise Unreadable("it has a node of no known kind")
+
+    def fill(self, value: Any, body: Any) -> None:
+        """Give a mutable object this content, in place of its own. Raises Unreadable."""
+        try:
+            match body:
+                case ["v", _, list(parts)]:
+                    held = [(name, self.decode(part)) for name, part in parts]
+                    if any(self._codec.hides(name, part) for name, part in held):
+                        raise Unreadable("it has an instance whose attribute would act as a method")
+                    set_attributes(value, held)
+                case ["y", str(text)]:
+                    value[:] = bytes.fromhex(text)
+                case ["l" | "q", list(parts), *_]:
+                    items = [self.decode(part) for part in parts]
+                    value.clear()
+                    value.extend(items)
+                case ["s", list(parts)]:
+                    items = [self.decode(part) for part in parts]
+                    value.clear()
+                    value.update(items)
+                case ["d" | "o" | "n" | "e", list(parts)]:
+                    pairs = [(self.decode(key), self.decode(part)) for key, part in parts]
+                    value.clear()
+                    dict.update(value, pairs)
+                case _:
+                    raise Unreadable("it has a node of no known kind")
+        except (TypeError, ValueError, AttributeError, OverflowError) as error:
+            raise Unreadable(f"it has a node that cannot be: {error}"[:200]) from None
+
+    def decode(self, raw: Any) -> Any:
+        """Return a value from its JSON. Raises Unreadable."""
+        kind = type(raw)
+        if kind in _ATOMS or kind is int or kind is float:
+            return raw
+        try:
+            match raw:
+                case ["m", int(place)] if 0 <= place < len(self.objects):
+                    return self.objects[place]
+                case ["t", list(parts)]:
+                    return tuple(self.decode(part) for part in parts)
+                case ["z", list(parts)]:
+                    return frozenset(self.decode(part) for part in parts)
+                case ["i", str(digits)]:
+                    return int(digits, 16)
+                case ["f", str(text)] if text in ("nan", "inf", "-inf"):
+                    return float(text)
+                case ["b", str(text)]:
+                    return bytes.fromhex(text)
+                case ["c", str(real), str(imaginary)]:
+                    return complex(float(real), float(imaginary))
+                case ["x", str(name), list(parts)] if name in _NAMED:
+                    return _NAMED[name](*(self.decode(part) for part in parts))
+                case [str(), *_]:
+                    return self._codec.referred(self, raw)
+        except (TypeError, ValueError, ArithmeticError) as error:
+            raise Unreadable(f"it has a value that cannot be: {error}"[:200]) from None
+        raise Unreadable("it has a value of no known kind")
+
+
+def attributes(value: Any) -> list[tuple[str, Any]]:
+    """Return what an instance holds, in its __dict__ and its slots."""
+    held = list(getattr(value, "__dict__", {}).items())
+    for kind in type(value).__mro__:
+        slots = kind.__dict__.get("__slots__", ())
+        for name in (slots,) if isinstance(slots, str) else slots:
+            if not name.startswith("__") and hasattr(value, name):
+                held.append((name, getattr(value, name)))
+    return held
+
+
+def set_attributes(value: Any, parts: list[tuple[str, Any]]) -> None:
+    """Make an instance hold this and nothing else. Raises TypeError for a name that hides a part of its class."""
+    getattr(value, "__dict__", {}).clear()
+    for name, part in parts:
+        if name.startswith("__") or _is_code(getattr(type(value), name, None)):
+            raise TypeError(f"{name[:80]!r} would hide a part of the class")
+        object.__setattr__(value, name, part)
+
+
+def _is_code(part: object) -> bool:
+    return callable(part) or isinstance(part, property | classmethod | staticmethod)

@@ -1,0 +1,335 @@
+"""What the process of the tests has in place of the submission's objects, which stay in the submission's process.
+
+A proxy never lets the submission decide what the test must find out. What a submission says is a claim, and a claim
+that does not depend on what the test expects is as good as a returned value: an attribute, an item, a length, a number,
+a text. But `==`, `in`, `count(3)` or `x - 3.5` tell the submission what is expected, and it could answer accordingly.
+
+    named      an object is called so if the suite names its class, or a base of it
+    subject    a named object that the test itself has made, by calling the class or a method of the class
+
+    ==         a proxy equals itself. Two named objects are asked, since their class is what is tested. Nothing else
+               is: a proxy never equals data
+    < <= > >=  two named objects are asked; everything else is a TypeError
+    + - * ...  two named objects, or a subject and anything, are asked; everything else is a TypeError
+    in         a subject is asked; of others, the items are looked at, if it has any
+    truth      named objects are asked if their class has __bool__ or __len__; other objects are true
+    hash       named objects are asked if their class has __hash__; others have the hash of an identity
+    methods    asked, but `count`, `startswith` and others that compare with their argument only of subjects
+"""
+
+import dis
+import types
+from collections.abc import Callable, Iterator
+from typing import Any, Protocol, TypeVar
+
+Plain = TypeVar("Plain")
+
+_RAISE = dis.opmap["RAISE_VARARGS"]
+_BINARY = "add sub mul truediv floordiv mod divmod pow matmul and or xor lshift rshift".split()
+_REFLECTED = {f"r{name}": name for name in _BINARY if name != "divmod"}
+_IN_PLACE = "iadd isub imul itruediv iand ior ixor".split()
+_ORDER = "lt le gt ge".split()
+_UNARY = "neg pos abs invert int float complex index".split()
+COMPARING = frozenset(
+    "count endswith find index isdisjoint issubset issuperset rfind rindex startswith".split()
+)  # methods of data that compare it with their argument
+_OPERATORS = frozenset(f"__{name}__" for name in [*_BINARY, *_REFLECTED, *_IN_PLACE, *_ORDER, "eq", "ne", "contains"])
+
+
+class Asking(Protocol):
+    """How proxies ask the submission."""
+
+    def ask(self, operation: str, /, *arguments: Any, **named: Any) -> Any: ...
+
+
+class RemoteClass(type):
+    """The class of the classes of the submission. See `new_class` for how they are made."""
+
+    _asking: Asking
+    _number: int
+    _has: frozenset[str]
+    _methods: frozenset[str]
+    _is_named: bool
+
+    def __new__(mcs, name: str, bases: tuple[type, ...], content: dict[str, Any], *, number: int = -1) -> Any:
+        if number < 0 and any(isinstance(base, RemoteClass) and base.__dict__.get("_number") for base in bases):
+            raise TypeError("tests cannot extend a class of the submission")
+        return super().__new__(mcs, name, bases, content)
+
+    def __init__(cls, name: str, bases: tuple[type, ...], content: dict[str, Any], *, number: int = -1) -> None:
+        super().__init__(name, bases, content)
+
+    def __call__(cls, /, *arguments: Any, **named: Any) -> Any:
+        return _as_subject(cls._asking.ask("call", cls, *arguments, **named))
+
+    def __getattr__(cls, name: str) -> Any:
+        if name.startswith("_") and name in RemoteClass.__annotations__:
+            raise AttributeError(name)
+        if name in cls._methods:
+            return _Method(cls, name)
+        return cls._asking.ask("get", cls, name)
+
+    def __setattr__(cls, name: str, value: Any) -> None:
+        if name in RemoteClass.__annotations__ or name.startswith("__"):
+            super().__setattr__(name, value)
+        else:
+            cls._asking.ask("set", cls, name, value)
+
+    def __iter__(cls) -> Iterator[Any]:
+        return iterate(cls)
+
+    def __len__(cls) -> int:
+        return _exactly(int, cls._asking.ask("len", cls))
+
+    def __bool__(cls) -> bool:
+        return True
+
+    def __getitem__(cls, key: Any) -> Any:
+        return cls._asking.ask("getitem", cls, key)
+
+    def __contains__(cls, item: Any) -> bool:
+        return any(member is item or member == item for member in cls)
+
+
+class Remote(metaclass=RemoteClass):
+    """A proxy. Its class tells what may be asked of it; `_remote` is its number in the submission's process."""
+
+    __slots__ = ()
+    _number = 0
+    _is_named = False
+    _has: frozenset[str] = frozenset()
+    _methods: frozenset[str] = frozenset()
+
+    _remote: int
+    _is_subject: bool
+
+    def __getattr__(self, name: str) -> Any:
+        kind = type(self)
+        if name in ("_remote", "_is_subject"):
+            raise AttributeError(name)
+        if (name in COMPARING or name in _OPERATORS) and not self._is_subject:
+            raise TypeError(
+                f"{name} of an object of type {kind.__name__} is not asked: only what the test itself has made answers"
+            )
+        if name in kind._methods:
+            return _Method(self, name)
+        return kind._asking.ask("get", self, name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in ("_remote", "_is_subject") or (name.startswith("__") and isinstance(self, BaseException)):
+            object.__setattr__(self, name, value)
+        else:
+            type(self)._asking.ask("set", self, name, value)
+
+    def __delattr__(self, name: str) -> None:
+        type(self)._asking.ask("del", self, name)
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        if not (_both_named(self, other) and "eq" in type(self)._has):
+            return False
+        return type(self)._asking.ask("eq", self, other) is True
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    def __hash__(self) -> int:
+        kind = type(self)
+        if kind._is_named and "nohash" in kind._has:
+            raise TypeError(f"unhashable type: '{kind.__name__}'")
+        if kind._is_named and "hash" in kind._has:
+            return _exactly(int, kind._asking.ask("hash", self))
+        return hash((Remote, self._remote))
+
+    def __bool__(self) -> bool:
+        kind = type(self)
+        if not (kind._is_named and kind._has & {"bool", "len"}):
+            return True
+        return kind._asking.ask("bool", self) is True
+
+    def __repr__(self) -> str:
+        return _exactly(str, type(self)._asking.ask("repr", self))
+
+    def __str__(self) -> str:
+        return _exactly(str, type(self)._asking.ask("str", self))
+
+    def __format__(self, form: str) -> str:
+        return _exactly(str, type(self)._asking.ask("format", self, form))
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        raise TypeError("an object of the submission cannot be copied by tests")
+
+
+class Handle(Remote):
+    """An object that is no exception."""
+
+    __slots__ = ("_remote", "_is_subject")
+
+
+class RemoteError(Remote):
+    """An exception. It is made with the arguments that the submission's has, and has its text."""
+
+    __slots__ = ()
+    _text: str
+
+    def __str__(self) -> str:
+        return str(self.__dict__.get("_text", ""))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(map(repr, getattr(self, 'args', ())))})"
+
+
+class _Method:
+    """A method of an object or a class of the submission, which is looked up when it is called."""
+
+    def __init__(self, owner: Any, name: str) -> None:
+        self._owner, self.__name__ = owner, name
+
+    def __call__(self, /, *arguments: Any, **named: Any) -> Any:
+        owner = self._owner
+        is_class = isinstance(owner, RemoteClass)
+        result = (owner if is_class else type(owner))._asking.ask("method", owner, self.__name__, *arguments, **named)
+        return _as_subject(result) if is_class else result
+
+
+def new_class(
+    asking: Asking, number: int, name: str, bases: tuple[type, ...], has: frozenset[str], methods: frozenset[str]
+) -> RemoteClass:
+    """Return a class for the proxies of a class of the submission, with the special methods that it has."""
+    is_error = any(issubclass(base, BaseException) for base in bases)
+    if is_error:
+        bases = bases if any(issubclass(base, Remote) for base in bases) else (RemoteError, *bases)
+    else:
+        bases = bases or (Handle,)
+    content: dict[str, Any] = {} if is_error else {"__slots__": ()}
+    content |= {f"__{part}__": function for part, function in _SPECIAL.items() if part in has}
+    content["__module__"] = "solution"
+    content |= {"_asking": asking, "_number": number, "_has": has, "_methods": methods, "_is_named": False}
+    return RemoteClass(name, bases, content, number=number)
+
+
+def name_class(kind: RemoteClass) -> None:
+    """Note that the suite names a class, and so its subclasses."""
+    type.__setattr__(kind, "_is_named", True)
+
+
+def inherits_a_name(bases: tuple[type, ...]) -> bool:
+    return any(getattr(base, "_is_named", False) is True for base in bases if isinstance(base, RemoteClass))
+
+
+def iterate(remote: Any) -> Iterator[Any]:
+    """Yield the items that an object of the submission yields, when they are asked for."""
+    asking = (remote if isinstance(remote, RemoteClass) else type(remote))._asking
+    iterator = asking.ask("iter", remote)
+    if not isinstance(iterator, Remote):
+        yield from iterator
+        return
+    while True:
+        try:
+            item = asking.ask("next", iterator)
+        except StopIteration:
+            return
+        yield item
+
+
+def _as_subject(result: Any) -> Any:
+    if isinstance(result, Handle) and type(result)._is_named:
+        result._is_subject = True
+    return result
+
+
+def _both_named(one: Any, other: Any) -> bool:
+    return isinstance(one, Remote) and isinstance(other, Remote) and type(one)._is_named and type(other)._is_named
+
+
+def _exactly(kind: type[Plain], value: Any) -> Plain:
+    if type(value) is not kind:
+        raise TypeError(f"the submission has answered with {type(value).__name__}, not {kind.__name__}")
+    answer: Plain = value
+    return answer
+
+
+def _forwarded(name: str) -> Callable[..., Any]:
+    return lambda self, *arguments: type(self)._asking.ask(name, self, *arguments)
+
+
+def _ordered(name: str) -> Callable[[Any, Any], Any]:
+    def compare(self: Any, other: Any) -> Any:
+        if not _both_named(self, other):
+            return NotImplemented
+        return type(self)._asking.ask(name, self, other) is True
+
+    return compare
+
+
+def _binary(name: str) -> Callable[..., Any]:
+    def combine(self: Any, other: Any, *more: Any) -> Any:
+        if not (self._is_subject or _both_named(self, other)):
+            return NotImplemented
+        return type(self)._asking.ask(name, self, other, *more)
+
+    return combine
+
+
+def _reflected(name: str) -> Callable[[Any, Any], Any]:
+    def combine(self: Any, other: Any) -> Any:
+        if not (self._is_subject or _both_named(self, other)):
+            return NotImplemented
+        return type(self)._asking.ask(name, other, self)
+
+    return combine
+
+
+def _unary(name: str, kind: type | None = None) -> Callable[..., Any]:
+    def convert(self: Any, *arguments: Any) -> Any:
+        if not type(self)._is_named:
+            raise TypeError(f"an object of type {type(self).__name__} is no number")
+        value = type(self)._asking.ask(name, self, *arguments)
+        return value if kind is None else _exactly(kind, value)
+
+    return convert
+
+
+def _contains(self: Any, item: Any) -> bool:
+    if self._is_subject:
+        return type(self)._asking.ask("contains", self, item) is True
+    if "iter" not in type(self)._has:
+        raise TypeError(f"`in` is not asked of an object of type {type(self).__name__} that the test has not made")
+    return any(member is item or member == item for member in iterate(self))
+
+
+def _call(self: Any, /, *arguments: Any, **named: Any) -> Any:
+    return type(self)._asking.ask("call", self, *arguments, **named)
+
+
+def _enter(self: Any) -> Any:
+    return type(self)._asking.ask("method", self, "__enter__")
+
+
+def _leave(self: Any, kind: Any, error: Any, trace: types.TracebackType | None) -> bool:
+    suppresses = type(self)._asking.ask("method", self, "__exit__", kind, error, None) is True
+    # Otherwise a context manager could keep any failure of the test from being seen.
+    return suppresses and not isinstance(error, AssertionError) and _is_raised_by_the_test(trace)
+
+
+def _is_raised_by_the_test(trace: types.TracebackType | None) -> bool:
+    """Return whether an exception comes from a `raise` in the block itself, not from anything that it has called."""
+    return trace is not None and trace.tb_next is None and trace.tb_frame.f_code.co_code[trace.tb_lasti] == _RAISE
+
+
+_CONVERSIONS = {"int": int, "float": float, "complex": complex, "index": int}
+_SPECIAL: dict[str, Any] = {
+    "len": lambda self: _exactly(int, type(self)._asking.ask("len", self)),
+    "iter": iterate,
+    "contains": _contains,
+    "call": _call,
+    "enter": _enter,
+    "exit": _leave,
+    "round": _unary("round"),
+    **{name: _forwarded(name) for name in ("next", "getitem", "setitem", "delitem", "reversed")},
+    **{name: _ordered(name) for name in _ORDER},
+    **{name: _binary(name) for name in (*_BINARY, *_IN_PLACE)},
+    **{name: _reflected(forward) for name, forward in _REFLECTED.items()},
+    **{name: _unary(name, _CONVERSIONS.get(name)) for name in _UNARY},
+}

@@ -1,0 +1,190 @@
+"""A dataset whose rows are not those that its manifest describes is noticed, whatever was done to it."""
+
+import json
+import shutil
+from dataclasses import replace
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from click.testing import CliRunner
+from exported import problem, problems, write
+from source_rows import write_jsonl
+
+from cli import main
+from curate.dataset import workspace
+from curate.dataset.folder import DatasetFolder
+from curate.dataset.integrity import check
+from curate.decontamination.copy_without import clean
+from sandbox import Case, Suite
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory):
+    """Return a dataset as a build leaves it: with digests, and with the hashes of its files in the manifest."""
+    folder = write(tmp_path_factory.mktemp("written") / "out", problems())
+    manifest = json.loads((folder / "manifest.json").read_text())
+    files = workspace.recorded_files(folder)
+    manifest["files"] = [{"name": file.name, "bytes": file.bytes, "sha256": file.sha256} for file in files]
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    return folder
+
+
+@pytest.fixture
+def dataset(written, tmp_path):
+    return shutil.copytree(written, tmp_path / "dataset")
+
+
+def faults(folder, **options):
+    return list(map(str, check(DatasetFolder.opened(folder), **options).faults))
+
+
+def rewrite(folder, change, table="data"):
+    """Replace a table by what `change` makes of its list of rows."""
+    (path,) = (folder / table).glob("*.parquet")
+    rows = change(pq.read_table(path).to_pylist())
+    pq.write_table(pa.Table.from_pylist(rows, schema=pq.read_schema(path)), path)
+
+
+def with_other_answers(rows):
+    for row in rows:
+        row["tests"] = replace_expected(row["tests"])
+    return rows
+
+
+def replace_expected(tests):
+    suite = Suite.from_json(tests)
+    return replace(suite, cases=tuple(Case(case.input, "42") for case in suite.cases)).to_json()
+
+
+def with_longer_limits(rows):
+    for row in rows:
+        row["slowest_cpu_seconds"] = 3.0
+    return rows
+
+
+def without_first_column(folder):
+    (path,) = (folder / "data").glob("*.parquet")
+    pq.write_table(pq.read_table(path).drop_columns(["starter_code"]), path)
+
+
+def cut(folder):
+    (path,) = (folder / "data").glob("*.parquet")
+    path.write_bytes(path.read_bytes()[:-200])
+
+
+def test_a_dataset_as_it_was_written_has_no_faults(dataset):
+    assert faults(dataset) == faults(dataset, read_rows=True) == []
+    found = check(DatasetFolder.opened(dataset), read_rows=True)
+    assert found.n_rows == {"data": 8, "rejected": 0}
+    assert found.content_hash == DatasetFolder.opened(dataset).manifest.content_hash
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        pytest.param(
+            with_other_answers, "data: 8 rows were changed (taco/call, taco/dict, taco/none, ...)", id="changed"
+        ),
+        pytest.param(lambda rows: rows[1:], "data: 1 rows were removed (taco/call)", id="removed"),
+        pytest.param(lambda rows: [*rows, rows[0] | {"id": "x"}], "data: 1 rows were added (x)", id="added"),
+        pytest.param(lambda rows: [*rows, rows[0]], "data: 1 ids occur more than once (taco/call)", id="repeated"),
+        pytest.param(lambda rows: rows[::-1], "data: the rows are in another order", id="another order"),
+        pytest.param(
+            with_longer_limits,
+            "data: 8 rows were changed in columns that are measured (taco/call, taco/dict",
+            id="time",
+        ),
+    ],
+)
+def test_rows_that_were_changed_removed_or_added_are_named(dataset, change, said):
+    rewrite(dataset, change)
+    assert any(fault.startswith(said) for fault in faults(dataset)), faults(dataset)
+
+
+@pytest.mark.parametrize(
+    ("damage", "said"),
+    [
+        pytest.param(cut, "data: cannot be read: ", id="a file that was cut"),
+        pytest.param(without_first_column, "data: has no column starter_code", id="a column is missing"),
+        pytest.param(lambda folder: shutil.rmtree(folder / "data"), "is not a curate dataset", id="no rows at all"),
+    ],
+)
+def test_files_that_were_cut_are_noticed(dataset, damage, said):
+    damage(dataset)
+    result = CliRunner().invoke(main, ["verify", str(dataset)])
+    assert result.exit_code == 1
+    assert said in result.output
+
+
+def test_without_digests_the_content_hash_still_tells(dataset):
+    rewrite(dataset, with_other_answers)
+    (dataset / "digests.parquet").unlink()
+    manifest = json.loads((dataset / "manifest.json").read_text())
+    del manifest["files"]
+    (dataset / "manifest.json").write_text(json.dumps(manifest))
+    (fault,) = faults(dataset)
+    assert fault.startswith("data: the content hash is ")
+
+
+def test_files_that_another_program_wrote_with_the_same_rows_are_no_fault(dataset):
+    rewrite(dataset, lambda rows: rows)
+    found = check(DatasetFolder.opened(dataset))
+    assert (found.faults, found.rewritten) == ((), ("data/train-00000-of-00001.parquet",))
+
+
+def test_other_tables_and_further_files_are_compared_too(dataset):
+    shutil.copy(next((dataset / "data").iterdir()), dataset / "data" / "train-00001-of-00002.parquet")
+    assert "data: 8 ids occur more than once (taco/call, taco/dict, taco/none, ...)" in faults(dataset)
+    assert "data/train-00001-of-00002.parquet: not the file that was written" in faults(dataset)
+
+
+def test_a_dataset_that_curate_only_decontaminated_is_checked_by_its_files(tmp_path):
+    mine = write_jsonl(tmp_path / "mine.jsonl", [{"id": n, "question": f"Count to {n}."} for n in range(3)])
+    clean(str(mine), [f"held={write_jsonl(tmp_path / 'e.jsonl', [{'question': 'Something else.'}])}"], tmp_path / "out")
+    assert faults(tmp_path / "out") == []
+    (path,) = (tmp_path / "out" / "data").iterdir()
+    path.write_text(path.read_text().replace("Count", "Cuont"))
+    assert any("data/mine.jsonl: not the file that was written" in fault for fault in faults(tmp_path / "out"))
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        pytest.param(["export", "--to", "jsonl", "--out", "OUT"], id="export"),
+        pytest.param(["push", "me/mine", "--dry-run"], id="push"),
+    ],
+)
+def test_an_altered_dataset_is_refused_unless_it_is_included(dataset, tmp_path, words):
+    rewrite(dataset, with_other_answers)
+    words = [words[0], str(dataset), *(str(tmp_path / "out") if word == "OUT" else word for word in words[1:])]
+    refused = CliRunner().invoke(main, words)
+    assert refused.exit_code == 1
+    assert "the rows are not those that manifest.json describes: data: 8 rows were changed" in refused.output
+    assert f"`curate verify {dataset}` shows all. --include altered takes the dataset as it is." in refused.output
+    assert CliRunner().invoke(main, [*words, "--include", "altered"]).exit_code == 0
+
+
+def test_a_copy_with_other_answers_is_not_the_same_content(written, dataset):
+    rewrite(dataset, with_other_answers)
+    result = CliRunner().invoke(main, ["diff", str(written), str(dataset)])
+    assert result.exit_code == 1
+    assert f"Warning: {dataset}: the rows are not those that manifest.json describes" in result.stderr
+    assert "Different content: " in result.stdout
+    assert "kept  kept, but changed     8" in result.stdout
+
+
+def test_an_altered_dataset_is_not_copied_under_a_new_manifest(dataset, tmp_path):
+    rewrite(dataset, with_other_answers)
+    held = write_jsonl(tmp_path / "e.jsonl", [{"question": "Something else entirely, in a few words."}])
+    words = ["decontaminate", str(dataset), "--against", f"held={held}", "--out", str(tmp_path / "out")]
+    result = CliRunner().invoke(main, words)
+    assert result.exit_code == 1
+    assert "Build it again, or fetch it again." in result.output
+    assert not (tmp_path / "out").exists()
+
+
+def test_tests_that_cannot_be_read_are_named(tmp_path):
+    folder = write(tmp_path / "out", [problem("p", Suite([Case("1", "2")]), None)])
+    rewrite(folder, lambda rows: [row | {"tests": "{}"} for row in rows])
+    assert "data: 1 suites of tests cannot be read (taco/p)" in faults(folder, read_rows=True)

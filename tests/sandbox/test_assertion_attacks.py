@@ -1,0 +1,171 @@
+# ruff: noqa: E501  programs of one line each are easier to compare
+"""Submissions that try to pass tests without doing what they ask. Each of them fails.
+
+PASSES_IN_PROCESS are real attacks: they pass where the tests are executed beside them in one process, as most graders
+do. The others attack our own way of running tests.
+"""
+
+import subprocess
+import sys
+
+import pytest
+
+from sandbox import Assertions, Case, Limits, Program, Sandbox, Suite, Verdict
+
+LIMITS = Limits(wall_seconds=2, memory_mb=256)
+EQUAL = "assert f(3) == 123456789"
+LESS = "assert 17 < f(3) < 19"
+CLOSE = "assert abs(f(3) - 3.25) < 1e-6"
+CONTAINS = "assert 77 in f(3)"
+TEXT = "assert f(3).startswith('seventeen') and f(3).endswith('eighteen')"
+RAISES = "try:\n    f(3)\nexcept KeyError:\n    pass\nelse:\n    assert False"
+EACH = "assert all(map(lambda x: f(x) == x + 1000, [1, 2]))"
+CHECKED = "def check(x):\n    assert x == 55\nf(check)"
+BLOCK = "with f() as x:\n    assert x == 5"
+COUNTS = "assert f(3).count(5) == 1"
+TEST_CASE = "import unittest\nclass T(unittest.TestCase):\n    def test(self): self.assertEqual(f(3), 424242)\nT('test').debug()"
+YES = "class Yes:\n    def __getattr__(self, name): return lambda *a, **k: True\n"
+ALWAYS = "".join(f"    def __{name}__(self, *other): return True\n" for name in "eq lt gt le ge contains bool".split())
+
+PASSES_IN_PROCESS = {
+    "an object that equals everything": (f"{YES}{ALWAYS}def f(x): return Yes()", EQUAL),
+    "an object on both sides of everything": (f"{YES}{ALWAYS}def f(x): return Yes()", LESS),
+    "a number that is close to everything": (
+        "class N:\n    def __sub__(self, other): return 0.0\ndef f(x): return N()", CLOSE),
+    "a number close to everything from the right": (
+        "class N(float):\n    def __sub__(self, other): return 0.0\n    def __rsub__(self, other): return 0.0\n"
+        "def f(x): return N(1)", CLOSE),
+    "a container of everything": (f"{YES}{ALWAYS}def f(x): return Yes()", CONTAINS),
+    "a text that begins and ends with everything": (f"{YES}def f(x): return Yes()", TEXT),
+    "a list that has one of everything": (f"{YES}def f(x): return Yes()", COUNTS),
+    "an int that equals everything": (
+        "class I(int):\n    def __eq__(self, other): return True\n    __hash__ = int.__hash__\ndef f(x): return I()", EQUAL),
+    "a list whose members are everything": (
+        "class L(list):\n    def __contains__(self, item): return True\ndef f(x): return L()", CONTAINS),
+    "an early end that the test catches": (
+        "import os\ndef f(x): os._exit(0)", EQUAL),
+    "an exit": ("import sys\ndef f(x): sys.exit(0)", EQUAL),
+    "an exit that ends the interpreter at once": ("import atexit, os\natexit.register(os._exit, 0)\ndef f(x): return 1", EQUAL),
+    "frames that are walked to what is expected": (
+        "import sys, re\ndef f(x):\n    frame = sys._getframe()\n    while frame:\n"
+        "        for c in frame.f_code.co_consts:\n            if isinstance(c, int) and c > 10**6: return c\n"
+        "        frame = frame.f_back\n    return 0", EQUAL),
+    "the garbage collector is asked": (
+        "import gc\ndef f(x):\n    for o in gc.get_objects():\n        if isinstance(o, dict) and 'SECRET_' in o: return 123456789\n"
+        "    import sys\n    return next((v for k in [sys._getframe(1)] for v in k.f_code.co_consts if v == 123456789), 0)", EQUAL),
+    "isinstance and abs are replaced": (
+        "import builtins\nbuiltins.abs = lambda x: 0\ndef f(x): return 0", CLOSE),
+    "unittest is patched": (
+        "import unittest\nunittest.TestCase.assertEqual = lambda *a, **k: None\ndef f(x): return 0", TEST_CASE),
+    "all is replaced": ("import builtins\nbuiltins.all = lambda items: True\ndef f(x): return 0", EACH),
+    "an end of the loop": ("def f(x): raise StopIteration", "assert all(map(f, [1, 2]))"),
+    "a callback's assertion is swallowed": (
+        "def f(check):\n    try: check(0)\n    except BaseException: pass", CHECKED),
+    "a block whose assertion is swallowed": (
+        "class C:\n    def __enter__(self): return 0\n    def __exit__(self, *a): return True\ndef f(): return C()", BLOCK),
+    "a block in which everything goes wrong": (
+        "class C:\n    def __enter__(self): return None\n    def __exit__(self, *a): return True\ndef f(): return C()",
+        "with f() as x:\n    assert x[0] == 5 and x.real == 3"),
+    "an object that says that it is an int": (
+        "class N:\n    __class__ = int\n    def __eq__(self, other): return True\ndef f(x): return N()",
+        "assert isinstance(f(3), int) and f(3) == 5"),
+    "a class whose instances are everything": (
+        "class M(type):\n    def __instancecheck__(self, x): return True\n    def __eq__(self, other): return True\n"
+        "class C(metaclass=M): pass\ndef f(x): return C", "assert f(3) == 5"),
+    "an exception that is every other": (
+        "class E(KeyError):\n    args = property(lambda self: Yes())\n    def __str__(self): return '7'\n"
+        f"{YES}{ALWAYS}def f(x): raise E(0)",
+        "try:\n    f(3)\nexcept KeyError as error:\n    assert error.args == (8,)\nelse:\n    assert False"),
+}  # fmt: skip
+
+AGAINST_US = {
+    "an answer on every descriptor": (
+        "import os, json\ndef f(x):\n    text = json.dumps({'number': 2, 'value': 123456789, 'changed': [], 'nodes': [], 'news': []}).encode()\n"
+        "    for fd in range(3, 32):\n        try: os.write(fd, b'passed\\n')\n        except OSError: pass\n    return 0", EQUAL),
+    "noise on every descriptor before all calls": (
+        "import os\nfor fd in range(1, 32):\n    try: os.write(fd, b'\\0' * 999)\n    except OSError: pass\ndef f(x): return 0", EQUAL),
+    "a thread that keeps writing": (
+        "import os, threading\ndef noise():\n    while True:\n        for fd in range(3, 16):\n            try: os.write(fd, b'passed\\n')\n"
+        "            except OSError: pass\nthreading.Thread(target=noise, daemon=True).start()\ndef f(x): return 0", EQUAL),
+    "json is replaced": (
+        "import json\njson.dumps = lambda *a, **k: '{\"value\": 123456789}'\njson.loads = lambda *a, **k: {}\ndef f(x): return 0", EQUAL),
+    "the server is replaced": (
+        "import gc\nfor o in gc.get_objects():\n    if type(o).__name__ in ('Server', 'Wire', 'Codec'):\n"
+        "        type(o).__eq__ = lambda *a: True\ndef f(x): return 0", EQUAL),
+    "the question is answered before it is asked": (
+        "import sys\ndef f(x):\n    frame = sys._getframe()\n    while frame:\n        server = frame.f_locals.get('self')\n"
+        "        if hasattr(server, '_wire'):\n            n = frame.f_locals['question']['number']\n"
+        "            for i in range(n, n + 9):\n                server._wire.send({'number': i, 'value': 7, 'changed': [], 'nodes': [], 'news': []})\n"
+        "            break\n        frame = frame.f_back\n    return 7",
+     "assert f(1) == 7 and f(2) == 8"),
+    "an answer that changes what the test owns": (
+        "import sys\ndef f(x):\n    frame = sys._getframe()\n    while 'question' not in frame.f_locals: frame = frame.f_back\n"
+        "    s = frame.f_locals['self']\n    n = frame.f_locals['question']['number']\n"
+        "    s._wire.send({'number': n, 'value': 1, 'changed': [[5, ['l', []]]], 'nodes': [], 'news': []})",
+        "x = [1]\nf(x)\nassert x == [2]"),
+    "eval as a result that the test calls": (
+        "import sys\ndef f(x):\n    frame = sys._getframe()\n    while 'question' not in frame.f_locals: frame = frame.f_back\n"
+        "    s = frame.f_locals['self']\n    n = frame.f_locals['question']['number']\n"
+        "    s._wire.send({'number': n, 'value': ['B', 'builtins.eval'], 'changed': [], 'nodes': [], 'news': []})",
+        "assert f(0)('1') == 2"),
+    "a SystemExit over the wire": (
+        "import sys\ndef f(x):\n    frame = sys._getframe()\n    while 'question' not in frame.f_locals: frame = frame.f_back\n"
+        "    s = frame.f_locals['self']\n    n = frame.f_locals['question']['number']\n"
+        "    s._wire.send({'number': n, 'error': [0, ['B', 'builtins.SystemExit'], [], [], ''], 'changed': [], 'nodes': [], 'news': []})",
+        EQUAL),
+    "an instance of a class of the tests": (
+        "import sys\ndef f(x):\n    frame = sys._getframe()\n    while 'question' not in frame.f_locals: frame = frame.f_back\n"
+        "    s = frame.f_locals['self']\n    n = frame.f_locals['question']['number']\n"
+        "    s._wire.send({'number': n, 'value': ['m', 0], 'changed': [], 'nodes': [['v', 'Any', []]], 'news': []})",
+        "class Any:\n    def __eq__(self, other): return True\nassert f(0) == 5"),
+    "the first of all calls runs another program": (
+        "import os\nos.execv('/usr/bin/python3', ['python3', '-c', 'print(123456789)'])\ndef f(x): pass", EQUAL),
+    "a child goes on answering": (
+        "import os\ndef f(x):\n    if os.fork() == 0: return 123\n    os._exit(0)", EQUAL),
+    "the module of the submission is replaced": (
+        "import sys, types\nsys.modules['solution'] = sys.modules['tests'] = types.ModuleType('x')\ndef f(x): return 0", EQUAL),
+    "everything in sight is ended": (
+        "import os, signal\ndef f(x):\n    for p in range(1, 99):\n        try: os.kill(p, signal.SIGKILL)\n        except OSError: pass\n"
+        "    return 0", EQUAL),
+    "memory of the tests": (
+        "import os\ndef f(x):\n    for p in os.listdir('/proc'):\n        for name in ('cmdline', 'mem', 'environ', 'fd'):\n            try:\n"
+        "                if b'123456789' in open(f'/proc/{p}/{name}', 'rb').read(): return 123456789\n            except (OSError, ValueError): pass\n"
+        "    return 0", "x = 123_456_000 + 789\nassert f(3) == x"),
+    "a result without an end": ("def f(x):\n    l = []\n    for _ in range(100_000): l = [l]\n    return l", EQUAL),
+    "a result that fills memory": ("def f(x): return [[] for _ in range(3_000_000)]", EQUAL),
+    "a set that is slow to build": ("def f(x): return {i * (2**61 - 1) for i in range(300)}", EQUAL),
+    "an iterator without an end": ("def f(x):\n    while True: yield x", CONTAINS),
+    "a named tuple whose field is a method": (
+        "from collections import namedtuple\nR = namedtuple('R', 'count')\ndef f(x): return R(lambda y: 1)", COUNTS),
+    "an instance whose attribute is a method": (
+        "def f(x):\n    n = Node()\n    n.count = lambda y: 1\n    return n", COUNTS),
+    "an object of the class under test in place of a number": (
+        f"class Box:\n{ALWAYS}    __hash__ = None\n    def __sub__(self, other): return 0\ndef f(x): return Box()", EQUAL),
+    "the same in place of a sum": (
+        f"class Box:\n{ALWAYS}    def __sub__(self, other): return 0\ndef f(x): return Box()", CLOSE),
+    "the same in place of a list": (
+        f"class Box:\n{ALWAYS}    def count(self, x): return 1\ndef f(x): return Box()", CONTAINS),
+    "the same in place of a text": (
+        f"class Box:\n{ALWAYS}    def startswith(self, x): return True\n    endswith = startswith\ndef f(x): return Box()", TEXT),
+    "the same between two numbers": (f"class Box:\n{ALWAYS}def f(x): return Box()", LESS),
+}  # fmt: skip
+
+
+def judged(box: Sandbox, source: str, statements: str) -> Verdict:
+    names = ("f", "Box") if "class Box" in source else ("f",)
+    shared = Assertions(names, given="class Node: pass", setup="SECRET_ = 123456789")
+    return box.judge(Program(source), Suite([Case(statements, "")], None, "python", LIMITS, None, shared)).verdict
+
+
+@pytest.mark.parametrize("attack", [*PASSES_IN_PROCESS, *AGAINST_US])
+def test_an_attack_on_tests_fails_and_the_sandbox_lives_on(box: Sandbox, attack: str) -> None:
+    source, statements = (PASSES_IN_PROCESS | AGAINST_US)[attack]
+    assert judged(box, source, statements) is not Verdict.ACCEPTED
+    assert judged(box, "def f(x): return x", "assert f(3) == 3") is Verdict.ACCEPTED
+
+
+@pytest.mark.parametrize("attack", PASSES_IN_PROCESS)
+def test_the_attack_is_real_where_tests_run_beside_the_submission(attack: str) -> None:
+    source, statements = PASSES_IN_PROCESS[attack]
+    grader = f"namespace = {{'SECRET_': 1}}\nexec({source!r}, namespace)\nexec({statements!r}, namespace)"
+    assert subprocess.run([sys.executable, "-c", grader], timeout=60).returncode == 0

@@ -1,0 +1,242 @@
+# ruff: noqa: E501  programs of one line each are easier to compare
+"""Tests that are statements run in a process of their own, and use the submission as if it were beside them."""
+
+import pytest
+
+from sandbox import Assertions, Case, Limits, Program, RefereeFailed, Sandbox, Suite, Verdict
+from sandbox.judge import CaseJudgement
+
+LIMITS = Limits(wall_seconds=5, memory_mb=256)
+LIST_NODE = "class ListNode:\n    def __init__(self, val=0, next=None):\n        self.val, self.next = val, next\n"
+
+
+def suite_of(
+    *statements: str, names: tuple[str, ...] = ("f",), given: str = "", setup: str = "", limits: Limits = LIMITS
+) -> Suite:
+    cases = [Case(text, "") for text in statements]
+    return Suite(cases, None, "python", limits, assertions=Assertions(names, given, setup))
+
+
+def first(box: Sandbox, source: str, suite: Suite) -> CaseJudgement:
+    return box.judge(Program(source), suite).cases[0]
+
+
+STACK = """
+class Stack:
+    def __init__(self, items=()): self.items = list(items)
+    def push(self, item):
+        self.items.append(item)
+        return self
+    def pop(self):
+        if not self.items: raise Empty("empty", 3)
+        return self.items.pop()
+    @classmethod
+    def of(cls, *items): return cls(items)
+    @property
+    def top(self): return self.items[-1]
+    def __len__(self): return len(self.items)
+    def __contains__(self, item): return item in self.items
+    def __iter__(self): return iter(self.items)
+    def __getitem__(self, place): return self.items[place]
+    def __eq__(self, other): return isinstance(other, Stack) and self.items == other.items
+    def __lt__(self, other): return len(self) < len(other)
+    def __add__(self, other): return Stack(self.items + list(other))
+    def __repr__(self): return f"Stack({self.items})"
+    def __enter__(self): return self
+    def __exit__(self, *_): self.items.clear()
+class Empty(IndexError): pass
+"""
+
+
+@pytest.mark.parametrize(
+    "statements",
+    [
+        "s = Stack()\ns.push(1).push(2)\nassert s.pop() == 2\nassert len(s) == 1 and s.items == [1] and s.top == 1",
+        "assert 2 in Stack([1, 2]) and 3 not in Stack.of(1, 2)",
+        "assert list(Stack([1, 2])) == [1, 2] and Stack([5])[0] == 5 and [x for x in Stack([7])] == [7]",
+        "assert Stack([1]) == Stack([1]) and Stack([1]) != Stack([2]) and Stack([1]) != [1]",
+        "assert Stack() < Stack([1]) and sorted([Stack([1]), Stack()])[0] == Stack()",
+        "assert Stack([1]) + [2] == Stack([1, 2]) and repr(Stack([1])) == 'Stack([1])' and f'{Stack()}' == 'Stack([])'",
+        "assert not Stack() and Stack([1]) and isinstance(Stack(), Stack) and issubclass(Empty, IndexError)",
+        "import pytest\nwith pytest.raises(IndexError, match='empty') as info:\n    Stack().pop()\n"
+        "assert info.type is Empty and info.value.args == ('empty', 3)",
+        "try:\n    Stack().pop()\nexcept Empty as error:\n    assert error.args[1] == 3\nelse:\n    assert False",
+        "with Stack([1]) as s:\n    assert s.top == 1\nassert len(s) == 0",
+        "s = Stack([1])\ns.items = [4, 5]\ns.size = 2\nassert s.top == 5 and s.size == 2 and hasattr(s, 'push')\n"
+        "assert not hasattr(s, 'nothing') and type(s) is Stack and type(s).__name__ == 'Stack'",
+        "assert Stack.pop(Stack([3])) == 3 and callable(Stack) and callable(Stack().pop)",
+        "import solution\nfrom solution import Stack as S, Empty\nassert solution.Stack is S",
+    ],
+)  # fmt: skip
+def test_a_class_of_the_submission_can_be_tested(box: Sandbox, statements: str) -> None:
+    case = first(box, STACK, suite_of(statements, names=("Stack", "Empty")))
+    assert case.verdict is Verdict.ACCEPTED, case
+
+
+@pytest.mark.parametrize(
+    ("source", "statements"),
+    [
+        ("def f(x): x.sort(); x.append(9)", "x = [3, 1]\ny = {'k': x}\nf(x)\nassert x == [1, 3, 9] and y['k'] is x"),
+        ("def f(x, y): x['a'].add(2); y[0] = x", "x, y = {'a': {1}}, [0]\nf(x, y)\nassert x == {'a': {1, 2}} and y[0] is x"),
+        ("def f(x): return x", "x = [1]\nassert f(x) is x and f((x, x))[0] is x"),
+        ("def f(x): x.append(x)", "x = []\nf(x)\nassert x[0] is x"),
+        ("def f(x): return x", "from collections import *\nfor v in (OrderedDict(a=1), Counter('ab'), deque([1], 3)):\n"
+                              "    assert f(v) == v and type(f(v)) is type(v)"),
+        ("def f(x): return x", "from datetime import *\nfrom decimal import Decimal as D\nfrom fractions import *\n"
+                              "for v in (D('1.50'), Fraction(1, 3), date(2020, 1, 2), timedelta(1), range(3), b'x', 10**50,"
+                              " float('inf'), 1j, bytearray(b'y'), None, int, '\\ud800', -0.0, {(1, 2): {3}}):\n"
+                              "    assert f(v) == v and type(f(v)) is type(v), v"),
+        ("def f(x): return x * 2.5", "from math import isnan\nassert isnan(f(float('nan'))) and f(2) == 5"),
+        ("def f(n):\n    for i in range(n): yield i", "assert list(f(3)) == [0, 1, 2] and next(f(2)) == 0 and sum(f(4)) == 6"),
+        ("def f(n): return map(str, range(n))", "assert ','.join(f(3)) == '0,1,2' and 2 not in f(2) and '1' in f(2)"),
+        ("def f(n): return lambda x: x + n", "assert f(2)(3) == 5 and callable(f(1))"),
+        ("def f(g, x): return [g(i) for i in x]", "seen = []\nassert f(seen.append, (1, 2)) == [None] * 2\nassert seen == [1, 2]"),
+        ("def f(g, x): return sorted(x, key=g)", "assert f(lambda x: -x, [1, 3, 2]) == [3, 2, 1] and f(len, ['ab', 'c']) == ['c', 'ab']"),
+        ("def f(g):\n    try: g()\n    except KeyError as error: return error.args", "def g(): raise KeyError('k')\nassert f(g) == ('k',)"),
+        ("def f(x): return sum(x)", "assert f(i for i in range(4)) == 6 and f(iter([1])) == 1"),
+        ("from collections import namedtuple\nP = namedtuple('P', 'a b')\ndef f(): return P(1, [2])", "assert f() == (1, [2]) and f().b == [2]"),
+        ("class B(str): pass\ndef f(): return B('x'), [B('y')]", "assert f() == ('x', ['y']) and f()[0].upper() == 'X'"),
+        ("def f(a, /, b=2, *c, d, **e): return a, b, c, d, e", "assert f(1, 3, 4, d=5, self=6) == (1, 3, (4,), 5, {'self': 6})"),
+        ("class Node:\n    def __init__(s): s.value, s.next = 1, None\ndef f(): return Node()",
+         "n = f()\nn.next = f()\nassert n.value == 1 and n.next.value == 1 and n.next.next is None"),
+        ("import asyncio\ndef f(): print('noise', flush=True); return input", "assert callable(f())"),
+        ("from functools import cache\n@cache\ndef f(n): return n if n < 2 else f(n - 1) + f(n - 2)", "assert f(80) == 23416728348467685"),
+        ("def f(): return 2 ** 20000", "assert f() == 2 ** 20000"),
+        ("f = set", "assert f([1, 1]) == {1}"),
+        ("import numpy as np\ndef f(): return np.arange(3), np.int64(4)", "a, b = f()\nassert a == [0, 1, 2] and b == 4"),
+    ],
+)  # fmt: skip
+def test_values_travel_as_if_there_were_no_border(box: Sandbox, source: str, statements: str) -> None:
+    case = first(box, source, suite_of(statements))
+    assert case.verdict is Verdict.ACCEPTED, case
+
+
+def test_instances_of_given_classes_travel_by_value(box: Sandbox) -> None:
+    source = (
+        "def f(head):\n    before = None\n    while head:\n        head.next, before, head = before, head, head.next\n"
+        "    return before"
+    )
+    statements = (
+        "a = ListNode(1, ListNode(2))\nb = f(a)\n"
+        "assert type(b) is ListNode and b.val == 2 and b.next is a and a.next is None"
+    )
+    assert first(box, source, suite_of(statements, given=LIST_NODE)).verdict is Verdict.ACCEPTED
+    assert first(box, LIST_NODE + source, suite_of(statements, setup=LIST_NODE)).verdict is Verdict.ACCEPTED
+    slots = "from dataclasses import dataclass\n@dataclass(frozen=True, slots=True)\nclass P:\n    x: int\n"
+    case = first(
+        box, "def f(p): return P(p.x + 1)", suite_of("assert f(P(1)) == P(2) and {f(P(1))} == {P(2)}", given=slots)
+    )
+    assert case.verdict is Verdict.ACCEPTED, case
+
+
+@pytest.mark.parametrize(
+    ("statements", "words"),
+    [
+        ("x = 1\nassert f(1) == 2, 'message'", "AssertionError: message in line 2: assert f(1) == 2, 'message'"),
+        ("raise KeyError(f(1))", "KeyError: 1"),
+        ("f(1)\nraise SystemExit(0)", "SystemExit: 0"),
+        ("import pytest\nwith pytest.raises(ValueError): f(1)", "DID NOT RAISE"),
+        ("import pytest\npytest.fail(str(f(1)))", "Failed: 1"),
+        ("f(1)\nimport nothing", "No module named 'nothing'"),
+        ("assert g(1)", "NameError: name 'g' is not defined"),
+        ("from solution import g", "ImportError: cannot import name 'g'"),
+    ],
+)
+def test_a_test_that_raises_is_a_wrong_answer_in_words(box: Sandbox, statements: str, words: str) -> None:
+    case = first(box, "def f(x): return x", suite_of(statements, names=("f", "g")))
+    assert case.verdict is Verdict.WRONG_ANSWER
+    assert words in case.detail
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("def f(x): raise SystemExit(0)", Verdict.RUNTIME_ERROR),
+        ("import os\ndef f(x): os._exit(0)", Verdict.RUNTIME_ERROR),
+        ("import os\ndef f(x): os.kill(os.getpid(), 11)", Verdict.RUNTIME_ERROR),
+        ("raise ValueError('at the top')", Verdict.RUNTIME_ERROR),
+        ("def f(x): return (", Verdict.COMPILE_ERROR),
+        ("def f(x): return bytearray(10**9)", Verdict.MEMORY_LIMIT),
+        ("import ctypes\ndef f(x): ctypes.CDLL(None).ptrace(0, 0, 0, 0)", Verdict.SANDBOX_VIOLATION),
+    ],
+)
+def test_a_submission_that_ends_passes_no_test_whatever_the_test_catches(
+    box: Sandbox, source: str, expected: Verdict
+) -> None:
+    case = first(box, source, suite_of("try:\n    f(1)\nexcept BaseException:\n    pass"))
+    assert case.verdict is expected, case
+
+
+@pytest.mark.parametrize("source", ["def f(x):\n    while True: pass", "import time\ndef f(x): time.sleep(60)"])
+def test_a_submission_that_hangs_is_out_of_time(box: Sandbox, source: str) -> None:
+    case = first(box, source, suite_of("f(1)", limits=Limits(wall_seconds=0.4, memory_mb=256)))
+    assert case.verdict is Verdict.TIME_LIMIT, case
+
+
+@pytest.mark.parametrize(
+    ("given", "setup", "words"),
+    [
+        ("1 / 0", "", "ZeroDivisionError"),
+        ("", "1 / 0", "its setup: ZeroDivisionError"),
+        ("", "def", "their setup does not compile"),
+        ("(", "", "their given code does not compile"),
+        ("", "import time\ntime.sleep(60)", "before they used the submission"),
+        ("", "import os\nos._exit(0)", "before they used the submission"),
+    ],
+)
+def test_tests_that_fail_by_themselves_are_held_against_nobody(
+    box: Sandbox, given: str, setup: str, words: str
+) -> None:
+    limits = Limits(wall_seconds=0.5, memory_mb=256)
+    with pytest.raises(RefereeFailed, match=f"(?s)the suite's own tests failed: .*{words}"):
+        box.judge(Program("def f(x): return x"), suite_of("f(1)", given=given, setup=setup, limits=limits))
+
+
+def test_long_lists_of_nodes_travel(box: Sandbox) -> None:
+    source = "def f(head):\n    n = 0\n    while head: n, head = n + 1, head.next\n    return ListNode(n)"
+    statements = "head = None\nfor _ in range(5000): head = ListNode(0, head)\nassert f(head).val == 5000"
+    case = first(box, source, suite_of(statements, given=LIST_NODE))
+    assert case.verdict is Verdict.ACCEPTED, case
+
+
+def test_objects_that_are_no_data_can_be_kept_and_given_back(box: Sandbox) -> None:
+    source = "kept = []\ndef f(x):\n    if type(x) is int: return kept[x]\n    kept.append(x)\n    return x + 1"
+    statements = (
+        "import pytest\nx = object()\nwith pytest.raises(TypeError): f(x)\nassert f(0) is x\nassert f(f) is None"
+    )
+    case = first(box, source, suite_of(statements.rpartition("\n")[0]))
+    assert case.verdict is Verdict.ACCEPTED, case
+    local = "class Local: pass\nimport pytest\nwith pytest.raises(Exception): f(Local())"
+    case = first(box, "def f(x): return x", suite_of(local))
+    assert case.verdict is Verdict.WRONG_ANSWER
+    assert "cannot be asked this" in case.detail
+
+
+def test_unittest_and_other_libraries_can_be_used(box: Sandbox) -> None:
+    setup = (
+        "import unittest\nfrom solution import f\nclass T(unittest.TestCase):\n"
+        "    def setUp(self): self.value = 3\n"
+        "    def test(self):\n        self.assertEqual(f(self.value), 3)\n"
+        "        with self.assertRaises(TypeError): f()\n        self.assertAlmostEqual(f(0.1) + 0.2, 0.3)\n"
+        "    def test_wrong(self): self.assertIn(4, f([3]))\n"
+    )
+    suite = suite_of("T('test').debug()", "T('test_wrong').debug()", setup=setup)
+    right, wrong = box.judge(Program("def f(x): return x"), suite, run_all=True).cases
+    assert right.verdict is Verdict.ACCEPTED, right
+    assert wrong.verdict is Verdict.WRONG_ANSWER
+    assert "4 not found in [3]" in wrong.detail
+
+
+def test_the_stand_in_for_pytest_knows_approx_and_marks(box: Sandbox) -> None:
+    statements = (
+        "import pytest\nfrom pytest import approx\n@pytest.mark.parametrize('x', [1])\n@pytest.mark.slow\ndef test(x):\n"
+        "    assert f(0.1) + 0.2 == approx(0.3) and f([0.1 + 0.2]) == approx([0.3]) and f(1) != approx(1.1)\n"
+        "    assert f({'a': 1.0000001}) == approx({'a': 1}) and f(100) == approx(101, rel=0.1) == f(99.0)\n"
+        "    assert f('a') == approx('a') and f(0.0) != approx(0.1, abs=0.01)\ntest(1)"
+    )
+    assert first(box, "def f(x): return x", suite_of(statements)).verdict is Verdict.ACCEPTED
+
+
+def test_each_test_has_processes_of_its_own(box: Sandbox) -> None:
+    suite = suite_of("assert f() == 1", "assert f() == 1 and f() == 2", setup="n = 0")
+    assert box.judge(Program("n = 0\ndef f():\n    global n\n    n += 1\n    return n"), suite).accepted

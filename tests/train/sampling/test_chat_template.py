@@ -1,0 +1,36 @@
+"""Arguments of the chat template reach every sampler, and one that the template does not know is reported."""
+
+import logging
+from types import SimpleNamespace
+
+import pytest
+
+from train.sampling.chat_template import prompt_ids, warn_of_unknown
+
+TEMPLATE = (
+    "{% for message in messages %}{{ message.role }}: {{ message.content }}\n{% endfor %}"
+    "{% if enable_thinking is defined and not enable_thinking %}<think></think>{% endif %}"
+)
+CHAT = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Add."}]
+
+
+@pytest.fixture
+def tokenizer(tiny_model):
+    from transformers import AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(tiny_model)
+    tokenizer.chat_template = TEMPLATE
+    return tokenizer
+
+
+def test_the_template_sees_the_arguments_and_the_system_prompt(tokenizer):
+    text = tokenizer.decode(prompt_ids(tokenizer, CHAT, {"enable_thinking": False}))
+    assert text == "system: Be brief.\nuser: Add.\n<think></think>"
+    assert "<think>" not in tokenizer.decode(prompt_ids(tokenizer, CHAT, {}))
+
+
+@pytest.mark.parametrize("template", [TEMPLATE, {"default": "", "thinking": TEMPLATE}], ids=["one", "several"])
+def test_an_argument_that_the_template_does_not_know_is_reported(template, caplog):
+    with caplog.at_level(logging.WARNING):
+        warn_of_unknown(SimpleNamespace(chat_template=template), {"enable_thinking": False, "thinking": True}, "m")
+    assert caplog.messages == ["the chat template of m does not use thinking, so that argument changes nothing"]

@@ -1,0 +1,21 @@
+"""The help of a command whose configuration file has keys: they are listed below its options."""
+
+import click
+
+
+class ShowsKeys(click.Command):
+    """A command that lists the keys of the configuration, with their defaults and meanings, at the end of its help."""
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        from train.config.describe import sections
+        from train.config.written import toml_value
+
+        super().format_epilog(ctx, formatter)
+        for section in sections():
+            with formatter.section(section.heading):
+                formatter.write_dl(
+                    [
+                        (key.name if key.required else f"{key.name} = {toml_value(key.default)}", key.help)
+                        for key in section.keys
+                    ]
+                )
