@@ -20,6 +20,7 @@ The folder, from the bottom up:
     verification/    references that pass every test, and what other solutions say about the tests
     strength/        how many wrong programs the tests reject
     options          the options of a build
+    recipe           everything that decides how datasets are made, from raw rows to exports
     intake           how raw rows enter a build: sources are read and filters applied
     dataset/         a dataset on disk: its rows, card, work folder and journals; inspecting, comparing and pushing it
     dedup/           near-duplicates by MinHash and exact Jaccard
@@ -35,6 +36,8 @@ The folder, from the bottom up:
     stage, stages/   the interface of a stage of a build, and the stages, one file each
     exports/         a file for each trainer or tool that a dataset can be written for
     pipeline         the build from beginning to end
+    audit/           whether the references of a dataset, or the solutions of a source, pass their tests
+    recipes/         recipes as files, and the run of a whole recipe
     commands/        the commands, one file each
     __main__         `python -m curate`
 """

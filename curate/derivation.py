@@ -75,6 +75,7 @@ class Derivation:
               folder
     describe  a function that completes the manifest, which already has the counts and the content hash
     moved     whether the removed rows are in another dataset, which then has the evidence about them
+    recipe    the recipe of the new dataset, if one can express how it was made
     """
 
     plan: Plan
@@ -83,6 +84,7 @@ class Derivation:
     tables: Mapping[str, tuple[Sequence[Row], Columns]]
     describe: Callable[[Manifest], Manifest]
     moved: bool = False
+    recipe: Mapping[str, Any] | None = None
 
 
 def own_manifest(folder: Path) -> Manifest | None:
@@ -176,7 +178,7 @@ def _counted(
         content_hash, counts = hash_of_files(files, final), _count_without_sources(before, derivation)
     if before is None:
         return Manifest(derivation.plan, content_hash, counts)
-    return replace(before, plan=derivation.plan, content_hash=content_hash, counts=counts)
+    return replace(before, plan=derivation.plan, content_hash=content_hash, counts=counts, recipe=derivation.recipe)
 
 
 def _recount(

@@ -22,6 +22,7 @@ from curate.expressions.condition import Condition, parse
 from curate.manifest import Manifest, Plan, StepPlan
 from curate.problem import Rejection
 from curate.progress import Progress, counted, silent
+from curate.recipe import Filter, with_step
 
 NOT_MATCHING, UNKNOWN = "not_matching", "unknown"  # the reasons in its rejections
 
@@ -33,11 +34,13 @@ class Outcome:
     n_rows: number of rows of the dataset
     fulfilled: for each condition, the numbers of rows for which it is true, false and null
     removed: rejections of the rows that do not fulfil every condition, by position
+    uses_models: whether a condition depends on solve rates
     """
 
     n_rows: int
     fulfilled: Mapping[str, Mapping[bool | None, int]]
     removed: Mapping[int, Rejection]
+    uses_models: bool
 
 
 def survey(dataset: Path, where: Sequence[str], *, report: Progress = silent) -> Outcome:
@@ -46,7 +49,13 @@ def survey(dataset: Path, where: Sequence[str], *, report: Progress = silent) ->
 
 
 def filter_rows(
-    dataset: Path, where: Sequence[str], out: Path, *, overwrite: bool = False, report: Progress = silent
+    dataset: Path,
+    where: Sequence[str],
+    out: Path,
+    *,
+    overwrite: bool = False,
+    report: Progress = silent,
+    recipe: Mapping[str, Any] | None = None,
 ) -> tuple[Manifest, Outcome]:
     """Write the rows that fulfil all conditions to the folder `out`; return its manifest, and what became of the rows.
 
@@ -54,6 +63,7 @@ def filter_rows(
     where      conditions; curate/expressions explains them
     overwrite  replace an existing dataset in the folder
     report     called with the progress
+    recipe     the recipe of the result, if the caller knows more of it than the dataset does
 
     A folder that is already finished is recognised by its inputs, and is left as it is. Raises CurateError if the
     dataset cannot be read, a condition cannot be understood, or the folder cannot be written.
@@ -68,7 +78,14 @@ def filter_rows(
     removed = {rejection.id for rejection in outcome.removed.values()}
     left = [row for row in solve_rates.read(dataset) if row["id"] not in removed]
     tables = {DIFFICULTY: (left, solve_rates.COLUMNS)} if left else {}
-    derivation = Derivation(plan, outcome.n_rows, outcome.removed, tables, lambda manifest: manifest)
+    derivation = Derivation(
+        plan,
+        outcome.n_rows,
+        outcome.removed,
+        tables,
+        lambda manifest: manifest,
+        recipe=recipe or _recipe(origin, outcome),
+    )
     return write_derived(origin, derivation, out, overwrite=overwrite), outcome
 
 
@@ -90,7 +107,7 @@ def _outcome(origin: Origin, where: Sequence[str], report: Progress) -> Outcome:
                     failed = condition, holds
             if failed is not None:
                 removed[position] = _rejection(row["id"], row["source"], *failed)
-    return Outcome(n_rows, counts, removed)
+    return Outcome(n_rows, counts, removed, any(condition.models for condition in conditions))
 
 
 def _conditions(dataset: Path, where: Sequence[str]) -> list[Condition]:
@@ -113,6 +130,15 @@ def _rows(origin: Origin, conditions: Sequence[Condition], report: Progress) -> 
 def _rejection(id: str, source: str, condition: Condition, holds: bool | None) -> Rejection:
     reason = UNKNOWN if holds is None else NOT_MATCHING
     return Rejection(id, source, "filter", reason, " ".join(condition.text.split()))
+
+
+def _recipe(origin: Origin, outcome: Outcome) -> Mapping[str, Any] | None:
+    """Return the recipe of the dataset with this filter."""
+    assert origin.manifest is not None
+    before = origin.manifest.recipe
+    if outcome.uses_models and "difficulty" not in (before or {}):
+        return None  # it does not say how the models were sampled
+    return with_step(before, "filter", Filter(tuple(outcome.fulfilled)))
 
 
 def _plan(origin: Origin, outcome: Outcome) -> Plan:

@@ -1,5 +1,7 @@
 """Bring raw rows into a build: find the sources, read their problems, and apply the filters to each problem."""
 
+import hashlib
+import heapq
 import json
 import pkgutil
 import re
@@ -20,6 +22,7 @@ from curate.filters.no_statement import no_statement
 from curate.filters.wrong_language import wrong_language
 from curate.options import Options
 from curate.problem import Problem, Rejection, to_row
+from curate.reading.location import Given
 from curate.reading.tables import Table, known_options, locate
 from curate.reading.values import short
 
@@ -33,11 +36,11 @@ def source_names() -> list[str]:
     return sorted(module.name for module in pkgutil.iter_modules(sources.__path__))
 
 
-def source_tables(locations: Sequence[tuple[str, str]]) -> list[tuple[str, Table]]:
+def source_tables(locations: Sequence[tuple[str, Given]]) -> list[tuple[str, Table]]:
     """Find the files of the named sources.
 
     locations: (name, location) of each source. A name that is not one of source_names() is the user's own name for
-    data that a mapping describes, a TOML file
+    data that a mapping describes, a TOML file or a table of the same content
 
     Raises CurateError if there is no such source or no file.
     """
@@ -55,8 +58,9 @@ def source_module(name: str) -> Any:
     return import_module(f"curate.sources.{name if name in source_names() else MAPPED}")
 
 
-def _check_own_name(name: str, location: str) -> None:
-    if Path(location.partition("?")[0]).suffix != ".toml":
+def _check_own_name(name: str, location: Given) -> None:
+    mapped = Path(location.partition("?")[0]).suffix == ".toml" if isinstance(location, str) else "fields" in location
+    if not mapped:
         raise CurateError(
             f"unknown source {name}. Choose one of {', '.join(source_names())}; or describe data of your own in a "
             f"mapping, and write --source {name}=mapping.toml (docs/guides/sources.md)."
@@ -68,13 +72,13 @@ def _check_own_name(name: str, location: str) -> None:
         )
 
 
-def _table(name: str, location: str) -> Table:
+def _table(name: str, location: Given) -> Table:
     table = locate(location)
     source = source_module(name)
     if "fields" in table.options and source.__name__.rpartition(".")[2] != MAPPED:
         raise CurateError(
             f"{name} is a source with a format of its own, which needs no [fields]. To read data by this mapping, "
-            f"give it another name, such as my_{name}={location}."
+            f"give it another name, such as my_{name}."
         )
     if hasattr(source, "select"):
         selected: Table = source.select(table)
@@ -96,9 +100,9 @@ def screen(tables: Iterable[tuple[str, Table]], options: Options) -> Iterator[Pr
         image,
         interactive,
     ]
-    for name, items in [(name, _begun(name, table)) for name, table in tables]:
+    for name, table, items in [(name, table, _begun(name, table)) for name, table in tables]:
         seen: set[str] = set()
-        for item in islice(items, options.limit):
+        for item in _chosen(name, table, items, options):
             if item.id in seen:
                 detail = "the first row of this id was read"
                 yield Rejection(item.id, name, "parse", "repeated_id", detail, statement=item.statement)
@@ -112,6 +116,22 @@ def screen(tables: Iterable[tuple[str, Table]], options: Options) -> Iterator[Pr
                 yield Rejection(item.id, name, "filter", reason, _shape(item), statement=item.statement)
             else:
                 yield item
+
+
+def _chosen(
+    name: str, table: Table, items: Iterator[Problem | Rejection], options: Options
+) -> Iterator[Problem | Rejection]:
+    """Return the rows that the options ask for. For a sample, all rows are read once before, to know their ids."""
+    items = islice(items, options.limit)
+    if options.sample is None:
+        return items
+    ids = {item.id for item in items}
+    chosen = set(heapq.nsmallest(options.sample, ids, key=partial(_draw, options.seed)))
+    return (item for item in islice(_begun(name, table), options.limit) if item.id in chosen)
+
+
+def _draw(seed: int, id: str) -> bytes:
+    return hashlib.sha256(f"{seed} {id}".encode("utf-8", "surrogatepass")).digest()
 
 
 def _begun(name: str, table: Table) -> Iterator[Problem | Rejection]:

@@ -237,6 +237,7 @@ class Manifest:
         version wrote the dataset
     name: name of the folder into which the dataset was written
     date: day on which it was written, in UTC, as YYYY-MM-DD
+    recipe: the recipe by which the dataset was made (curate/recipe.py); None if no recipe can express it
     """
 
     plan: Plan
@@ -250,6 +251,7 @@ class Manifest:
     files: tuple[InputFile, ...] = omitted(())
     name: str = omitted("")
     date: str = omitted("")
+    recipe: Mapping[str, Any] | None = omitted(None)
 
     @property
     def n_read(self) -> int:

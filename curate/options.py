@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from curate.json_records import omitted
 from curate.strength import mutation
 from sandbox import languages
 
@@ -20,8 +21,17 @@ class Options:
     min_test_strength: float | None = None  # minimum share of them that the tests must reject; None: any
     limit: int | None = None  # problems read from each source; None: all
     seed: int = 0
+    sample: int | None = omitted(None)  # rows read from each source, chosen by the seed; None: all
 
     def __post_init__(self) -> None:
+        for name, least in (("min_tests", 0), ("tries", 1), ("cross_checks", 0), ("mutants", 0), ("limit", 1)):
+            value = getattr(self, name)
+            if value is not None and value < least:
+                raise ValueError(f"{name} must be at least {least}, not {value}")
+        if not 0 < self.dedup <= 1:
+            raise ValueError(f"dedup must be above 0 and at most 1, not {self.dedup}")
+        if not 0 <= (self.min_test_strength or 0) <= 1:
+            raise ValueError(f"min_test_strength must be between 0 and 1, not {self.min_test_strength}")
         if self.no_reference not in ("keep", "drop"):
             raise ValueError(f'no_reference must be "keep" or "drop", not {self.no_reference!r}')
         if self.min_test_strength is not None and not self.mutants:

@@ -29,7 +29,9 @@ from curate.ongoing_build import OngoingBuild, source_counts
 from curate.options import Options
 from curate.problem import Problem, Rejection, to_row
 from curate.progress import Progress, counted, silent
+from curate.reading.location import Given
 from curate.reading.tables import Table, sha256, size
+from curate.recipe import recipe_of_build
 from curate.report.files import write_report
 from curate.stage import Stage
 from curate.stages import default_stages
@@ -43,7 +45,7 @@ _PACKAGES = ("curate-code", "datasketch", "numpy", "pyarrow", "xxhash")
 
 
 def build(
-    locations: Sequence[tuple[str, str]],
+    locations: Sequence[tuple[str, Given]],
     out: Path,
     options: Options,
     *,
@@ -55,7 +57,8 @@ def build(
 ) -> Manifest:
     """Build the dataset of the named sources in the folder `out` and return its manifest.
 
-    locations  (name, location) of each source; of equally good duplicates, the one from the first source stays
+    locations  (name, location) of each source; a location is a text, or a table with `location` and the options of the
+               source. Of equally good duplicates, the one from the first source stays
     against    evaluation sets whose items no row may contain, in the form that `curate decontaminate` takes; if you
                give stages, pass the sets to default_stages instead
     stages     the steps between reading and writing, in order; None: default_stages(options, against)
@@ -73,6 +76,7 @@ def build(
             "local, docker or ray"
         )
     tables = source_tables(locations)
+    recipe = recipe_of_build(locations, tables, options, against, sandbox.packages) if stages is None else None
     stages = default_stages(options, against) if stages is None else _checked(stages, against)
     with _errors_explained(out):
         packages = sandbox.found_packages()
@@ -104,6 +108,7 @@ def build(
             decontamination=ongoing.extras.decontamination,
             build=_build_record(ongoing, tables, sandbox, packages),
             seconds=ongoing.seconds,
+            recipe=recipe,
         )
         manifest = with_title(manifest, out)
         card.write(manifest, final)
@@ -112,7 +117,11 @@ def build(
 
 
 def survey(
-    locations: Sequence[tuple[str, str]], options: Options, *, report: Progress = silent, against: Sequence[str] = ()
+    locations: Sequence[tuple[str, Given]],
+    options: Options,
+    *,
+    report: Progress = silent,
+    against: Sequence[str] = (),
 ) -> dict[str, SourceCounts]:
     """Read and filter the rows and return the counts; execute and write nothing. Raises CurateError as `build` does."""
     tables = source_tables(locations)

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from rewards.async_rewards import AsyncRewards
     from rewards.code import CodeReward
     from rewards.errors import RewardError, TooManyUnknownRewards, UnknownReward
-    from rewards.extract import program_in
+    from rewards.extract import program_in, submission_in
     from rewards.format import FormatReward
     from rewards.length_budget import LengthBudget
     from rewards.mathematics.reward import MathAnswer
@@ -60,13 +60,14 @@ __all__ = [
     "UnknownReward",
     "Weighted",
     "program_in",
+    "submission_in",
 ]
 
 _HOMES = {
     "async_rewards": ["AsyncRewards"],
     "code": ["CodeReward"],
     "errors": ["RewardError", "TooManyUnknownRewards", "UnknownReward"],
-    "extract": ["program_in"],
+    "extract": ["program_in", "submission_in"],
     "format": ["FormatReward"],
     "length_budget": ["LengthBudget"],
     "mathematics.reward": ["MathAnswer"],

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from hashlib import sha256
 
-from rewards.extract import program_in
+from rewards.extract import PYTHON_ONLY, check_languages, languages_for, submission_in
 from rewards.parameters import check_number
 from rewards.reward import COMPILE_ERROR, NO_CODE, SANDBOX_FAILED, TESTS_FAILED, TRUNCATED, Answer, Reward, Task
 from rewards.selection import BUDGET, check_way, select
@@ -44,6 +44,8 @@ class CodeReward:
     least_wall_seconds   lower bound of a test's limit in wall and CPU seconds
     most_wall_seconds    upper bound of that limit. Within the bounds, the limit is the problem's calibrated
                          time_limit_seconds or, without one, the limit of the suite
+    languages            languages that a program may have, "python" and "cpp"; its fence says which it is. Tests that
+                         call functions take only Python. A block in another language is not a program
 
     Identical programs are judged once for the same tests. The reward is unknown if the sandbox fails three times or if
     the tests cannot be used. No completion raises an exception.
@@ -60,6 +62,7 @@ class CodeReward:
         tests: int = BUDGET,
         least_wall_seconds: float = 6.0,
         most_wall_seconds: float = 12.0,
+        languages: tuple[str, ...] = PYTHON_ONLY,
     ) -> None:
         if not callable(getattr(box, "judge", None)):
             raise TypeError(f"box must be a Sandbox, not {type(box).__name__}: {type(self).__name__}(Sandbox())")
@@ -72,6 +75,7 @@ class CodeReward:
                 f" not {least_wall_seconds} and {most_wall_seconds}"
             )
         self._box = box
+        self._languages = check_languages("languages", languages)
         self._select, self._tests = select, tests
         self._least_seconds, self._most_seconds = least_wall_seconds, most_wall_seconds
         self._selection = lru_cache(_SELECTIONS)(self._select_tests)
@@ -88,17 +92,17 @@ class CodeReward:
             raise ValueError("a code reward needs tests; this task has none")
         if len(answer.text) > 4 * _LONGEST_PROGRAM:
             return Reward(0.0, COMPILE_ERROR, detail=f"an answer of {len(answer.text):,} characters")
-        source = program_in(answer.text)
-        if source is None:
+        program = submission_in(answer.text, languages_for(task.tests, self._languages))
+        if program is None:
             return Reward(0.0, TRUNCATED if answer.truncated else NO_CODE)
-        if len(source) > _LONGEST_PROGRAM:  # a service would refuse it, and the reward would be unknown
+        if len(program.source) > _LONGEST_PROGRAM:  # a service would refuse it, and the reward would be unknown
             return Reward(0.0, COMPILE_ERROR, detail=f"longer than {_LONGEST_PROGRAM:,} characters")
         try:
             selection = self._selection(task.tests, task.strongest_tests, task.time_limit_seconds)
         except ValueError as error:
             return self._unknown(TESTS_FAILED, error)
-        key = selection.digest, _digest(source)
-        return self._judged.get(key, lambda: self._judge(source, selection.suite), _is_known)
+        key = selection.digest, _digest(f"{program.language} {program.source}")
+        return self._judged.get(key, lambda: self._judge(program, selection.suite), _is_known)
 
     def _select_tests(self, tests: Suite, strongest: tuple[int, ...], limit_seconds: float | None) -> _Selection:
         suite = select(tests, self._select, budget=self._tests, strongest=strongest)
@@ -107,11 +111,11 @@ class CodeReward:
         suite = replace(suite, limits=replace(suite.limits, wall_seconds=seconds, cpu_seconds=None))
         return _Selection(suite, _digest(suite.to_json()))
 
-    def _judge(self, source: str, suite: Suite) -> Reward:
+    def _judge(self, program: Program, suite: Suite) -> Reward:
         pause_seconds = _PAUSE_SECONDS
         for attempt in range(1, _ATTEMPTS + 1):
             try:
-                judgement = self._box.judge(Program(source), suite, run_all=self._run_all)
+                judgement = self._box.judge(program, suite, run_all=self._run_all)
             except SandboxError as error:
                 if attempt == _ATTEMPTS:
                     return self._unknown(SANDBOX_FAILED, error)

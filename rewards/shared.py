@@ -7,11 +7,13 @@ from typing import TypeVar
 
 from rewards.async_rewards import AsyncRewards
 from rewards.code import CodeReward
+from rewards.extract import PYTHON_ONLY
 from rewards.reward import Answer, Reward, Task
 from rewards.unknown import Unknowns
 from sandbox import Sandbox, SandboxOptions, Suite
 
 __all__ = [
+    "LANGUAGES",
     "PACKAGES",
     "URL",
     "counted_value",
@@ -24,6 +26,7 @@ __all__ = [
 
 URL = "CURATE_URL"  # address of a `curate serve`, if many processes score, or programs may not run on this machine
 PACKAGES = "CURATE_PACKAGES"  # names of packages that programs can import, separated by spaces
+LANGUAGES = "CURATE_LANGUAGES"  # languages that programs may have, separated by spaces; Python if it is not set
 _AT_ONCE = 256  # completions; each takes a thread that only waits
 _lock = threading.RLock()
 _parts: dict[tuple[int, str], object] = {}  # by process id and name: a fork cannot use its parent's objects
@@ -45,9 +48,10 @@ def shared_sandbox() -> Sandbox:
 def shared_reward() -> CodeReward:
     """Return the code reward in the shared sandbox. It runs every test of a row, since the export has selected them.
 
-    Raises SandboxError if no sandbox can be opened.
+    Programs may have the languages that CURATE_LANGUAGES names. Raises SandboxError if no sandbox can be opened, and
+    ValueError for a language that does not exist.
     """
-    return _shared("reward", CodeReward, lambda: CodeReward(shared_sandbox(), select="all"))
+    return _shared("reward", CodeReward, lambda: _code_reward(shared_sandbox()))
 
 
 def shared_rewards() -> AsyncRewards:
@@ -71,7 +75,12 @@ def unknown_count() -> int:
 
 def reward(completion: str, suite: Suite, box: Sandbox) -> float | None:
     """Return what a completion is worth by all tests of a suite, or None if that is unknown; see `counted_value`."""
-    return counted_value(CodeReward(box, select="all")(Answer(completion, 0), Task(tests=suite)))
+    return counted_value(_code_reward(box)(Answer(completion, 0), Task(tests=suite)))
+
+
+def _code_reward(box: Sandbox) -> CodeReward:
+    languages = tuple(os.environ.get(LANGUAGES, "").split()) or PYTHON_ONLY
+    return CodeReward(box, select="all", languages=languages)
 
 
 def _unknowns() -> Unknowns:

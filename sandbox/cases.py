@@ -128,6 +128,11 @@ class Suite:
         _set(self, "assertions", assertions)
 
     @property
+    def needs_python(self) -> bool:
+        """Return whether only programs in Python can be judged: the tests call their functions."""
+        return self.entry_point is not None or self.assertions is not None
+
+    @property
     def has_statements(self) -> bool:
         """Whether some of its tests are Python statements, which run beside the submission in a process of their
         own."""

@@ -1,4 +1,4 @@
-"""What every backend must do: some thirty small programs, each with the verdict that it must get.
+"""What every backend must do: some forty small programs, each with the verdict that it must get.
 
 The tests and `curate doctor` judge them on a backend in a few seconds. They tell a broken installation from a sound
 one. They do not prove isolation: the tests in tests/sandbox do.
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from sandbox import languages
 from sandbox.box import Sandbox
-from sandbox.cases import INTERACTIVE, PROGRAM, Case, Convention, Referee, Suite
+from sandbox.cases import INTERACTIVE, PROGRAM, PYTHON, Assertions, Case, Convention, Referee, Suite
 from sandbox.errors import BackendUnavailable, SandboxError
 from sandbox.judge import Verdict
 from sandbox.program import Limits, Program
@@ -82,6 +82,18 @@ def _refereed(name: str, source: str, checker: str, referee: Referee, expected: 
     return Check(name, Program(source), suite, frozenset([expected]))
 
 
+def _asserted(name: str, source: str, expected: Verdict, *, statements: bool, limits: Limits = _LIMITS) -> Check:
+    """Return a check with a test that is Python: a call whose value is compared, or statements."""
+    case = Case("assert double(3) == 6", "") if statements else Case("double(3)", "6")
+    shared = Assertions(("double",), given="TWO = 2", setup="" if not statements else "import unittest")
+    suite = Suite([case], checker=PYTHON, limits=limits, assertions=shared)
+    return Check(f"{name} {'statements' if statements else 'a call'}", Program(source), suite, frozenset([expected]))
+
+
+def _asserted_both(name: str, source: str, expected: Verdict, limits: Limits = _LIMITS) -> list[Check]:
+    return [_asserted(name, source, expected, statements=statements, limits=limits) for statements in (False, True)]
+
+
 def _denied(name: str, attempt: str) -> Check:
     """Return a check that an attack does not work.
 
@@ -150,7 +162,13 @@ CHECKS: tuple[Check, ...] = (
         _GUESSING,
         Verdict.ACCEPTED,
     ),
+    *_asserted_both("a right answer to", "def double(x): return TWO * x", Verdict.ACCEPTED),
     # Failing programs get the right verdict.
+    *_asserted_both("a wrong answer to", "def double(x): return x", Verdict.WRONG_ANSWER),
+    *_asserted_both("no definition for", "def single(x): return x", Verdict.RUNTIME_ERROR)[:1],
+    *_asserted_both("an exit from", "def double(x): raise SystemExit(0)", Verdict.RUNTIME_ERROR),
+    *_asserted_both("a crash in", "import os\ndef double(x): os.kill(os.getpid(), 11)", Verdict.RUNTIME_ERROR),
+    *_asserted_both("an endless", "def double(x):\n    while True: pass", Verdict.TIME_LIMIT, _SHORT),
     _refereed("a checker program refuses", "print(5, 3)", PROGRAM, _SUM, Verdict.WRONG_ANSWER),
     _refereed("a referee hears nothing", "pass", INTERACTIVE, _GUESSING, Verdict.WRONG_ANSWER),
     _prints("C++ that does not compile", "int main() { return x; }", expected=Verdict.COMPILE_ERROR, language="cpp"),

@@ -22,7 +22,7 @@ AT_HOME = {  # packages that only these modules may import
     "sandbox/backends/ray.py": {"ray"},
     "sandbox/backends/http.py": {"urllib3"},
     "sandbox/packages.py": {"packaging"},
-    "sandbox/commands/": {"click", "tqdm"},
+    "sandbox/commands/": {"click", "rich", "tqdm"},
     "sandbox/service/": {"fastapi", "starlette", "uvicorn", "prometheus_client", "anyio", "pydantic"},
 }
 # From the bottom up: a room of a package may import only the rooms that stand before it in its list.
@@ -32,8 +32,9 @@ DIRECTIONS = {
     "rewards": "errors parameters reward unknown extract format overlong length_budget weighted selection code partial "
     "mathematics async_rewards shared trl verl verl_manager verifiers",
     "curate": "errors progress json_records manifest problem prompt trust text reading sources filters verification "
-    "strength options intake dataset dedup report derivation difficulty decontamination expressions "
-    "filtering splitting merging ongoing_build stage stages exports pipeline commands __main__",
+    "strength options recipe intake dataset dedup report derivation difficulty decontamination "
+    "expressions filtering splitting merging ongoing_build stage stages exports pipeline audit recipes commands "
+    "__main__",
     "train": "errors engine_options config presets sampling evaluation learning rollouts run loop commands",
 }
 

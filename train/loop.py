@@ -69,7 +69,7 @@ def train(config: Config, run: Path, *, report: Report = lambda step, metrics: N
             seed=config.run.seed,
             cache=run / "questions.jsonl",
         )
-        evaluation_set = _evaluation_set(config.evaluation, config.prompt)
+        evaluation_set = _evaluation_set(config.evaluation, config.prompt, config.reward.languages)
         rewards = stack.enter_context(scoring(config.reward, config.sandbox, config.most, seed=config.run.seed))
         sampler = stack.enter_context(closing(open_engine(config)))
         metrics = stack.enter_context(closing(Metrics(run, tensorboard=config.run.tensorboard, wandb=config.run.wandb)))
@@ -88,11 +88,12 @@ def _load_learner(config: Config) -> Learner:
     )
 
 
-def _evaluation_set(settings: Evaluation, prompt: Prompt) -> tuple[Exercise, ...]:
+def _evaluation_set(settings: Evaluation, prompt: Prompt, languages: tuple[str, ...]) -> tuple[Exercise, ...]:
     if not settings.dataset:
         return ()
     trust = Trust.including(settings.include)
-    return exercises(settings.dataset, settings.window, settings.problems, trust=trust, prompt=prompt)
+    found = exercises(settings.dataset, settings.window, settings.problems, trust=trust, prompt=prompt)
+    return tuple(replace(exercise, languages=languages) for exercise in found)
 
 
 class Trainer:

@@ -1,6 +1,8 @@
 """`curate build-dataset`"""
 
 import sys
+from collections.abc import Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,21 +14,28 @@ from sandbox.commands import options
 from sandbox.commands.frame import ProgressBar, require, user_errors
 
 if TYPE_CHECKING:
+    from curate.manifest import Manifest
+    from curate.recipe import Difficulty, Recipe
     from sandbox import SandboxOptions
 
 
 @click.command("build-dataset")
+@click.argument("recipe", required=False, metavar="[RECIPE]")
 @click.option(
     "--source",
     "sources",
     multiple=True,
-    required=True,
     metavar="NAME=LOCATION",
     help="A source (see `curate sources`) and its file, folder, Hub id or Hub id@revision; options follow, as in "
     "'livecodebench=PATH?release=v5&from=2024-08-01', or stand in a TOML file beside the location. Repeatable; of two "
-    "equally good duplicates, the one from the source given first stays.",
+    "equally good duplicates, the one from the source given first stays. With a RECIPE: another location for a source "
+    "of the recipe.",
 )
-@click.option("--out", type=click.Path(path_type=Path), required=True, help="Folder to write the dataset to.")
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    help="Folder to write the dataset to.  [default: with --show-recipe, none]",
+)
 @click.option(
     "--min-tests",
     type=click.IntRange(min=0),
@@ -92,53 +101,167 @@ if TYPE_CHECKING:
 @options.sandbox
 @click.option("--dry-run", is_flag=True, help="Read and filter only; execute and write nothing.")
 @click.option("--overwrite", is_flag=True, help="Replace an existing dataset in the folder.")
+@click.option("--show-recipe", is_flag=True, help="Print the recipe that was given, or that the options make, as TOML.")
 def command(
+    recipe: str | None,
     sources: tuple[str, ...],
-    out: Path,
+    out: Path | None,
     against: tuple[str, ...],
     sandbox: "SandboxOptions",
     dry_run: bool,
     overwrite: bool,
+    show_recipe: bool,
     **chosen: Any,
 ) -> None:
     """Turn raw problems into a verified, deduplicated dataset.
+
+    RECIPE is a TOML file with sources, options and further steps up to exports, the name of a recipe that is shipped,
+    or a finished dataset, which has the recipe by which it was made. Without one, --source and the options below say
+    what to build.
 
     Work is saved as it goes: after an interruption the same command continues.
     """
     require("data")
     from curate.errors import CurateError
-    from curate.pipeline import Options, build, survey
+    from curate.recipes.read import recipe_text
 
-    locations = [_name_and_location(source) for source in sources]
-    with user_errors(ValueError):
-        options = Options(**chosen)
-    interrupted = f"work is saved in {out}, the same command continues"
-    # OSError: an input cannot be read, or the folder cannot be written.
-    with user_errors(CurateError, OSError, interrupted=interrupted), ProgressBar() as progress:
-        if dry_run:
-            counts = survey(locations, options, against=against, report=progress)
-        else:
-            manifest = build(
-                locations,
-                out,
-                options,
-                against=against,
-                sandbox=sandbox,
-                overwrite=overwrite,
-                report=progress,
-            )
-    if dry_run:
-        print_funnel(counts)
+    if recipe is None and not sources:
+        raise click.UsageError("give a RECIPE, or at least one --source NAME=LOCATION")
+    if recipe is not None:
+        _refuse_options(chosen)
+    if show_recipe and recipe is not None and not (sources or against or chosen["limit"]):
+        with user_errors(CurateError):
+            click.echo(recipe_text(recipe), nl=False)
         return
+    with user_errors(CurateError, ValueError, OSError):
+        asked = _recipe(recipe, sources, against, chosen, sandbox.packages)
+    if show_recipe:
+        from curate.recipe import to_table
+        from curate.recipes.text import toml
+
+        click.echo(toml(to_table(asked)), nl=False)
+        return
+    if out is None:
+        raise click.UsageError("Missing option '--out'.")
+    if dry_run:
+        _survey(asked, out)
+        return
+    sys.exit(0 if _run(asked, out, sandbox, overwrite=overwrite) else 1)
+
+
+def _refuse_options(chosen: dict[str, Any]) -> None:
+    """End the command if options were given that belong into the recipe."""
+    context = click.get_current_context()
+    for name in chosen.keys() - {"limit"}:
+        if context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE:
+            option = next(option.opts[0] for option in context.command.params if option.name == name)
+            raise click.UsageError(f"{option} cannot be given with a recipe. Write it into the recipe: [build] {name}")
+
+
+def _recipe(
+    given: str | None,
+    sources: Sequence[str],
+    against: Sequence[str],
+    chosen: dict[str, Any],
+    packages: tuple[str, ...],
+) -> "Recipe":
+    """Return the recipe that was given, with the options that may be given beside it, or that of the options."""
+    from curate.options import Options
+    from curate.reading.location import split
+    from curate.recipe import EvaluationSet, Recipe, Source
+    from curate.recipes.read import read_recipe, with_locations
+
+    locations = []
+    for name, location in map(_name_and_location, sources):
+        place, own = split(location)
+        locations.append(Source(name, place, own))
+    sets = [EvaluationSet.parse(argument) for argument in against]
+    if given is None:
+        return Recipe(tuple(locations), packages, Options(**chosen), tuple(sets))
+    return with_locations(read_recipe(given), locations, sets, limit=chosen["limit"])
+
+
+def _survey(recipe: "Recipe", out: Path) -> None:
+    """Read and filter, print what is left, and which steps would follow."""
+    from curate.errors import CurateError
+    from curate.pipeline import survey
+    from curate.recipes.run import folders
+
+    locations = [(source.name, source.given) for source in recipe.sources]
+    against = [item.argument for item in recipe.against]
+    with user_errors(CurateError, OSError), ProgressBar() as progress:
+        counts = survey(locations, recipe.build, against=against, report=progress)
+    print_funnel(counts)
+    if recipe.has_steps:
+        click.echo()
+        for name, folder in folders(recipe, out):
+            click.echo(f"{name:<12}{folder}")
+
+
+def _run(recipe: "Recipe", out: Path, sandbox: "SandboxOptions", *, overwrite: bool) -> bool:
+    """Run the steps, print the result of each, and return whether the last dataset has problems."""
+    from curate.errors import CurateError
+    from curate.manifest import Manifest
+    from curate.recipes.run import run
+
+    n_kept = 0
+    interrupted = f"work is saved in {out}, the same command continues"
+    # OSError: an input cannot be read, or the folder cannot be written. The others come from sampling models.
+    kinds: list[type[Exception]] = [CurateError, OSError, *_errors_of_training(recipe)]
+    with user_errors(*kinds, interrupted=interrupted), ProgressBar() as progress:
+        for step in run(recipe, out, sandbox=sandbox, measure=_measure, overwrite=overwrite, report=progress):
+            progress.close()
+            if step.name == "build" and isinstance(step.result, Manifest):
+                _print_build(step.result)
+            if isinstance(step.result, Manifest):
+                n_kept = step.result.n_kept
+                label = "" if step.name == "build" else f"{step.name}: "
+                click.echo(f"{label}{n_kept} problems in {step.folder}")
+                if not n_kept:
+                    click.echo(
+                        "Error: no problem survived; the reasons are above and in the config `rejected`.", err=True
+                    )
+                click.echo(f"content hash {step.result.content_hash}")
+                if not n_kept:
+                    return False
+            elif step.result is not None:
+                counts = step.result["counts"]
+                click.echo(f"{step.name}: {counts['exported']} of {counts['rows']} problems in {step.folder}")
+    return n_kept > 0
+
+
+def _print_build(manifest: "Manifest") -> None:
     print_funnel(manifest.counts)
     if manifest.decontamination:
         click.echo()
         print_contamination(manifest.decontamination)
-    click.echo(f"\n{manifest.n_kept} problems in {out}")
-    if not manifest.n_kept:
-        click.echo("Error: no problem survived; the reasons are above and in the config `rejected`.", err=True)
-    click.echo(f"content hash {manifest.content_hash}")
-    sys.exit(0 if manifest.n_kept else 1)
+    click.echo()
+
+
+def _errors_of_training(recipe: "Recipe") -> list[type[Exception]]:
+    if recipe.difficulty is None:
+        return []
+    from sandbox import SandboxError
+
+    return [SandboxError, import_module("train.errors").TrainError]
+
+
+def _measure(dataset: Path, section: "Difficulty", sandbox: "SandboxOptions") -> None:
+    """Sample the models. That is part of training, which builds upon curate, so it is loaded by name like a command."""
+    names = ("k", "n", "temperature", "top_p", "max_tokens", "seed")
+    settings = {name: value for name in names if (value := getattr(section, name)) is not None}
+    if section.languages:
+        settings["languages"] = section.languages
+    import_module("train.commands.difficulty").measure_models(
+        dataset,
+        section.models,
+        settings,
+        section.base_url or None,
+        section.include,
+        section.prompt,
+        section.engine,
+        sandbox,
+    )
 
 
 def _name_and_location(source: str) -> tuple[str, str]:

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 import click
 
 from curate.manifest import SetCounts, SourceCounts
+from sandbox.commands.table import Column, Row, print_table, warn
 
 _STAGES = ("parse", "filter", "verify", "dedup", "decontaminate", "strength")
 
@@ -13,12 +14,12 @@ def print_funnel(counts: Mapping[str, SourceCounts]) -> None:
     """Print a line for each source, then the numbers of rejected rows by stage and reason."""
     others = dict.fromkeys(stage for count in counts.values() for stage in count.rejected if stage not in _STAGES)
     stages = (*_STAGES, *others)
-    click.echo(
-        f"{'source':<16}{'read':>8}" + "".join(f"{stage[:8]:>9}" for stage in stages) + f"{'kept':>8}{'verified':>10}"
-    )
+    columns = [Column("source", 16, is_text=True), Column("read", 8), *(Column(stage[:8], 9) for stage in stages)]
+    rows = []
     for name, count in counts.items():
-        numbers = "".join(f"{-count.rejected_in(stage) or '':>9}" for stage in stages)
-        click.echo(f"{name:<16}{count.read:>8}{numbers}{count.kept:>8}{count.verified:>10}")
+        rejected = [str(-count.rejected_in(stage) or "") for stage in stages]
+        rows.append(Row([name, str(count.read), *rejected, str(count.kept), str(count.verified)]))
+    print_table([*columns, Column("kept", 8), Column("verified", 10)], rows)
     for name, count in counts.items():
         for stage, reasons in count.rejected.items():
             click.echo(f"  {name} {stage}: " + ", ".join(f"{reason} {n}" for reason, n in reasons.items()))
@@ -26,10 +27,12 @@ def print_funnel(counts: Mapping[str, SourceCounts]) -> None:
 
 def print_contamination(sets: Mapping[str, SetCounts]) -> None:
     """Print a line for each evaluation set, and a warning if implausibly many rows contain its items."""
-    click.echo(f"{'against':<32}{'items':>8}{'rows':>10}{'removed':>9}{'rate':>9}{'review':>8}")
+    numbers = (Column("items", 8), Column("rows", 10), Column("removed", 9), Column("rate", 9), Column("review", 8))
+    rows = []
     for name, count in sets.items():
-        label = f"{name} {count.window or ''}"
-        numbers = f"{count.items:>8}{count.rows:>10}{count.removed:>9}{count.removal_rate:>9.2%}"
-        click.echo(f"{label:<32}{numbers}{count.review:>8}")
+        cells = [f"{name} {count.window or ''}", str(count.items), str(count.rows), str(count.removed)]
+        rows.append(Row([*cells, f"{count.removal_rate:.2%}", str(count.review)]))
+    print_table([Column("against", 32, is_text=True), *numbers], rows)
+    for name, count in sets.items():
         if count.warning:
-            click.echo(f"Warning: {name}: {count.warning}", err=True)
+            warn(f"{name}: {count.warning}")

@@ -7,6 +7,7 @@ import click
 
 from curate.commands.printing import print_lines
 from sandbox.commands.frame import ProgressBar, require, user_errors
+from sandbox.commands.table import warn
 
 
 @click.command("diff")
@@ -30,6 +31,6 @@ def command(old: Path, new: Path) -> None:
         before, after = (DatasetFolder.opened(dataset_folder(dataset)) for dataset in (old, new))
         differences = changes(before, after, report=progress)
     for message in differences.altered:
-        click.echo(f"Warning: {message}", err=True)
+        warn(message)
     print_lines(lines(differences))
     sys.exit(0 if differences.same else 1)

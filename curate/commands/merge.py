@@ -7,6 +7,7 @@ import click
 
 from curate.commands.counts import print_contamination, print_funnel
 from sandbox.commands.frame import ProgressBar, require, user_errors
+from sandbox.commands.table import warn
 
 
 @click.command("merge")
@@ -42,7 +43,7 @@ def command(datasets: tuple[Path, ...], out: Path, dedup: float, overwrite: bool
         print_contamination(manifest.decontamination)
     for name, locations in missing.items():
         listed = " and ".join(locations)
-        click.echo(f"Warning: {name} does not count: its items may be in {listed}, never compared with it", err=True)
+        warn(f"{name} does not count: its items may be in {listed}, never compared with it")
     click.echo()
     for dataset in manifest.merged:
         click.echo(f"{dataset.stayed} of {dataset.rows} problems stay from {dataset.location}")

@@ -22,7 +22,7 @@ from sandbox.commands.frame import require, user_errors
     "--include",
     multiple=True,
     type=click.Choice([ALTERED]),
-    help="Send a dataset that was altered, whose rows are not those that its manifest describes.",
+    help="Send a dataset that was altered, whose rows are not those that its manifest describes.  [default: refuse it]",
 )
 @click.option("--dry-run", is_flag=True, help="Show what would be sent; the network is not used.")
 def command(dataset: Path, repo_id: str, private: bool, revision: str, include: tuple[str, ...], dry_run: bool) -> None:

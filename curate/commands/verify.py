@@ -1,29 +1,89 @@
 """`curate verify`"""
 
+import re
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from curate.commands.printing import print_lines
+from sandbox.commands import options
 from sandbox.commands.frame import ProgressBar, require, user_errors
+
+if TYPE_CHECKING:
+    from curate.audit.figures import Audit
+    from sandbox import SandboxOptions
 
 
 @click.command("verify")
-@click.argument("dataset", type=click.Path(path_type=Path))
-def command(dataset: Path) -> None:
+@click.argument("dataset")
+@click.option(
+    "--run", metavar="all|ROWS", help="Also execute references: of all rows, or of so many, chosen by the seed."
+)
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of the choice of rows.")
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    help="With --run: folder of the report audit.md and audit.json.  [default: audits/ and the dataset's name]",
+)
+@click.option("--overwrite", is_flag=True, help="Replace the audit of another source or sample in the folder --out.")
+@options.sandbox
+def command(
+    dataset: str, run: str | None, seed: int, out: Path | None, overwrite: bool, sandbox: "SandboxOptions"
+) -> None:
     """Check that the rows of DATASET are those that its manifest describes.
 
     Every row is read: the content hash is computed again, the counts are compared, ids must be unique and tests
-    readable. The exit status is 1 if something is wrong.
+    readable. With --run, references are also executed on their tests again. DATASET can then be any source as well, as
+    in deepcoder=LOCATION: its solutions are executed, and the folder --out is a dataset of the rows with its report.
+    The exit status is 1 if something is wrong.
     """
     require("data")
+    from curate.errors import CurateError
+    from sandbox import SandboxError
+
+    n_rows = _number(run)
+    name, equals, location = dataset.partition("=")
+    is_source = bool(equals and re.fullmatch(r"[\w-]+", name)) and not Path(dataset).exists()
+    if is_source and run is None:
+        raise click.ClickException(
+            f"{dataset}: raw data has no manifest to compare it with. Execute its solutions: "
+            f"curate verify {dataset} --run 200, or --run all"
+        )
+    if run is None:
+        with user_errors(CurateError, PermissionError):
+            _check(dataset)
+        return
+    out = out or Path("audits") / (name if is_source else Path(dataset.partition("@")[0]).resolve().name)
+    to_continue = f"what was judged is in {out}; the same command continues"
+    with user_errors(CurateError, SandboxError, OSError, interrupted=to_continue), ProgressBar() as progress:
+        from curate.audit.references import audit_references
+        from curate.audit.report import lines, write
+        from curate.audit.source import audit_source
+        from curate.dataset.locate import dataset_folder
+
+        if is_source:
+            audit = audit_source(
+                name, location, out, sample=n_rows, seed=seed, sandbox=sandbox, overwrite=overwrite, report=progress
+            )
+        else:
+            folder = dataset_folder(dataset)
+            audit = audit_references(
+                folder, out, sample=n_rows, seed=seed, sandbox=sandbox, subject=dataset, report=progress
+            )
+        write(audit, out)
+    print_lines(lines(audit))
+    _end(audit, out)
+
+
+def _check(dataset: str) -> None:
+    """Compare the dataset with its manifest, and end the command with an error if they differ."""
     from curate.dataset.folder import DatasetFolder
     from curate.dataset.integrity import check
     from curate.dataset.locate import dataset_folder
-    from curate.errors import CurateError
 
-    with user_errors(CurateError, PermissionError), ProgressBar(" rows") as progress:
+    with ProgressBar(" rows") as progress:
         folder = DatasetFolder.opened(dataset_folder(dataset))
         found = check(folder, read_rows=True, report=progress)
     for table, n in found.n_rows.items():
@@ -33,4 +93,18 @@ def command(dataset: Path) -> None:
     if found.faults:
         raise click.ClickException(f"{dataset} is not what its manifest describes.")
     click.echo(f"content hash {found.content_hash}, as in the manifest")
-    sys.exit(0)
+
+
+def _end(audit: "Audit", out: Path) -> None:
+    click.echo(f"\nreport in {out / 'audit.md'} and {out / 'audit.json'}")
+    sys.exit(0 if audit.ok else 1)
+
+
+def _number(run: str | None) -> int | None:
+    """Return the number of rows to execute; None for all of them."""
+    if run in (None, "all"):
+        return None
+    assert run is not None
+    if not run.isdecimal() or not int(run):
+        raise click.BadParameter(f"{run!r} is neither all nor a number of rows", param_hint="--run")
+    return int(run)

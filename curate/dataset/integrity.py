@@ -157,9 +157,13 @@ class _Rows:
         faults += self._differences(content_hash)
         repeated = [id for id, n in Counter(self._ids["data"]).items() if n > 1]
         if repeated:
-            faults.append(_fault("data", "ids occur more than once", repeated))
+            faults.append(_fault("data", "id occurs more than once", "ids occur more than once", repeated))
         if self._unreadable:
-            faults.append(_fault("data", "suites of tests cannot be read", self._unreadable))
+            faults.append(
+                _fault(
+                    "data", "row has tests that cannot be read", "rows have tests that cannot be read", self._unreadable
+                )
+            )
         return content_hash, faults
 
     def _read(self, table: str, *, tests: bool) -> None:
@@ -198,19 +202,19 @@ class _Rows:
             gone, new = Counter(written) - Counter(now), Counter(now) - Counter(written)
             before, after = {id for id, _ in gone}, {id for id, _ in new}
             for what, ids in (
-                ("rows were changed in columns that are measured" if same else "rows were changed", before & after),
-                ("rows were removed", before - after),
-                ("rows were added", after - before),
+                ("changed in columns that are measured" if same else "changed", before & after),
+                ("removed", before - after),
+                ("added", after - before),
             ):
                 if ids:
-                    yield _fault(table, what, sorted(ids))
+                    yield _fault(table, f"row was {what}", f"rows were {what}", sorted(ids))
             if not gone and not new:
                 yield Fault(table, "the rows are in another order")
 
 
-def _fault(place: str, what: str, ids: Sequence[str]) -> Fault:
+def _fault(place: str, of_one: str, of_many: str, ids: Sequence[str]) -> Fault:
     more = ("...",) if len(ids) > EXAMPLES else ()
-    return Fault(place, f"{len(ids)} {what}", (*ids[:EXAMPLES], *more))
+    return Fault(place, f"{len(ids)} {of_one if len(ids) == 1 else of_many}", (*ids[:EXAMPLES], *more))
 
 
 def _is_suite(text: Any) -> bool:

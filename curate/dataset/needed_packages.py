@@ -1,12 +1,15 @@
 """The packages that the programs of a dataset may import: those with which it was built."""
 
 import logging
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 from curate.dataset import workspace
 from curate.dataset.locate import pushed_dataset
 from curate.errors import CurateError
+from curate.json_records import from_json
+from curate.manifest import Plan
 from sandbox import Package, SandboxOptions
 
 log = logging.getLogger(__name__)
@@ -42,4 +45,13 @@ def _packages(dataset: str | Path) -> tuple[Package, ...]:
         manifest = workspace.manifest_of(pushed_dataset(dataset) or Path(dataset).expanduser())
     except CurateError:
         return ()
-    return manifest.build.packages if manifest.build is not None else ()
+    built = manifest.build.packages if manifest.build is not None else ()
+    return tuple({package.name: package for package in (*_of_plan(manifest.plan), *built)}.values())
+
+
+def _of_plan(plan: Plan) -> Iterator[Package]:
+    """Yield the packages in a plan, and those in the plans of datasets that were merged."""
+    for member in plan.datasets:
+        yield from _of_plan(member.plan)
+    for package in plan.configuration.get("packages", ()):
+        yield from_json(Package, package)

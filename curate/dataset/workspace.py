@@ -15,7 +15,7 @@ from typing import Any
 
 from curate import manifest as manifests
 from curate.dataset.digests import DIGESTS
-from curate.errors import CurateError
+from curate.errors import CurateError, OtherPlanError
 from curate.json_records import to_json
 from curate.manifest import MANIFEST, InputFile, Manifest, Plan
 from curate.reading.tables import sha256
@@ -53,7 +53,7 @@ def finished(out: Path, plan: Plan, *, overwrite: bool) -> Manifest | None:
             shutil.rmtree(out / WORK, ignore_errors=True)
         return manifest
     if not overwrite:
-        raise CurateError(
+        raise OtherPlanError(
             f"{out} holds a dataset made from another plan ({_difference(before, wanted)}). "
             "Choose another --out, or add --overwrite to replace it."
         )
@@ -103,7 +103,7 @@ def opened(out: Path, plan: Plan, *, overwrite: bool) -> Iterator[Path]:
         if begun not in (None, wanted):
             journals = list(work.glob("*.jsonl"))
             if not overwrite and any(path.stat().st_size for path in journals):
-                raise CurateError(
+                raise OtherPlanError(
                     f"{out} holds an unfinished build of another plan ({_difference(begun, wanted)}). "
                     "Choose another --out, or add --overwrite to discard it."
                 )

@@ -25,6 +25,7 @@ from curate.difficulty import table
 from curate.manifest import InputFile, Manifest, Plan, SetCounts
 from curate.progress import Progress, silent
 from curate.reading.tables import sha256
+from curate.recipe import with_against
 
 
 def clean(
@@ -68,7 +69,8 @@ def clean(
         )
 
     n_rows = max(count.rows for count in findings.counts.values())
-    derivation = Derivation(plan, n_rows, findings.rejections, _tables(origin, findings), describe)
+    recipe = with_against(before.recipe, against) if before is not None else None
+    derivation = Derivation(plan, n_rows, findings.rejections, _tables(origin, findings), describe, recipe=recipe)
     return write_derived(origin, derivation, out, overwrite=overwrite)
 
 

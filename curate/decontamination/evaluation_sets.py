@@ -1,13 +1,8 @@
 """Read the evaluation sets that `--against` names."""
 
-import gzip
 import pkgutil
 import re
-import shutil
-import tempfile
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import replace
+from collections.abc import Iterable, Sequence
 from datetime import date
 from importlib import import_module
 from pathlib import Path
@@ -17,7 +12,6 @@ from curate.decontamination.evaluation import Evaluation, Window
 from curate.errors import CurateError
 from curate.manifest import InputFile
 from curate.reading.tables import Table, locate, sha256
-from curate.reading.values import short
 
 _KINDS = evaluations.__name__
 
@@ -55,10 +49,7 @@ def evaluation(argument: str) -> Evaluation:
         return Evaluation(name, window=window)
     table = _test_files(locate(location), location)
     files = tuple(InputFile(file.name, sha256=sha256(file)) for file in table.files)
-    with unpacked(table) as readable:
-        items = tuple(
-            item for item in kind.read(readable) if window is None or not item.date or window.holds(item.date)
-        )
+    items = tuple(item for item in kind.read(table) if window is None or not item.date or window.holds(item.date))
     if not items:
         raise CurateError(f"{location}: no evaluation item in it{f' from {window}' if window else ''}.")
     return Evaluation(name, items, window, files)
@@ -89,22 +80,3 @@ def _test_files(table: Table, location: str) -> Table:
             f"{location}: contains files named train. Say which files are the evaluation set: {location}?files=test*"
         )
     return table
-
-
-@contextmanager
-def unpacked(table: Table) -> Iterator[Table]:
-    """Yield the table with its gzipped files unpacked, and delete the unpacked files afterwards."""
-    with tempfile.TemporaryDirectory() as folder:
-        files = []
-        for number, path in enumerate(table.files):
-            if path.suffix == ".gz":
-                unpacked = Path(folder) / str(number) / path.stem
-                unpacked.parent.mkdir()
-                try:
-                    with gzip.open(path) as packed, unpacked.open("wb") as file:
-                        shutil.copyfileobj(packed, file)
-                except (OSError, EOFError) as error:
-                    raise CurateError(f"{path}: damaged or incomplete ({short(error)}). Fetch it again.") from error
-                path = unpacked
-            files.append(path)
-        yield replace(table, files=tuple(files))

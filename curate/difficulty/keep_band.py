@@ -2,9 +2,10 @@
 
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from curate.dataset import workspace
 from curate.dataset.files import files_of
@@ -19,13 +20,22 @@ from curate.problem import Rejection
 
 _FEW_ROWS, _FEW_SHARE = 100, 0.1  # fewer problems may be too few to train on, or may have been selected by chance
 _SETTINGS = ("k", "temperature", "top_p", "max_tokens", "seed")
-_TEXTS = ("prompt", "engine")  # settings that are empty unless they were given
+_TEXTS = ("prompt", "engine", "languages")  # settings that are empty unless they were given
 
 
-def refilter(dataset: Path, out: Path, band: Band, models: Sequence[str], *, overwrite: bool = False) -> Manifest:
+def refilter(
+    dataset: Path,
+    out: Path,
+    band: Band,
+    models: Sequence[str],
+    *,
+    overwrite: bool = False,
+    recipe: Mapping[str, Any] | None = None,
+) -> Manifest:
     """Write the rows whose solve rate lies in the band, and return the manifest of the new dataset.
 
     models: the models whose solve rates must all lie in the band; if none is named, all models that were sampled
+    recipe: the recipe of the result, if the models were sampled as it says
 
     The other rows go to `rejected` as too_hard, too_easy or not_sampled, with the counts of each model. A folder that
     is already finished is recognised by its inputs, and is left as it is. Raises CurateError if the dataset cannot be
@@ -50,7 +60,12 @@ def refilter(dataset: Path, out: Path, band: Band, models: Sequence[str], *, ove
     removed = dict(_outside(rows, rates, band, models))
     chosen = ChosenBand(str(band), tuple(models), _warning(len(rows), len(removed)))
     derivation = Derivation(
-        plan, len(rows), removed, _tables(origin, rates), lambda manifest: replace(manifest, solve_rate=chosen)
+        plan,
+        len(rows),
+        removed,
+        _tables(origin, rates),
+        lambda manifest: replace(manifest, solve_rate=chosen),
+        recipe=recipe,
     )
     return write_derived(origin, derivation, out, overwrite=overwrite)
 

@@ -47,8 +47,9 @@ COLUMNS: dict[str, tuple[str, str]] = {
         "what differs from the usual prompt, as JSON: system, template, template_arguments; else empty",
     ),
     "engine": ("string", "options of vLLM on which answers depend, as JSON; empty if none was given"),
+    "languages": ("string", "languages that answers could have, separated by spaces; empty for Python alone"),
 }
-_LATER = ("n_truncated_correct", "prompt", "engine")  # columns that tables of earlier versions do not have
+_LATER = ("n_truncated_correct", "prompt", "engine", "languages")  # columns that tables of earlier versions do not have
 
 
 def row(id: str, name: str, settings: Mapping[str, Any], records: list[Row], *, n_sampled: int) -> Row:
@@ -61,6 +62,7 @@ def row(id: str, name: str, settings: Mapping[str, Any], records: list[Row], *, 
     values = {
         "prompt": "",
         "engine": "",
+        "languages": "",
         **settings,
         "id": id,
         "samples": name,
@@ -104,7 +106,7 @@ def _with_later_columns(row: Row) -> Row:
 
     Earlier versions counted truncated answers as wrong without judging them, so it is unknown how many were correct.
     """
-    missing = {"n_truncated_correct": None if row["n_truncated"] else 0, "prompt": "", "engine": ""}
+    missing = {"n_truncated_correct": None if row["n_truncated"] else 0, "prompt": "", "engine": "", "languages": ""}
     return {name: row[name] if name in row else missing[name] for name in COLUMNS}
 
 

@@ -19,12 +19,13 @@ from typing import Any
 from curate.dataset import workspace
 from curate.dataset.integrity import check_trusted
 from curate.dataset.reader import Stored
-from curate.errors import CurateError
+from curate.errors import CurateError, OtherPlanError
 from curate.exports._options import ExportOptions
 from curate.exports._target import load_target, settle
 from curate.manifest import MANIFEST
 from curate.problem import Problem
 from curate.progress import Progress, silent
+from curate.reading.tables import sha256
 from curate.trust import MEANINGS
 from rewards.selection import select
 from sandbox import Suite
@@ -55,10 +56,9 @@ def export(
     Raises CurateError if the dataset is not finished or was altered, if none of its rows can be exported, or if `out`
     must not be replaced.
     """
-    before = workspace.manifest_of(dataset)
+    made_from = _plan(dataset, to, out, options)
     target = load_target(to)
-    options = settle(target, options)
-    options = replace(options, budget=options.most_tests, name=options.name or out.resolve().name)
+    options = _settled(to, out, options)
     if out.resolve().is_relative_to(dataset.resolve()) or dataset.resolve().is_relative_to(out.resolve()):
         raise CurateError(f"{out} contains the dataset, or lies inside it. Choose another --out.")
     _check_free(out, overwrite=overwrite)
@@ -86,8 +86,7 @@ def export(
             why = "; ".join(f"{reason}: {reasons(to)[reason]}" for reason in left_out) or "The dataset has no rows"
             raise CurateError(f"{dataset}: no row can be exported to {to}. {why}.")
         manifest = {
-            "export": {"to": to, **asdict(options)},
-            "dataset": {"content_hash": before.content_hash},
+            **made_from,
             "counts": {"rows": len(stored), "exported": exported, "left_out": dict(sorted(left_out.items()))},
             "curate": metadata.version("curate-code"),
         }
@@ -96,6 +95,35 @@ def export(
             shutil.rmtree(out)
         folder.rename(out)
     return manifest
+
+
+def finished_export(dataset: Path, to: str, out: Path, options: ExportOptions) -> Manifest | None:
+    """Return the manifest of the export in `out` if it was made from this very dataset with these options.
+
+    Raises CurateError if the dataset is not finished.
+    """
+    wanted = json.loads(json.dumps({**_plan(dataset, to, out, options), "curate": metadata.version("curate-code")}))
+    try:
+        manifest: Manifest = json.loads((out / MANIFEST).read_text())
+        return manifest if all(manifest[name] == value for name, value in wanted.items()) else None
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _plan(dataset: Path, to: str, out: Path, options: ExportOptions) -> Manifest:
+    """Return what the manifest of an export says about its origin.
+
+    The content hash does not cover measured columns, which decide which tests are chosen; so the origin is also named
+    by the digest of its manifest, which differs from build to build.
+    """
+    before = workspace.manifest_of(dataset)
+    names = {"content_hash": before.content_hash, "manifest_sha256": sha256(dataset / MANIFEST)}
+    return {"export": {"to": to, **asdict(_settled(to, out, options))}, "dataset": names}
+
+
+def _settled(to: str, out: Path, options: ExportOptions) -> ExportOptions:
+    settled = settle(load_target(to), options)
+    return replace(settled, budget=settled.most_tests, name=settled.name or out.resolve().name)
 
 
 def _tests(problem: Problem, options: ExportOptions) -> Suite:
@@ -122,7 +150,7 @@ def _check_free(out: Path, *, overwrite: bool) -> None:
     if not ours:
         raise CurateError(f"{out} exists and is not an export of this program. Choose another --out.")
     if not overwrite:
-        raise CurateError(f"{out} holds an export already. Choose another --out, or add --overwrite to replace it.")
+        raise OtherPlanError(f"{out} holds an export already. Choose another --out, or add --overwrite to replace it.")
 
 
 @contextmanager

@@ -7,6 +7,7 @@ source.toml                          both are in a file: `location`, relative to
 import json
 import re
 import tomllib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl
@@ -17,8 +18,15 @@ from curate.reading.values import short
 HUB_ID = re.compile(r"[\w-]+/[\w.-]+(@[\w./-]+)?")
 
 
-def split(location: str) -> tuple[str, dict[str, Any]]:
+# A text as above, or what such a TOML file contains, with a location that is relative to the working folder.
+Given = str | Mapping[str, Any]
+
+
+def split(location: Given) -> tuple[str, dict[str, Any]]:
     """Return the place and the options of a location. Raises CurateError if they cannot be read."""
+    if isinstance(location, Mapping):
+        place, options = split(location["location"])
+        return place, options | {name: value for name, value in location.items() if name != "location"}
     place, mark, query = location.partition("?")
     if not mark or Path(location).expanduser().exists():
         return _from_file(location)

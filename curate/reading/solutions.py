@@ -75,8 +75,7 @@ def candidates(problem: Problem, languages: Sequence[str]) -> list[Program]:
 
     Python comes first, because it need not be compiled, and then the shortest solution, usually the cheapest to run.
     """
-    is_called = problem.tests.entry_point is not None or problem.tests.assertions is not None
-    fitting = [name for name in languages if not is_called or load(name).CALLABLE]
+    fitting = [name for name in languages if not problem.tests.needs_python or load(name).CALLABLE]
     distinct = dict.fromkeys(solution for solution in problem.solutions or () if solution.source.strip())
     return sorted(
         (solution for solution in distinct if solution.language in fitting),

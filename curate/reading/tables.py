@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, TextIO, cast
 
 from curate.errors import CurateError
-from curate.reading.location import HUB_ID, split
+from curate.reading.location import HUB_ID, Given, split
 from curate.reading.values import short
 
 Row = dict[str, Any]
@@ -52,7 +52,7 @@ class Unreadable:
     detail: str
 
 
-def locate(location: str) -> Table:
+def locate(location: Given) -> Table:
     """Find the files of a location.
 
     A location is a file, a folder, or the id of a dataset on the Hub such as `owner/name` or `owner/name@revision`,
@@ -69,7 +69,7 @@ def locate(location: str) -> Table:
     place, options = split(location)
     pattern = options.pop("files", None)
     if pattern is not None and not isinstance(pattern, str):
-        raise CurateError(f"{location}: files must be one pattern, such as train-*.parquet")
+        raise CurateError(f"{place}: files must be one pattern, such as train-*.parquet")
     path = Path(place).expanduser()
     if path.is_file():
         _check_format(path)

@@ -6,6 +6,7 @@ there for the submission and for the tests; upstream, the prompt is put before w
 
 import ast
 from collections.abc import Iterator
+from inspect import cleandoc
 from typing import Any
 
 from curate.problem import Problem, Rejection
@@ -40,7 +41,8 @@ def read(table: Table) -> Iterator[Problem | Rejection]:
 
 def _problem(id: str, row: dict[str, Any]) -> Problem:
     prompt, name = optional_text(row["prompt"]), optional_text(row["entry_point"])
-    given, beginning, statement = parts(prompt, name)
+    given = before_function(prompt, name)
+    beginning, statement = _beginning_and_docstring(prompt, name)
     tests = assertions.read(row["test"], name, given=given)
     return Problem(
         id=id,
@@ -55,25 +57,23 @@ def _problem(id: str, row: dict[str, Any]) -> Problem:
     )
 
 
-def parts(prompt: str, name: str) -> tuple[str, str, str]:
-    """Return what stands before the function in a prompt, the function without its docstring, and the docstring.
+def before_function(prompt: str, name: str) -> str:
+    """Return what stands before the function in a prompt. Raises Unparsable."""
+    return "".join(prompt.splitlines(keepends=True)[: _function(prompt, name).lineno - 1])
 
-    Raises Unparsable.
-    """
-    functions = [n for n in parsed(prompt, "the prompt") if isinstance(n, ast.FunctionDef) and n.name == name]
-    if not functions:
-        raise Unparsable(f"the prompt has no function {name}")
-    lines = prompt.splitlines(keepends=True)
-    begin = functions[-1].lineno - 1
-    for node in functions[-1].body:
+
+def _function(prompt: str, name: str) -> ast.FunctionDef:
+    for node in reversed(parsed(prompt, "the prompt")):
+        if isinstance(node, ast.FunctionDef) and node.name == name:
+            return node
+    raise Unparsable(f"the prompt has no function {name}")
+
+
+def _beginning_and_docstring(prompt: str, name: str) -> tuple[str, str]:
+    function = _function(prompt, name)
+    for node in function.body:
         match node:
             case ast.Expr(ast.Constant(str(text))):
-                return "".join(lines[:begin]), "".join(lines[begin : node.lineno - 1]), _dedented(text)
+                lines = prompt.splitlines(keepends=True)[function.lineno - 1 : node.lineno - 1]
+                return "".join(lines), cleandoc(text)
     raise Unparsable(f"the function {name} in the prompt has no docstring")
-
-
-def _dedented(docstring: str) -> str:
-    first, _, rest = docstring.strip().partition("\n")
-    return "\n".join(
-        [first, *(line.strip() if not line.strip() else line.removeprefix("    ") for line in rest.split("\n"))]
-    )

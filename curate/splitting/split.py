@@ -12,15 +12,17 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from curate.dataset import workspace
 from curate.dataset.reader import Stored
 from curate.derivation import DIFFICULTY, Derivation, Origin, built_dataset, write_derived
 from curate.difficulty import table as solve_rates
-from curate.errors import CurateError
+from curate.errors import CurateError, OtherPlanError
 from curate.manifest import MANIFEST, Manifest, Plan, StepPlan
 from curate.problem import Rejection
 from curate.progress import Progress, silent
+from curate.recipe import Split, with_step
 from curate.splitting.clusters import clusters
 from curate.splitting.parts import PARTS, TRAIN, parts_of
 
@@ -57,12 +59,19 @@ class _Row:
 
 
 def split(
-    dataset: Path, out: Path, options: SplitOptions, *, overwrite: bool = False, report: Progress = silent
+    dataset: Path,
+    out: Path,
+    options: SplitOptions,
+    *,
+    overwrite: bool = False,
+    report: Progress = silent,
+    recipe: Mapping[str, Any] | None = None,
 ) -> dict[str, Manifest]:
     """Write the parts of a dataset that curate built into folders of their names in `out`, and return their manifests.
 
     overwrite  replace an existing split in the folder
     report     called with the progress
+    recipe     the recipe of the result, if the caller knows more of it than the dataset does
 
     Parts that are already finished are recognised by their inputs, and are left as they are. Raises CurateError if the
     dataset cannot be read, a part would be empty, or a folder cannot be written.
@@ -81,6 +90,7 @@ def split(
         if done[name] is None and (out / name).exists():
             workspace.unfinish(out / name)  # a new part beside an old one could have rows in common
     rates = solve_rates.read(dataset)
+    recipe = recipe or _recipe(origin, options)
     manifests = {}
     for name in names:
         manifest = done[name]
@@ -89,11 +99,23 @@ def split(
             left = [rate for rate in rates if rate["id"] in ids]
             tables = {DIFFICULTY: (left, solve_rates.COLUMNS)} if left else {}
             derivation = Derivation(
-                plans[name], len(rows), removed[name], tables, lambda manifest: manifest, moved=True
+                plans[name],
+                len(rows),
+                removed[name],
+                tables,
+                lambda manifest: manifest,
+                moved=True,
+                recipe=recipe,
             )
             manifest = write_derived(origin, derivation, out / name, overwrite=overwrite)
         manifests[name] = manifest
     return manifests
+
+
+def _recipe(origin: Origin, options: SplitOptions) -> Mapping[str, Any] | None:
+    assert origin.manifest is not None
+    section = Split(**options.sizes, similarity=options.similarity, seed=options.seed)
+    return with_step(origin.manifest.recipe, STEP, section)
 
 
 def _rows(dataset: Path, options: SplitOptions, report: Progress) -> list[_Row]:
@@ -131,6 +153,8 @@ def _remove_others(out: Path, names: Sequence[str], *, overwrite: bool) -> None:
         if name in names or not (out / name).is_dir():
             continue
         steps = workspace.manifest_of(out / name).plan.steps
-        if not overwrite or not steps or steps[-1].step != STEP:
-            raise CurateError(f"{out / name} belongs to another split. Choose another --out, or remove it.")
+        if not steps or steps[-1].step != STEP:
+            raise CurateError(f"{out / name} is not a part of a split. Choose another --out.")
+        if not overwrite:
+            raise OtherPlanError(f"{out / name} belongs to another split. Choose another --out, or add --overwrite.")
         shutil.rmtree(out / name)

@@ -96,11 +96,11 @@ def gather_evidence(
 
 
 def _output(answer: Answer, program: Program, test: int, suite: Suite, sandbox: MeteredSandbox) -> str | None:
-    # A program that fails in another way has no answer, and a conversation or a failed assertion has no output.
+    case = suite.cases[test]
+    # A program that fails in another way has no answer, and a conversation and statements that raise have no output.
     if answer.verdict not in (Verdict.ACCEPTED, Verdict.WRONG_ANSWER):
         return None
-    if suite.checker == INTERACTIVE or suite.assertions is not None:
+    if suite.checker == INTERACTIVE or (suite.assertions is not None and not case.expected):
         return None
-    inputs = [suite.cases[test].input]
-    case = next(answers(program, inputs, suite, partial(sandbox.run, limits=suite.limits)), None)
-    return None if case is None else excerpt(case.expected)
+    answered = next(answers(program, [case.input], suite, partial(sandbox.run, limits=suite.limits)), None)
+    return None if answered is None else excerpt(answered.expected)

@@ -1,9 +1,11 @@
 """The program in a model's answer.
 
 What the model only thought is ignored (see thought.py). Of the fenced blocks in the answer (see fences.py), the program
-is the last one that is named Python or, if there is none, the last one without a language. Two kinds of blocks are
-passed over if there is another one, so that an example below a program does not hide it: interactive sessions, whose
-first line begins with `>>>`, `In [1]:` or `$`, and samples of input or output, which define nothing and call nothing.
+is the last one that names an allowed language or, if there is none, the last one without a language, which is taken for
+Python. Only Python is allowed, unless the caller says more; blocks in other languages are not programs. Two kinds of
+blocks are passed over if there is another one, so that an example below a program does not hide it: interactive
+sessions, whose first line begins with `>>>`, `In [1]:` or `$`, and samples of input or output, which define nothing and
+call nothing.
 
 The choice does not depend on what the programs do. If an answer contains several programs, the last one is judged, as a
 reader would take it, even if it is wrong or does not compile. An unclosed block is the beginning of a program, not a
@@ -14,27 +16,59 @@ import re
 
 from rewards.extract.fences import PYTHON, blocks
 from rewards.extract.thought import without_thoughts
+from sandbox import Program, Suite, languages
 
-__all__ = ["program_in"]
+__all__ = ["PYTHON_ONLY", "check_languages", "languages_for", "program_in", "submission_in"]
 
+PYTHON_ONLY = ("python",)
+_NAMES = {**dict.fromkeys(PYTHON, "python"), **dict.fromkeys(("cpp", "c++", "cc", "cxx"), "cpp")}  # of fences
 _SESSION = re.compile(r"(?:[ \t]*+(?:#[^\n]*+)?+\n)*+[ \t]*+(?:>>>|\$[ \t]|In[ ]\[\d++\]:)")
 _DEFINES_OR_CALLS = re.compile(r"\b(?:def|class|lambda|import)\b|\w[ \t]*+\(")
 
 
 def program_in(answer: str) -> str | None:
-    """Return the source of the program in an answer, or None if there is no program. Takes linear time on any text."""
-    text = without_thoughts(answer, lambda text: any(_is_program(source) for source in _candidates(text)))
+    """Return the source of the Python program in an answer, or None if there is none. Takes linear time on any text."""
+    program = submission_in(answer)
+    return program.source if program is not None else None
+
+
+def submission_in(answer: str, allowed: tuple[str, ...] = PYTHON_ONLY) -> Program | None:
+    """Return the program in an answer, or None if there is none. Takes linear time on any text.
+
+    allowed   the languages that a program may have: "python", "cpp". Its fence says which it is
+    """
+    text = without_thoughts(answer, lambda text: any(map(_is_program, _candidates(text, allowed))))
     if text is None:
         return None
-    candidates = _candidates(text)
-    return next((source for source in candidates if _is_program(source)), candidates[0] if candidates else None)
+    candidates = _candidates(text, allowed)
+    return next(filter(_is_program, candidates), candidates[0] if candidates else None)
 
 
-def _candidates(text: str) -> list[str]:
-    """Return the blocks that may be Python: those named Python, then those without a name, each from last to first."""
-    candidates = [block for block in reversed(blocks(text)) if not block.language or block.language in PYTHON]
-    return [block.source for block in sorted(candidates, key=lambda block: not block.language)]
+def languages_for(suite: Suite, allowed: tuple[str, ...]) -> tuple[str, ...]:
+    """Return those of the allowed languages in which a suite can be answered: only Python if it calls functions."""
+    return tuple(set(allowed) & set(PYTHON_ONLY)) if suite.needs_python else allowed
 
 
-def _is_program(source: str) -> bool:
-    return _DEFINES_OR_CALLS.search(source) is not None and _SESSION.match(source) is None
+def check_languages(name: str, allowed: object) -> tuple[str, ...]:
+    """Return languages as a tuple without repetitions, sorted. `name` is the parameter's.
+
+    Raises TypeError and ValueError for anything but names of languages that the sandbox has.
+    """
+    if isinstance(allowed, str) or not isinstance(allowed, tuple | list):
+        raise TypeError(f'{name} must be a tuple of languages, such as ("python", "cpp"), not {allowed!r}')
+    if not allowed or not set(allowed) <= set(languages.names()):
+        raise ValueError(f"{name} must be one or more of {', '.join(languages.names())}, not {allowed!r}")
+    return tuple(sorted(set(allowed)))
+
+
+def _candidates(text: str, allowed: tuple[str, ...]) -> list[Program]:
+    """Return the blocks that may be a program: those that name their language, then those without a name, each from
+    last to first."""
+    found = [(block, _NAMES.get(block.language or "python")) for block in reversed(blocks(text))]
+    candidates = [(block, language) for block, language in found if language in allowed]
+    candidates.sort(key=lambda candidate: not candidate[0].language)
+    return [Program(block.source, language) for block, language in candidates if language is not None]
+
+
+def _is_program(program: Program) -> bool:
+    return _DEFINES_OR_CALLS.search(program.source) is not None and _SESSION.match(program.source) is None

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from importlib.metadata import version
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -15,6 +15,9 @@ from sandbox.commands.frame import user_errors
 if TYPE_CHECKING:
     from sandbox import Sandbox, SandboxOptions
     from sandbox.conformance import Finding
+
+
+_STYLES: dict[str, dict[str, Any]] = {"ok": {"fg": "green"}, "FAILED": {"fg": "red", "bold": True}}
 
 
 @click.command("doctor")
@@ -64,12 +67,16 @@ def _check(backend: str, box: "Sandbox") -> int:
     return n_failed
 
 
+def _styled(word: str) -> str:
+    return click.style(word, **_STYLES.get(word.strip(), {}))  # click leaves the style out where there is no terminal
+
+
 def _line(finding: "Finding", known_failures: Mapping[str, str]) -> str:
     name = finding.check.name
     if finding.holds:
-        return f"  ok      {name}"
+        return f"  {_styled('ok      ')}{name}"
     if finding.holds is None:
-        return f"  absent  {name}: {finding.seen}"
+        return f"  {_styled('absent  ')}{name}: {finding.seen}"
     if name in known_failures:
-        return f"  known   {name}: {known_failures[name]}"
-    return f"  FAILED  {name}: {finding.seen}"
+        return f"  {_styled('known   ')}{name}: {known_failures[name]}"
+    return f"  {_styled('FAILED  ')}{name}: {finding.seen}"

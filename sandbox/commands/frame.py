@@ -75,7 +75,8 @@ def _words(error: Exception) -> str:
 class ProgressBar:
     """Shows the progress of a stage, its rate and the time left: a bar on a terminal, elsewhere an occasional line.
 
-    Elsewhere, a stage that takes less than five seconds shows nothing.
+    unit          what is counted
+    short_stages  whether the end of a stage is shown elsewhere even if the stage took less than five seconds
 
     It is a context manager that closes the bar on exit. Call it with the name of the stage, the number of items done,
     and the total number of items, or None where the total is not known.
@@ -84,7 +85,7 @@ class ProgressBar:
     SECONDS_TO_FIRST_LINE = 5.0
     SECONDS_BETWEEN_LINES = 10.0
 
-    def __init__(self, unit: str = " problems") -> None:
+    def __init__(self, unit: str = " problems", *, short_stages: bool = True) -> None:
         from tqdm import tqdm
 
         self._unit = unit
@@ -92,7 +93,8 @@ class ProgressBar:
         self._bar: tqdm[Any] | None = None  # only on a terminal
         self._stage = ""
         self._began = self._next_line = 0.0
-        self._has_lines = False
+        self._short_stages = short_stages
+        self._shows_end = short_stages
         self._initial = 0
 
     def __enter__(self) -> Self:
@@ -108,14 +110,15 @@ class ProgressBar:
             self.close()
             self._stage, self._initial = stage, done
             self._began = time.monotonic()
-            self._next_line, self._has_lines = self._began + self.SECONDS_TO_FIRST_LINE, False
+            self._next_line = self._began + self.SECONDS_TO_FIRST_LINE
+            self._shows_end = self._short_stages
             if sys.stderr.isatty():
                 self._bar = self._tqdm(desc=stage, total=total, initial=done, unit=self._unit, file=sys.stderr)
         now = time.monotonic()
         if self._bar is not None:
             self._bar.update(done - self._bar.n)
-        elif now >= self._next_line or (self._has_lines and done == total):
-            self._next_line, self._has_lines = now + self.SECONDS_BETWEEN_LINES, True
+        elif now >= self._next_line or (self._shows_end and done == total):
+            self._next_line, self._shows_end = now + self.SECONDS_BETWEEN_LINES, True
             line = self._tqdm.format_meter(
                 done, total or 0, now - self._began, ncols=0, prefix=stage, unit=self._unit, initial=self._initial
             )

@@ -41,7 +41,7 @@ _LEAST_BYTES, _LEAST_BYTES_OF_TEST = 180, 100  # of a verdict, and of each of it
 def command(records: Path, out: Path, overwrite: bool, run_all: bool, sandbox: "SandboxOptions") -> None:
     """Judge the submissions in RECORDS, a JSON Lines file.
 
-    Each record has id, code, kind (stdin or function), fn_name, tests ([{input, output}]), time_limit_s and
+    Each record has id, code, kind (stdin, function or assertions), fn_name, tests ([{input, output}]), time_limit_s and
     memory_limit_mb, and optionally language, checker, referee and metadata. A record with any other field is an error,
     which is found before anything is judged. After an interruption, the same command continues.
     """
@@ -49,7 +49,7 @@ def command(records: Path, out: Path, overwrite: bool, run_all: bool, sandbox: "
     from sandbox.packages import fingerprint
 
     confirm_overwrite(out, overwrite=overwrite)
-    with user_errors(OSError), ProgressBar(" submissions") as progress:
+    with user_errors(OSError), ProgressBar(" submissions", short_stages=False) as progress:
         work = _look_through(records, progress)
         with user_errors(SandboxError):
             programs = fingerprint(sandbox.found_packages())[:12]  # verdicts depend on what programs can import

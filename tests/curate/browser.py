@@ -15,6 +15,7 @@ from typing import Any, Self
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 _SECONDS = 60
+_MARGIN = 16  # pixels around the part of a page in a picture
 
 
 def find() -> str | None:
@@ -86,8 +87,8 @@ class Browser:
     def part(self, path: Path, first: str, last: str) -> Path:
         """Return a PNG of the page from the top of an element to the bottom of another one, both as CSS selectors."""
         box = "document.querySelector({!r}).getBoundingClientRect()"
-        top = self.value(f"{box.format(first)}.top + scrollY")
-        bottom = self.value(f"{box.format(last)}.bottom + scrollY")
+        top = max(self.value(f"{box.format(first)}.top + scrollY") - _MARGIN, 0)
+        bottom = self.value(f"{box.format(last)}.bottom + scrollY") + _MARGIN
         clip = {"x": 0, "y": top, "width": self.value("innerWidth"), "height": bottom - top, "scale": 1}
         answer = self.do("Page.captureScreenshot", format="png", captureBeyondViewport=True, clip=clip)
         path.write_bytes(base64.b64decode(answer["data"]))

@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 import psutil
+import pyarrow.parquet as pq
 import pytest
 
 from curate.pipeline import Options, build
@@ -25,9 +26,15 @@ def cluster(ray_cluster):
 
 
 @pytest.fixture(scope="module")
-def content_hash(tmp_path_factory):
-    """Return the content hash of the sample, built on this machine."""
-    return build(SOURCES, tmp_path_factory.mktemp("local") / "out", Options()).content_hash
+def built_here(tmp_path_factory):
+    """Return the folder of the sample, built on this machine, and its content hash."""
+    out = tmp_path_factory.mktemp("local") / "out"
+    return out, build(SOURCES, out, Options()).content_hash
+
+
+@pytest.fixture(scope="module")
+def content_hash(built_here):
+    return built_here[1]
 
 
 def curate(*arguments):
@@ -57,11 +64,13 @@ def kill_a_node():
 
 
 @pytest.mark.thorough
-def test_a_cluster_builds_the_same_dataset_as_this_machine(cluster, content_hash, tmp_path):
+def test_a_cluster_builds_the_same_dataset_as_this_machine(cluster, built_here, tmp_path):
+    here, content_hash = built_here
     said, errors = build_dataset(cluster, tmp_path / "out").communicate()
     assert said.splitlines()[-1] == f"content hash {content_hash}", errors
     manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
     assert (manifest["content_hash"], manifest["backend"]) == (content_hash, "ray")
+    assert pq.read_table(tmp_path / "out" / "evidence").equals(pq.read_table(here / "evidence"))
 
 
 @pytest.mark.thorough

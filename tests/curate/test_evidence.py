@@ -1,20 +1,24 @@
 """What shows why a row fell out is kept: its statement, the test on which its solutions failed, and their answers."""
 
 import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
 
 import datasets
 import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
-from source_rows import SUM, SUM_TESTS, taco_row, words, write_jsonl, write_parquet
+from source_rows import SUM, SUM_TESTS, mbpp_row, taco_row, words, write_jsonl, write_parquet
 
-import curate.stages.evidence as stage
 from cli import main
 from curate.dataset.evidence import EVIDENCE_COLUMNS
 from curate.decontamination.copy_without import clean
 from curate.pipeline import Options, build
 from curate.splitting.split import SplitOptions, split
 
+ROOT = Path(__file__).parents[2]
 OPTIONS = Options(mutants=0)
 WRONG_LABEL = [*SUM_TESTS[:-1], (SUM_TESTS[-1][0], "-1\n")]
 # Any two numbers with this sum are right, but the tests accept only one pair.
@@ -150,26 +154,33 @@ def test_outputs_that_differ_from_run_to_run_do_not_change_the_content_hash(tmp_
     assert outputs[0] != outputs[1]
 
 
-def test_a_build_that_was_killed_after_it_gathered_the_evidence_does_not_gather_it_again(
-    source, built, tmp_path, monkeypatch
-):
-    gathered = []
-    original = stage.gather_evidence
+def test_a_build_that_was_killed_while_it_gathered_evidence_continues_with_what_it_has(source, built, tmp_path):
+    """The first process kills itself after two results; the second one prints what was left to gather."""
+    gathering = """
+import os, sys
+from pathlib import Path
+import curate.stages.evidence as stage
+from curate import Options, build
+original, gathered = stage.gather_evidence, []
+def noted(*arguments, **options):
+    for problem, evidence in original(*arguments, **options):
+        yield problem, evidence
+        gathered.append(problem.id)
+        if len(gathered) == int(sys.argv[3]): os.kill(os.getpid(), 9)
+stage.gather_evidence = noted
+build([("taco", sys.argv[1])], Path(sys.argv[2]), Options(mutants=0))
+print(*gathered)
+"""
 
-    def noted(problems, *arguments, **options):
-        for problem, evidence in original(problems, *arguments, **options):
-            gathered.append(problem.id)
-            yield problem, evidence
-            if len(gathered) == 2:
-                raise KeyboardInterrupt
+    def run(most):
+        command = [sys.executable, "-c", gathering, source[0][1], str(tmp_path / "out"), str(most)]
+        return subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
 
-    monkeypatch.setattr(stage, "gather_evidence", noted)
-    with pytest.raises(KeyboardInterrupt):
-        build(source, tmp_path / "out", OPTIONS)
+    assert run(2).returncode == -signal.SIGKILL
     assert not (tmp_path / "out" / "manifest.json").exists()
-    manifest = build(source, tmp_path / "out", OPTIONS)
-    assert sorted(gathered) == ["taco/1", "taco/2", "taco/3", "taco/4", "taco/7", "taco/8"]
-    assert manifest.content_hash == built[1].content_hash
+    continued = run(99)
+    assert continued.returncode == 0, continued.stderr
+    assert len(continued.stdout.split()) == 4  # of six; a result is noted after it was journaled
     assert table(tmp_path / "out") == table(built[0])
 
 
@@ -183,6 +194,24 @@ def test_a_copy_without_some_rows_has_the_evidence_and_the_statements_of_those_r
     assert [row["id"] for row in after] == sorted(row["id"] for row in after)
     opened = datasets.load_dataset(str(tmp_path / "out"), "evidence", split="train", cache_dir=str(tmp_path / "cache"))
     assert len(opened) == len(after)
+
+
+def test_assertions_show_the_value_of_a_call_and_the_message_of_statements(tmp_path):
+    wrong = "def add(x, y):\n  return x + y + 1"
+    statement = "assert len(str(add(1, 2))) == 2, 'too short'"
+    rows = [
+        mbpp_row(1, code=wrong, test_list=["assert add(1, 2) == 3"], challenge_test_list=[]),
+        mbpp_row(2, test_list=[statement], challenge_test_list=[]),
+    ]
+    raw = write_jsonl(tmp_path / "mbpp.jsonl", rows)
+    build([("mbpp", str(raw))], tmp_path / "out", Options(mutants=0, min_tests=1))
+    call, statements = table(tmp_path / "out")
+    assert (call["kind"], call["input"], call["expected"], call["outputs"]) == ("assertion", "add(1, 2)", "3", ["4"])
+    assert (statements["expected"], statements["outputs"]) == ("", [None])
+    assert "too short" in statements["messages"][0]
+    shown = inspect(tmp_path / "out", "mbpp/2")
+    assert f"Test 1: Python, checker python\n\n  {statement}\n" in shown
+    assert "too short" in shown.partition("Solution 1, python: ")[2]
 
 
 def test_inspect_shows_expected_and_actual_outputs_side_by_side(built):

@@ -8,7 +8,7 @@ from answers import program_answer, text_answer
 
 from rewards.code import CodeReward
 from rewards.reward import Answer, Reward, Task
-from sandbox import Case, ExecutionLost, Limits, Program, Referee, Sandbox, Suite, Verdict
+from sandbox import Assertions, Case, ExecutionLost, Limits, Program, Referee, Sandbox, Suite, Verdict
 
 DOUBLES = Suite([Case(f"{n}\n", f"{2 * n}\n") for n in range(20)])
 RIGHT, WRONG = program_answer("print(2 * int(input()))"), program_answer("print(0)")
@@ -223,3 +223,43 @@ def test_a_program_of_any_length_has_a_known_reward(recording) -> None:
     answer = Answer("```python\n" + "#" * (40 << 20) + "\nprint(7)\n```", 0)
     assert CodeReward(recording)(answer, Task(tests=Suite([Case("", "7")]))).value == 0.0
     assert recording.judge(Program("#" * (17 << 20)), Suite([Case("", "7")])).verdict is Verdict.COMPILE_ERROR
+
+
+CPP_RIGHT = "```cpp\n#include <iostream>\nint main() { int n; std::cin >> n; std::cout << 2 * n; }\n```"
+
+
+def test_an_answer_in_cpp_is_judged_where_cpp_is_allowed(recording):
+    reward = CodeReward(recording, languages=("python", "cpp"))
+    task = Task(tests=DOUBLES)
+    assert reward(text_answer(CPP_RIGHT), task).value == 1.0
+    assert reward(text_answer(CPP_RIGHT.replace("2 *", "3 *")), task).verdict == "wrong_answer"
+    assert reward(text_answer(CPP_RIGHT.replace(";", "")), task).verdict == "compile_error"
+    assert reward(RIGHT, task).value == 1.0
+    assert {program.language for program, _ in recording.requests} == {"cpp", "python"}
+
+
+def test_an_answer_in_cpp_is_no_program_by_default_nor_where_a_function_is_called(recording):
+    assert CodeReward(recording)(text_answer(CPP_RIGHT), Task(tests=DOUBLES)).verdict == "no_code"
+    calls = Task(tests=Suite([Case("[1]", "2")], entry_point="double"))
+    reward = CodeReward(recording, languages=("python", "cpp"))
+    assert (scored := reward(text_answer(CPP_RIGHT), calls)).value == 0.0
+    assert scored.verdict == "no_code"
+    assert reward(program_answer("def double(n): return 2 * n"), calls).value == 1.0
+
+
+@pytest.mark.parametrize("languages", [(), ("rust",), ("python", "c++")])
+def test_languages_that_the_sandbox_does_not_have_are_refused(box, languages):
+    with pytest.raises(ValueError, match="languages must be one or more of cpp, python"):
+        CodeReward(box, languages=languages)
+
+
+def test_languages_are_a_tuple_and_not_a_word(box):
+    with pytest.raises(TypeError, match="must be a tuple of languages"):
+        CodeReward(box, languages="cpp")
+
+
+@pytest.mark.parametrize(("program", "value"), [("def f(x): return (x,)", 1.0), ("def f(x): return [x]", 0.0)])
+def test_tests_that_are_python_give_rewards_like_any_others(box, program, value):
+    cases = [Case("f(3)", "(3,)"), Case("assert f([])[0] == []", "")]
+    suite = Suite(cases, checker="python", assertions=Assertions(("f",)))
+    assert CodeReward(box)(program_answer(program), Task(tests=suite)).value == value

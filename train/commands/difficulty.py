@@ -2,7 +2,7 @@
 
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
 from functools import partial
 from pathlib import Path
@@ -15,7 +15,9 @@ from curate.commands.include import include
 from curate.commands.prompt_options import prompt_options
 from sandbox.commands import options
 from sandbox.commands.frame import ProgressBar, require, user_errors
+from sandbox.commands.table import Column, Row, print_table, warn
 from train.commands.engine_options import engine_option
+from train.commands.language import language
 
 if TYPE_CHECKING:
     from curate.manifest import Manifest
@@ -56,6 +58,7 @@ if TYPE_CHECKING:
 @include
 @prompt_options
 @engine_option
+@language
 @options.sandbox
 @click.option(
     "--solve-rate",
@@ -75,6 +78,7 @@ def command(
     include: tuple[str, ...],
     prompt: dict[str, Any],
     engine: dict[str, Any],
+    languages: tuple[str, ...],
     sandbox: "SandboxOptions",
     solve_rate: str | None,
     out: Path | None,
@@ -92,15 +96,11 @@ def command(
     """
     require("data")
     from curate.dataset.locate import local_folder
-    from curate.dataset.needed_packages import with_packages
     from curate.difficulty import table
     from curate.difficulty.band import Band
     from curate.difficulty.keep_band import refilter
     from curate.errors import CurateError
-    from curate.prompt import read_prompt
-    from curate.trust import Trust
     from sandbox import SandboxError
-    from train.engine_options import EngineOptions
     from train.errors import TrainError
 
     if not models and solve_rate is None:
@@ -109,25 +109,14 @@ def command(
         raise click.UsageError(
             "--solve-rate and --out belong together: the band, and the folder for the problems in it"
         )
-    chosen = {name: value for name, value in settings.items() if value is not None}
-    if prompt:
-        chosen["prompt"] = prompt
     to_continue = f"the samples are in {dataset}; the same command continues"
     with user_errors(CurateError, TrainError, SandboxError, OSError, interrupted=to_continue):
         dataset = local_folder(dataset, "curate difficulty")
         band = Band.parse(solve_rate) if solve_rate is not None else None
-        read_prompt(prompt)  # a wrong one is an error before anything else is read
-        engine_options = EngineOptions.from_table(engine)
-        if deciding := engine_options.deciding_answers():
-            chosen["engine"] = deciding
-        if base_url is not None:
-            engine_options.for_server()
-        else:
-            _check_models(dataset, models, engine_options)
-        if models:
-            sandbox = with_packages(sandbox, dataset)
-        open_sampler = partial(_sample_with, base_url=base_url, engine=engine_options)
-        _measure(dataset, models, chosen, open_sampler, sandbox, resample, Trust.including(include))
+        chosen = {name: value for name, value in settings.items() if value is not None}
+        if languages:
+            chosen["languages"] = languages
+        measure_models(dataset, models, chosen, base_url, include, prompt, engine, sandbox, resample=resample)
         rows = table.read(dataset)
         if rows:
             _print_solve_rates(rows, models)
@@ -136,6 +125,46 @@ def command(
         manifest = refilter(dataset, out, band, models, overwrite=overwrite)
     _print_kept(manifest, out)
     sys.exit(0 if manifest.n_kept else 1)
+
+
+def measure_models(
+    dataset: Path,
+    models: Sequence[str],
+    chosen: dict[str, Any],
+    base_url: str | None,
+    include: Sequence[str],
+    prompt: Mapping[str, Any],
+    engine: Mapping[str, Any],
+    sandbox: "SandboxOptions",
+    *,
+    resample: bool = False,
+) -> None:
+    """Sample models on a dataset, with progress and warnings shown. Recipes call this as well.
+
+    chosen          sampling settings that the user gave
+    prompt, engine  tables [prompt] and [engine]
+
+    Raises CurateError, TrainError or SandboxError.
+    """
+    from curate.dataset.needed_packages import with_packages
+    from curate.prompt import read_prompt
+    from curate.trust import Trust
+    from train.engine_options import EngineOptions
+
+    if prompt:
+        chosen = {**chosen, "prompt": prompt}
+    read_prompt(prompt)  # a wrong one is an error before anything else is read
+    engine_options = EngineOptions.from_table(engine)
+    if deciding := engine_options.deciding_answers():
+        chosen = {**chosen, "engine": deciding}
+    if base_url is not None:
+        engine_options.for_server()
+    else:
+        _check_models(dataset, models, engine_options)
+    if models:
+        sandbox = with_packages(sandbox, dataset)
+    open_sampler = partial(_sample_with, base_url=base_url, engine=engine_options)
+    _measure(dataset, models, chosen, open_sampler, sandbox, resample, Trust.including(include))
 
 
 def _check_models(dataset: Path, models: Sequence[str], engine: "EngineOptions") -> None:
@@ -200,31 +229,34 @@ def _warn(model: str, measured: "Measured") -> None:
         click.echo(f"{model}: {line}", err=True)
     for number, event in ((measured.n_unscored, "could not be judged"), (measured.n_refused, "were refused")):
         if number:
-            click.echo(f"Warning: {model}: {number} samples {event}; the same command tries again", err=True)
+            warn(f"{model}: {number} samples {event}; the same command tries again")
     if measured.n_unjudged:
-        click.echo(
-            f"Warning: {model}: on {measured.n_unjudged} problems, answers that were cut off count as wrong, because "
-            "an earlier version did not judge them; --resample draws new samples",
-            err=True,
+        warn(
+            f"{model}: on {measured.n_unjudged} problems, answers that were cut off count as wrong, because an earlier "
+            "version did not judge them; --resample draws new samples"
         )
 
 
 def _print_solve_rates(rows: list[dict[str, Any]], models: Sequence[str]) -> None:
     """Print a line for each model and, below it, a count of the problems by their number of correct samples."""
-    click.echo(f"{'model':<40}{'problems':>9}{'samples':>9}{'pass@1':>8}{'pass@k':>8}{'cut off':>9}{'no code':>9}")
+    columns = [Column("model", 40, is_text=True), Column("problems", 9), Column("samples", 9), Column("pass@1", 8)]
+    columns += [Column("pass@k", 8), Column("cut off", 9), Column("no code", 9)]
+    table = []
     for model in models or sorted({row["model"] for row in rows}):
         known = [row for row in rows if row["model"] == model and row["n"]]
         estimates = ([row[name] for row in known if row[name] is not None] for name in ("pass_at_1", "pass_at_k"))
-        means = "".join(f"{fmean(values):>8.3f}" if values else f"{'-':>8}" for values in estimates)
+        means = [f"{fmean(values):.3f}" if values else "-" for values in estimates]
         n, n_truncated, n_no_code = (sum(row[name] for row in known) for name in ("n", "n_truncated", "n_no_code"))
-        click.echo(f"{model:<40}{len(known):>9}{n:>9}{means}{n_truncated:>9}{n_no_code:>9}")
+        cells = [model, str(len(known)), str(n), *means, str(n_truncated), str(n_no_code)]
         counts = Counter((row["n_correct"], row["n"]) for row in known)
-        click.echo("  " + ", ".join(f"{correct} of {n}: {number}" for (correct, n), number in sorted(counts.items())))
+        note = ", ".join(f"{correct} of {n}: {number}" for (correct, n), number in sorted(counts.items()))
+        table.append(Row(cells, note))
+    print_table(columns, table)
 
 
 def _print_kept(manifest: "Manifest", out: Path) -> None:
     """Print how many problems are in the band."""
     click.echo(f"\n{manifest.n_kept} problems in {out}; the others are in the config `rejected`")
     if manifest.solve_rate is not None and manifest.solve_rate.warning:
-        click.echo(f"Warning: {manifest.solve_rate.warning}", err=True)
+        warn(manifest.solve_rate.warning)
     click.echo(f"content hash {manifest.content_hash}")

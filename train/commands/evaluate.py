@@ -3,7 +3,7 @@
 import json
 import sys
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,7 +14,9 @@ from curate.commands.include import include
 from curate.commands.prompt_options import prompt_options
 from sandbox.commands import options
 from sandbox.commands.frame import ProgressBar, require, user_errors
+from sandbox.commands.table import Column, Row, print_table, warn
 from train.commands.engine_options import engine_option
+from train.commands.language import language
 
 if TYPE_CHECKING:
     from sandbox import SandboxOptions
@@ -75,6 +77,7 @@ if TYPE_CHECKING:
 )
 @prompt_options
 @engine_option
+@language
 @options.sandbox
 def command(
     model: str,
@@ -91,6 +94,7 @@ def command(
     out: Path | None,
     prompt: dict[str, Any],
     engine: dict[str, Any],
+    languages: tuple[str, ...],
     sandbox: "SandboxOptions",
 ) -> None:
     """Evaluate a model: pass@1 over k samples of each problem, with a 95% confidence interval, and pass@k.
@@ -122,6 +126,8 @@ def command(
         else:
             check_model(model, engine_options.vllm.get("revision"))
         asked = exercises(data, window, problems or 0, trust=Trust.including(include), prompt=form)
+        if languages:
+            asked = tuple(replace(exercise, languages=languages) for exercise in asked)
         open_model = partial(open_sampler, model, base_url, engine_options, form.template_arguments)
         sandbox = with_packages(sandbox, data)
         depends_on = [identity(model), asdict(sampling), *more_identity(form, engine_options)]
@@ -196,8 +202,8 @@ def _print(evaluation: "Evaluation") -> None:
         "no code": str(evaluation.n_no_code),
         "tokens": f"{evaluation.mean_tokens:.0f}",
     }
-    widths = {name: max(len(name), len(number)) for name, number in numbers.items()}
-    click.echo("  ".join(f"{name:>{widths[name]}}" for name in numbers))
-    click.echo("  ".join(f"{number:>{widths[name]}}" for name, number in numbers.items()))
+    widths = [max(len(name), len(number)) + 2 for name, number in numbers.items()]
+    widths[0] -= 2
+    print_table(list(map(Column, numbers, widths)), [Row(list(numbers.values()))])
     if evaluation.n_unscored:
-        click.echo(f"Warning: {evaluation.n_unscored} samples have no verdict and are left out, see above", err=True)
+        warn(f"{evaluation.n_unscored} samples have no verdict and are left out, see above")

@@ -95,6 +95,8 @@ def _reward(config: "Config") -> Iterator[str]:
     reward = config.reward
     if reward.least_wall_seconds > reward.most_wall_seconds:
         yield "reward.least_wall_seconds must be at most reward.most_wall_seconds"
+    if not reward.languages:
+        yield 'reward.languages: give at least one language, such as ["python"]'
     if reward.length_budget > 0 and not config.data.target_tokens:
         yield "reward.length_budget needs data.target_tokens, the lengths that prompts ask for"
     if reward.overlong > 0 and reward.overlong_buffer_tokens >= min(stage.max_tokens for stage in config.stages):

@@ -73,6 +73,7 @@ class Reward:
     tests: int = 15  # maximum number of tests, unless select is "all"
     least_wall_seconds: float = 6.0  # lower bound of a test's time limit, which is otherwise the problem's own
     most_wall_seconds: float = 12.0  # upper bound of a test's time limit
+    languages: tuple[Literal["python", "cpp"], ...] = ("python",)  # of programs; the fence of a program says which
     random: bool = False  # true: a control experiment with rewards that do not depend on the answer
 
 

@@ -22,10 +22,10 @@ from curate.difficulty.table import Row
 from curate.errors import CurateError
 from curate.json_records import from_json, to_json
 from curate.progress import Progress, silent
-from curate.prompt import Prompt
 from curate.reading.values import short
 from curate.report.files import refresh_report
 from curate.trust import ONLY_TRUSTED, Trust, left_out_lines
+from rewards.extract import PYTHON_ONLY
 from sandbox import Package, Sandbox, Suite
 from sandbox.packages import fingerprint
 from train.evaluation.difficulty_settings import Settings, choose_settings, settings_of_rows
@@ -166,19 +166,21 @@ def _name(problem: Row, settings: Settings, packages: Sequence[Package]) -> str:
         settings.max_tokens,
         settings.seed,
         *([dict(settings.engine)] if settings.engine else []),
+        *([settings.languages] if settings.languages != PYTHON_ONLY else []),
         *([fingerprint(packages)] if packages else []),
     ]
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:32]
 
 
-def _exercise(problem: Row, prompt: Prompt) -> Exercise:
+def _exercise(problem: Row, settings: Settings) -> Exercise:
     try:
         suite = Suite.from_json(problem["tests"])
     except (ValueError, KeyError, TypeError) as error:
         raise CurateError(
             f"{problem['id']}: its tests cannot be read ({short(error)}). Build the dataset again."
         ) from error
-    return Exercise(problem["id"], prompt.chat(problem["statement"], problem["starter_code"], suite), suite)
+    chat = settings.prompt.chat(problem["statement"], problem["starter_code"], suite)
+    return Exercise(problem["id"], chat, suite, languages=settings.languages)
 
 
 class _Samples:
@@ -266,7 +268,7 @@ class _Samples:
             keys = self._keys(name) if name else []
             numbers = [n for n, key in enumerate(keys) if key not in self._verdicts and is_wanted(key)]
             if numbers:
-                exercise = _exercise(problem, self._settings.prompt)
+                exercise = _exercise(problem, self._settings)
                 for number in numbers:
                     yield WantedSample(keys[number], sample_seed(self._settings.seed, number, exercise.id), exercise)
 

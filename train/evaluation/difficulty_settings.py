@@ -9,6 +9,7 @@ from curate.difficulty.table import Row
 from curate.errors import CurateError
 from curate.prompt import Prompt, read_prompt
 from curate.reading.values import short
+from rewards.extract import PYTHON_ONLY
 
 _K = 8  # INTELLECT-2's filter uses eight samples
 
@@ -17,7 +18,8 @@ _K = 8  # INTELLECT-2's filter uses eight samples
 class Settings:
     """How a model is sampled: n samples of each problem, from which pass@k is estimated.
 
-    engine: the options of vLLM on which answers depend (EngineOptions.deciding_answers)
+    engine     the options of vLLM on which answers depend (EngineOptions.deciding_answers)
+    languages  languages that an answer may have; see rewards.extract
 
     Raises CurateError if there are fewer samples than k.
     """
@@ -31,19 +33,21 @@ class Settings:
     k: int = _K
     prompt: Prompt = field(default_factory=Prompt)
     engine: Mapping[str, Any] = field(default_factory=dict)
+    languages: tuple[str, ...] = PYTHON_ONLY
 
     def __post_init__(self) -> None:
         if self.n < self.k:
             raise CurateError(f"pass@{self.k} needs at least {self.k} samples, not {self.n}: give a larger --n.")
 
     def record(self) -> dict[str, Any]:
-        """Return the settings as plain values: prompt and engine as JSON texts, which are empty for the defaults."""
-        texts = {"prompt": _text(self.prompt.as_table()), "engine": _text(self.engine)}
+        """Return the settings as plain values: the last three as texts, which are empty for the defaults."""
+        languages = "" if self.languages == PYTHON_ONLY else " ".join(self.languages)
+        texts = {"prompt": _text(self.prompt.as_table()), "engine": _text(self.engine), "languages": languages}
         return {**asdict(self), **texts}
 
 
 # Samples that were drawn in different ways are not mixed.
-_FIXED = ("temperature", "top_p", "max_tokens", "seed", "prompt", "engine")
+_FIXED = ("temperature", "top_p", "max_tokens", "seed", "prompt", "engine", "languages")
 
 
 def choose_settings(model: str, chosen: Mapping[str, Any], earlier: Mapping[str, Any] | None) -> Settings:
@@ -73,12 +77,13 @@ def choose_settings(model: str, chosen: Mapping[str, Any], earlier: Mapping[str,
 
 
 def _of_record(record: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings of a record. Records of earlier versions have no prompt and no engine: both are the usual."""
+    """Return the settings of a record. Those that records of earlier versions do not have are the usual ones."""
     prompt, engine = record.get("prompt"), record.get("engine")
     return {
         **record,
         "prompt": Prompt(**json.loads(prompt)) if prompt else Prompt(),
         "engine": json.loads(engine) if engine else {},
+        "languages": tuple((record.get("languages") or "python").split()),
     }
 
 
@@ -86,7 +91,7 @@ def _described(name: str, value: object) -> str:
     if isinstance(value, Prompt | Mapping):
         text = _text(value.as_table() if isinstance(value, Prompt) else value)
         return f"{name} {short(text) if text else 'as by default'}".strip()
-    return f"{name} {value}".strip()
+    return f"{name} {' '.join(value) if isinstance(value, tuple) else value}".strip()
 
 
 def _text(table: Mapping[str, Any]) -> str:

@@ -3,7 +3,6 @@
 import hashlib
 import json
 import logging
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -14,48 +13,54 @@ from typing import Any
 from curate.dataset.integrity import check_trusted
 from curate.dataset.locate import pushed_dataset
 from curate.dataset.reader import Stored, readable
-from curate.decontamination.evaluation_sets import unpacked
 from curate.errors import CurateError
 from curate.problem import Problem, Rejection
 from curate.prompt import Chat, Prompt
+from curate.reading.dialects import assertions
 from curate.reading.tables import Table, Unreadable, locate, read_rows
-from curate.reading.values import short
+from curate.reading.values import Unparsable
+from curate.sources.humaneval import before_function
 from curate.sources.livecodebench import read as read_livecodebench
 from curate.sources.livecodebench import select as release_of
 from curate.trust import ONLY_TRUSTED, Trust, left_out_lines, left_out_text
-from sandbox import Case, Limits, Program, Suite
+from rewards.extract import PYTHON_ONLY, languages_for, submission_in
+from sandbox import Limits, Program, Suite
 
 log = logging.getLogger(__name__)
 
 _HUMANEVAL = ("task_id", "prompt", "entry_point", "test")
-_CHECKS = "every_check_passes"  # name of a function that is appended to an answer to HumanEval
 _HUMANEVAL_TASK = "Complete the function below so that it does what its docstring says."
 _HUMANEVAL_SECONDS = 3.0  # as in OpenAI's harness
-_FUTURE = re.compile(r"^from __future__ import .*\n?", re.MULTILINE)  # must come before everything else
 _USUAL = Prompt()
 
 
 @dataclass(frozen=True, slots=True)
 class Exercise:
-    """A problem as a model sees it. Code is judged with `before` in front of it and `after` behind it."""
+    """A problem as a model sees it.
+
+    languages: languages that an answer may have; see rewards.extract
+    """
 
     id: str
     chat: Chat
     suite: Suite
-    before: str = ""
-    after: str = ""
+    languages: tuple[str, ...] = PYTHON_ONLY
+
+    def submission(self, answer: str) -> Program | None:
+        """Return the program that is judged for an answer; None if the answer has no program."""
+        return submission_in(answer, languages_for(self.suite, self.languages))
 
     def program(self, source: str) -> Program:
-        """Return the program that is judged for the code in an answer."""
-        if not (self.before or self.after):
-            return Program(source)
-        future = "".join(line.rstrip("\n") + "\n" for line in _FUTURE.findall(source))
-        return Program(f"{future}{self.before}\n{_FUTURE.sub('', source)}\n{self.after}")
+        """Return the Python program that is judged for the code in an answer."""
+        return Program(source)
 
     @property
     def name(self) -> str:
         """Return a digest of everything that an answer and its verdict depend on, except the model and its sampling."""
-        content = [self.id, self.chat, self.suite.to_json(), self.before, self.after]
+        # The empty texts keep digests as they have been.
+        content: list[Any] = [self.id, self.chat, self.suite.to_json(), "", ""]
+        if self.languages != PYTHON_ONLY:
+            content.append(self.languages)
         return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:32]
 
 
@@ -128,21 +133,20 @@ def _of_dataset(
 
 
 def _of_table(table: Table, bounds: tuple[str, str] | None, prompt: Prompt) -> Iterator[Exercise]:
-    with unpacked(table) as readable:
-        columns = ("question_content", *_HUMANEVAL)
-        first = next(read_rows(readable, (), columns), None)
-        row = {} if first is None or isinstance(first, Unreadable) else first
-        if row.get("question_content"):
-            yield from _of_livecodebench(readable, bounds, prompt)
-        elif all(row.get(name) for name in _HUMANEVAL):
-            if bounds is not None:
-                raise CurateError(f"{table.location}: HumanEval has no dates. Leave the window out.")
-            yield from (_of_humaneval(table.location, row, prompt) for row in read_rows(readable, _HUMANEVAL, ()))
-        else:
-            raise CurateError(
-                f"{table.location} is neither a dataset that curate built nor rows of LiveCodeBench or HumanEval. "
-                "Build a dataset from it: curate build-dataset"
-            )
+    columns = ("question_content", *_HUMANEVAL)
+    first = next(read_rows(table, (), columns), None)
+    row = {} if first is None or isinstance(first, Unreadable) else first
+    if row.get("question_content"):
+        yield from _of_livecodebench(table, bounds, prompt)
+    elif all(row.get(name) for name in _HUMANEVAL):
+        if bounds is not None:
+            raise CurateError(f"{table.location}: HumanEval has no dates. Leave the window out.")
+        yield from (_of_humaneval(table.location, row, prompt) for row in read_rows(table, _HUMANEVAL, ()))
+    else:
+        raise CurateError(
+            f"{table.location} is neither a dataset that curate built nor rows of LiveCodeBench or HumanEval. "
+            "Build a dataset from it: curate build-dataset"
+        )
 
 
 def _of_livecodebench(table: Table, bounds: tuple[str, str] | None, prompt: Prompt) -> Iterator[Exercise]:
@@ -164,27 +168,20 @@ def _warn(table: Table, unreadable: Iterable[Rejection]) -> None:
 
 
 def _of_humaneval(location: str, row: dict[str, Any] | Unreadable, prompt: Prompt) -> Exercise:
-    """Return a problem of HumanEval, which is judged as OpenAI's harness judges it.
+    """Return a problem of HumanEval, which is judged by its own assertions, but where no answer can reach them.
 
-    The prompt is put before the answer, so that its imports and helpers are there; the answer defines the prompt's
-    function again. If the appended function returns, all assertions held. Answer and assertions share a process, so an
-    answer could cheat: do not use this as a reward in training.
+    What stands before the function in the prompt, imports and helpers, is there for the answer and for the tests. In
+    OpenAI's harness, where all three share a process, the answer could patch or leave the tests.
     """
     if isinstance(row, Unreadable):
         raise CurateError(f"{location}: {row.place}: {row.detail}. Download the file again.")
+    id, start, name, test = (str(row[column]) for column in _HUMANEVAL)
     try:
-        id, start, name, test = (str(row[column]) for column in _HUMANEVAL)
-        compile(f"{start}\n{test}", location, "exec")
-    except (SyntaxError, ValueError) as error:
-        raise CurateError(
-            f"{location}: {row['task_id']} is not Python ({short(error)}). Download the file again."
-        ) from None
+        tests = assertions.read(test, name, given=before_function(start, name))
+    except Unparsable as error:
+        raise CurateError(f"{location}: {id} cannot be read ({error}). Download the file again.") from None
     return Exercise(
         id,
         prompt.chat(_HUMANEVAL_TASK, start, Suite([], entry_point=name)),
-        Suite(
-            [Case("[]", "true")], entry_point=_CHECKS, limits=Limits(wall_seconds=_HUMANEVAL_SECONDS, memory_mb=1024)
-        ),
-        before=start,
-        after=f"{test}\n\ndef {_CHECKS}():\n    check({name})\n    return True\n",
+        tests.suite(Limits(wall_seconds=_HUMANEVAL_SECONDS, memory_mb=1024)),
     )

@@ -16,7 +16,6 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass
 
 from curate.verification.retrying import with_retries
-from rewards.extract import program_in
 from rewards.reward import NO_CODE, TRUNCATED
 from sandbox import Sandbox, SandboxError
 from sandbox.concurrency.prefetch import prefetch
@@ -101,11 +100,11 @@ def judge(answers: Iterable[tuple[WantedSample, Answer]], sandbox: Sandbox) -> I
 
     def verdict(item: tuple[WantedSample, Answer]) -> str | Exception:
         wanted, answer = item
-        source = program_in(answer.text)
-        if source is None:
+        program = wanted.exercise.submission(answer.text)
+        if program is None:
             return TRUNCATED if answer.truncated else NO_CODE
         try:
-            return sandbox.judge(wanted.exercise.program(source), wanted.exercise.suite).verdict.value
+            return sandbox.judge(program, wanted.exercise.suite).verdict.value
         except SandboxError:
             raise
         except Exception as error:  # RefereeFailed, most likely; no answer may end the measurement

@@ -54,6 +54,7 @@ def _code_reward(sandbox: Sandbox, settings: config.Reward) -> CodeReward:
         tests=settings.tests,
         least_wall_seconds=settings.least_wall_seconds,
         most_wall_seconds=settings.most_wall_seconds,
+        languages=settings.languages,
     )
 
 

@@ -86,9 +86,9 @@ def test_a_dataset_as_it_was_written_has_no_faults(dataset):
         pytest.param(
             with_other_answers, "data: 8 rows were changed (taco/call, taco/dict, taco/none, ...)", id="changed"
         ),
-        pytest.param(lambda rows: rows[1:], "data: 1 rows were removed (taco/call)", id="removed"),
-        pytest.param(lambda rows: [*rows, rows[0] | {"id": "x"}], "data: 1 rows were added (x)", id="added"),
-        pytest.param(lambda rows: [*rows, rows[0]], "data: 1 ids occur more than once (taco/call)", id="repeated"),
+        pytest.param(lambda rows: rows[1:], "data: 1 row was removed (taco/call)", id="removed"),
+        pytest.param(lambda rows: [*rows, rows[0] | {"id": "x"}], "data: 1 row was added (x)", id="added"),
+        pytest.param(lambda rows: [*rows, rows[0]], "data: 1 id occurs more than once (taco/call)", id="repeated"),
         pytest.param(lambda rows: rows[::-1], "data: the rows are in another order", id="another order"),
         pytest.param(
             with_longer_limits,
@@ -187,4 +187,4 @@ def test_an_altered_dataset_is_not_copied_under_a_new_manifest(dataset, tmp_path
 def test_tests_that_cannot_be_read_are_named(tmp_path):
     folder = write(tmp_path / "out", [problem("p", Suite([Case("1", "2")]), None)])
     rewrite(folder, lambda rows: [row | {"tests": "{}"} for row in rows])
-    assert "data: 1 suites of tests cannot be read (taco/p)" in faults(folder, read_rows=True)
+    assert "data: 1 row has tests that cannot be read (taco/p)" in faults(folder, read_rows=True)

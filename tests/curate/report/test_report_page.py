@@ -6,6 +6,7 @@ import re
 import shutil
 from collections import Counter
 
+import pictures
 import pytest
 from browser import Browser, find, pixels
 from showcase import HOSTILE
@@ -219,3 +220,10 @@ def test_every_axis_and_every_column_of_numbers_says_what_it_counts(show, report
         "return !t.querySelector('th.n, .matrix th') }).length"
     )
     assert unnamed == 0
+
+
+def test_the_pictures_of_the_documentation_can_be_made_from_a_report(browser, reported, tmp_path):
+    for picture in pictures.take(browser, reported / "report.html", tmp_path):
+        rows = pixels(picture.read_bytes())
+        assert len(rows[0]) > len(rows) / 3 > 50
+        assert len({pixel for row in rows for pixel in row}) > 20

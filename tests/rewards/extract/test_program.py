@@ -4,7 +4,9 @@ import time
 
 import pytest
 
-from rewards import program_in
+from rewards import program_in, submission_in
+from rewards.extract import languages_for
+from sandbox import Case, Program, Suite
 
 CODE = "print(1)\n"
 
@@ -284,3 +286,38 @@ def test_a_megabyte_of_fences_tags_and_quotes_takes_linear_time(text):
 )
 def test_megabytes_of_hostile_text_contain_no_program_and_take_linear_time(text):
     assert program_in(text) is None
+
+
+CPP = "int main() { return 0; }\n"
+BOTH = ("cpp", "python")
+
+
+@pytest.mark.parametrize(
+    ("answer", "program"),
+    [
+        pytest.param(f"```cpp\n{CPP}```", Program(CPP, "cpp"), id="cpp"),
+        pytest.param(f"```C++\n{CPP}```", Program(CPP, "cpp"), id="C++"),
+        pytest.param(f"```cc\n{CPP}```\nIt prints:\n```\n1\n```", Program(CPP, "cpp"), id="an output below"),
+        pytest.param(f"```python\n{CODE}```", Program(CODE), id="python"),
+        pytest.param(f"```\n{CODE}```", Program(CODE), id="a block without a language is Python"),
+        pytest.param(f"```python\n{CODE}```\n```cpp\n{CPP}```", Program(CPP, "cpp"), id="the last one, in C++"),
+        pytest.param(f"```cpp\n{CPP}```\n```python\n{CODE}```", Program(CODE), id="the last one, in Python"),
+        pytest.param(f"```\n{CODE}```\n```cpp\n{CPP}```\n```\n{CODE}```", Program(CPP, "cpp"), id="a name counts more"),
+        pytest.param("```java\nclass A {}\n```", None, id="a language that is not allowed"),
+    ],
+)
+def test_the_fence_says_the_language_where_several_are_allowed(answer, program):
+    assert submission_in(answer, BOTH) == program
+
+
+def test_an_answer_in_cpp_is_no_program_unless_cpp_is_allowed():
+    answer = f"```python\n{CODE}```\n```cpp\n{CPP}```"
+    assert program_in(answer) == CODE
+    assert submission_in(answer) == Program(CODE)
+    assert submission_in(answer, ("cpp",)) == Program(CPP, "cpp")
+    assert submission_in(f"```\n{CODE}```", ("cpp",)) is None
+
+
+def test_tests_that_call_functions_take_python_alone():
+    assert languages_for(Suite([Case("1", "1")]), BOTH) == BOTH
+    assert languages_for(Suite([Case("[1]", "1")], entry_point="f"), BOTH) == ("python",)

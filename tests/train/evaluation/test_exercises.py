@@ -1,7 +1,8 @@
-"""Sets of problems are read for evaluation. HumanEval's tests decide as they do in its own harness."""
+"""Sets of problems are read for evaluation. HumanEval's tests decide, and no answer can reach them."""
 
 import gzip
 import json
+from dataclasses import replace
 
 import pytest
 import tiny_world
@@ -10,8 +11,8 @@ from source_rows import DATA, SUM_TESTS, apps_row, livecodebench_row, words, wri
 from curate.errors import CurateError
 from curate.pipeline import Options, build
 from curate.trust import Trust
-from sandbox import Sandbox, SandboxOptions, Verdict
-from train.evaluation.exercises import exercises
+from sandbox import Assertions, Case, Sandbox, SandboxOptions, Suite, Verdict
+from train.evaluation.exercises import Exercise, exercises
 
 HUMANEVAL = DATA / "eval" / "HumanEval.jsonl.gz"
 LIVECODEBENCH = DATA / "livecodebench"
@@ -52,9 +53,14 @@ RIGHT = "def halves(ns: List[int]) -> List[int]:\n    return [half(n) for n in n
             "def halves(ns):\n    return [n // 2 for n in ns]\nprint(halves([4]))", Verdict.ACCEPTED, id="prints"
         ),
         pytest.param("from __future__ import annotations\n" + RIGHT, Verdict.ACCEPTED, id="future"),
-        pytest.param("def halves(ns):\n    return ns", Verdict.RUNTIME_ERROR, id="wrong"),
+        pytest.param("def halves(ns):\n    return ns", Verdict.WRONG_ANSWER, id="wrong"),
         pytest.param("def other(ns):\n    return ns", Verdict.RUNTIME_ERROR, id="another function"),
         pytest.param("import sys\nsys.exit(0)", Verdict.RUNTIME_ERROR, id="leaves before the tests"),
+        pytest.param(
+            "class Any:\n    def __eq__(self, other): return True\ndef halves(ns):\n    return Any()",
+            Verdict.WRONG_ANSWER,
+            id="returns what is equal to everything",
+        ),
         pytest.param("def halves(ns):\n    while True: pass", Verdict.TIME_LIMIT, id="hangs"),
         pytest.param("def halves(ns)\n    return", Verdict.COMPILE_ERROR, id="no Python"),
     ],
@@ -151,7 +157,7 @@ def test_unreadable_problems_are_named_and_left_out(tmp_path, caplog):
     ("rows", "window", "said"),
     [
         ([ROW], "2024-08-01..2025-02-01", "HumanEval has no dates"),
-        ([{**ROW, "test": "def check("}], "", "HumanEval/0 is not Python"),
+        ([{**ROW, "test": "def check("}], "", "HumanEval/0 cannot be read"),
         ([{"text": "hello"}], "", "is neither a dataset that curate built nor rows of LiveCodeBench or HumanEval"),
         (tiny_world.rows(), "2024-13-01..2025-02-01", "is not FROM..TO, such as"),
         (tiny_world.rows(), "2025-02-01..2024-08-01", "so there is no contest between them"),
@@ -168,3 +174,15 @@ def test_the_window_of_deepcoder_in_real_files_of_livecodebench():
     found = exercises(str(LIVECODEBENCH), "2024-08-01..2025-02-01")
     assert 0 < len(found) < 121
     assert all(one.suite.cases for one in found)
+
+
+def test_an_answer_in_cpp_is_judged_where_it_is_allowed_and_the_tests_read_input(box):
+    chat, suite = [{"role": "user", "content": "Add."}], Suite([Case("1 2", "3")])
+    answer = "```cpp\n#include <iostream>\nint main() { int a, b; std::cin >> a >> b; std::cout << a + b; }\n```"
+    either = Exercise("sum", chat, suite, languages=("cpp", "python"))
+    assert box.judge(either.submission(answer), suite).verdict is Verdict.ACCEPTED
+    assert Exercise("sum", chat, suite).submission(answer) is None
+    assert replace(either, suite=Suite([Case("[1]", "1")], entry_point="f")).submission(answer) is None
+    asserted = Suite([Case("f(1)", "1")], checker="python", assertions=Assertions(("f",)))
+    assert replace(either, suite=asserted).submission(answer) is None
+    assert either.name != Exercise("sum", chat, suite).name

@@ -1,0 +1,135 @@
+"""Judge the references of a curated dataset again. Verdicts are journaled, so the same audit continues after a kill."""
+
+import hashlib
+import heapq
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from curate.audit.figures import FEW_TESTS, Audit, Failure
+from curate.dataset.folder import DatasetFolder
+from curate.dataset.integrity import check
+from curate.dataset.journal import Journal
+from curate.dataset.reader import Stored
+from curate.json_records import from_json, to_json
+from curate.problem import Problem
+from curate.progress import Progress, counted, silent
+from curate.reading.values import short
+from curate.verification.failure_cause import cause
+from curate.verification.retrying import with_retries
+from sandbox import Judgement, SandboxOptions, Verdict
+
+JOURNAL = "judgements.jsonl"
+_COLUMNS = ("id", "verified", "reference_language", "multi_answer_suspect", "n_tests")
+
+
+@dataclass(frozen=True, slots=True)
+class _Judged:
+    """A line of the journal. cause: None if the reference passed."""
+
+    cause: str | None
+    detail: str
+
+
+def audit_references(
+    folder: Path,
+    out: Path,
+    *,
+    sample: int | None,
+    seed: int,
+    sandbox: SandboxOptions,
+    subject: str = "",
+    report: Progress = silent,
+) -> Audit:
+    """Check a dataset against its manifest, and judge references against their tests.
+
+    folder   the dataset
+    out      folder of the journal of judgements
+    sample   number of references to judge, which the seed chooses; None: all
+    seed     also the seed of the programs' random numbers
+    sandbox  where programs run
+    subject  the name of the dataset in the result; by default its folder
+
+    Raises CurateError if rows cannot be read, or if the sandbox fails again and again.
+    """
+    dataset = DatasetFolder.opened(folder)
+    integrity = check(dataset, read_rows=True, report=report)
+    stored = Stored(folder)
+    counts: Counter[str] = Counter()
+    verified: dict[int, str] = {}
+    for position, row in enumerate(stored.columns(*_COLUMNS)):
+        counts["suspects"] += row["multi_answer_suspect"]
+        counts["few tests"] += row["n_tests"] < FEW_TESTS
+        if row["verified"] and row["reference_language"] is not None:
+            verified[position] = row["id"]
+    chosen = list(verified) if sample is None else _sample(verified, sample, seed)
+    out.mkdir(parents=True, exist_ok=True)
+    with Journal(out / JOURNAL) as journal:
+        failures = _judge_all(stored, chosen, journal, sandbox, seed, report)
+    not_judged = {"unverified": len(stored) - len(verified), "not in the sample": len(verified) - len(chosen)}
+    return Audit(
+        subject=subject or str(folder),
+        content_hash=integrity.content_hash or "unknown",
+        sample=sample,
+        seed=seed,
+        n_rows=len(stored),
+        not_judged={reason: n for reason, n in not_judged.items() if n},
+        n_judged=len(chosen),
+        n_passed=len(chosen) - len(failures),
+        causes=dict(Counter(failure.cause for failure in failures).most_common()),
+        n_suspects=counts["suspects"],
+        n_few_tests=counts["few tests"],
+        n_duplicates=None,
+        faults=tuple(map(str, integrity.faults)),
+        failures=tuple(failures),
+    )
+
+
+def _sample(ids: Mapping[int, str], n: int, seed: int) -> list[int]:
+    """Return the positions of n rows. A larger sample with the same seed contains a smaller one."""
+    digests = ((hashlib.sha256(f"{seed} {id}".encode()).digest(), position) for position, id in ids.items())
+    return sorted(position for _, position in heapq.nsmallest(n, digests))
+
+
+def _judge_all(
+    stored: Stored, positions: Sequence[int], journal: Journal, options: SandboxOptions, seed: int, report: Progress
+) -> list[Failure]:
+    """Return the failures of the references of these rows, in order. Only those without a judgement are executed."""
+    keys: dict[str, str] = {}
+
+    def missing() -> Iterator[Problem]:
+        for position in positions:
+            problem = stored.load(position)
+            keys[problem.id] = _key(problem, seed)
+            if keys[problem.id] not in journal:
+                yield problem
+
+    def judge(problem: Problem) -> Judgement:
+        assert problem.reference is not None
+        return box.judge(problem.reference, problem.tests)
+
+    # A service has one seed for all its clients.
+    with options.open(seed=None if options.backend == "http" else seed) as box:
+        done = with_retries(missing(), judge, box)
+        for problem, judgement in counted(done, "judge references", report, total=len(positions)):
+            journal.add(keys[problem.id], to_json(_judged(judgement)))
+    judged = {id: from_json(_Judged, journal[key]) for id, key in keys.items()}
+    return [Failure(id, one.cause, one.detail) for id, one in judged.items() if one.cause is not None]
+
+
+def _key(problem: Problem, seed: int) -> str:
+    """Return a digest of everything that a judgement depends on."""
+    assert problem.reference is not None
+    content = [problem.reference.source, problem.reference.language, problem.tests.to_json(), seed]
+    return hashlib.sha256(json.dumps(content).encode()).hexdigest()
+
+
+def _judged(judgement: Judgement) -> _Judged:
+    if judgement.accepted:
+        return _Judged(None, "")
+    number, failed = next(
+        (number, case) for number, case in enumerate(judgement.cases, start=1) if case.verdict is not Verdict.ACCEPTED
+    )
+    return _Judged(cause(judgement), f"test {number}: {failed.verdict.value} {short(failed.detail)}".rstrip())

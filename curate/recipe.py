@@ -1,0 +1,224 @@
+"""A recipe: everything that decides how datasets are made, from raw rows to exports. A recipe is a TOML file:
+
+    [[sources]]                                # as --source NAME=LOCATION; options of the source stand beside it
+    name = "taco"
+    location = "BAAI/TACO"
+
+    [build]                                    # the options of `curate build-dataset`
+    min_tests = 5
+
+    [[against]]                                # as --against NAME:WINDOW=LOCATION
+    name = "lcb"
+    window = "2024-08-01..2025-02-01"
+
+    [difficulty]                               # as `curate difficulty`, with tables [difficulty.prompt] and
+    models = ["Qwen/Qwen2.5-Coder-7B-Instruct"]           # [difficulty.engine]
+    band = "0.125:0.5"
+
+    [filter]                                   # as `curate filter`
+    where = ["n_tests >= 8"]
+
+    [split]                                    # as `curate split`
+    validation = 0.1
+
+    [[exports]]                                # as `curate export`
+    to = "trl"
+
+The manifest of a dataset has the recipe by which it was made, as a table of the same form. Reading recipes, writing
+them as text and running them is the work of curate/recipes.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from curate.json_records import from_json, to_json
+from curate.options import Options
+from curate.reading.location import Given, split
+from curate.reading.tables import Table as Files
+
+Table = dict[str, Any]
+# The sections after the build, in the order in which their steps run.
+STEPS = ("difficulty", "filter", "split", "exports")
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A source, its file, folder or Hub id, and its own options."""
+
+    name: str
+    location: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def given(self) -> Given:
+        """The location with the options, as `curate.build` takes it."""
+        return {"location": self.location, **self.options}
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluationSet:
+    """An evaluation set whose items no row may contain, with a location, a window FROM..TO or both."""
+
+    name: str
+    location: str = ""
+    window: str = ""
+
+    @classmethod
+    def parse(cls, argument: str) -> "EvaluationSet":
+        """Parse NAME=LOCATION, NAME:FROM..TO=LOCATION or NAME:FROM..TO."""
+        head, _, location = argument.partition("=")
+        name, _, window = head.partition(":")
+        return cls(name, location, window)
+
+    @property
+    def argument(self) -> str:
+        """The set in the form of --against."""
+        return self.name + (f":{self.window}" if self.window else "") + (f"={self.location}" if self.location else "")
+
+
+@dataclass(frozen=True, slots=True)
+class Difficulty:
+    """Models to sample, with the settings of `curate difficulty`, and the band of solve rates LEAST:MOST to keep."""
+
+    models: tuple[str, ...]
+    band: str = ""
+    base_url: str = ""
+    k: int | None = None
+    n: int | None = None
+    temperature: float | None = None
+    top_p: float | None = None
+    max_tokens: int | None = None
+    seed: int | None = None
+    languages: tuple[str, ...] = ()
+    include: tuple[str, ...] = ()
+    prompt: Mapping[str, Any] = field(default_factory=dict)
+    engine: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """Conditions that the rows must fulfil."""
+
+    where: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """Sizes of the parts for validation and testing, as shares or numbers of rows."""
+
+    validation: int | float | None = None
+    test: int | float | None = None
+    similarity: float = 0.5
+    seed: int = 0
+
+    @property
+    def sizes(self) -> dict[str, float | int]:
+        """The sizes of the parts that there are beside `train`."""
+        sizes = {"validation": self.validation, "test": self.test}
+        return {name: size for name, size in sizes.items() if size is not None}
+
+
+@dataclass(frozen=True, slots=True)
+class Export:
+    """A target, and the options of `curate export`. name: the folder below exports/; empty: that of the target."""
+
+    to: str
+    name: str = ""
+    select: str = "strongest"
+    budget: int | None = None
+    include: tuple[str, ...] = ()
+    verl_data_source: str = "taco"
+    prompt: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """A whole recipe. Sections that are None, or empty, are steps that are not made.
+
+    packages: packages that programs may import, as --package names them
+    """
+
+    sources: tuple[Source, ...]
+    packages: tuple[str, ...] = ()
+    build: Options = field(default_factory=Options)
+    against: tuple[EvaluationSet, ...] = ()
+    difficulty: Difficulty | None = None
+    filter: Filter | None = None
+    split: Split | None = None
+    exports: tuple[Export, ...] = ()
+
+    @property
+    def has_steps(self) -> bool:
+        """Whether there are steps after the build."""
+        return any(getattr(self, name) for name in STEPS)
+
+
+def from_table(table: Mapping[str, Any]) -> Recipe:
+    """Return the recipe in a table. Raises ValueError, which names the key, if it is not one."""
+    values = dict(table)
+    if isinstance(values.get("sources"), list):
+        values["sources"] = [_with_options(source) for source in values["sources"]]
+    try:
+        return from_json(Recipe, values)
+    except ValueError as error:
+        raise ValueError(str(error).replace("Recipe: ", "").replace("Recipe.", "")) from None
+
+
+def _with_options(source: Any) -> Any:
+    if not isinstance(source, Mapping):
+        return source
+    own = {name: source[name] for name in ("name", "location") if name in source}
+    # TOML has dates. As text they are the same as on the command line, and a manifest can hold them.
+    others = {name: value for name, value in source.items() if name not in own}
+    return {**own, "options": json.loads(json.dumps(others, default=str))}
+
+
+def to_table(recipe: Recipe) -> Table:
+    """Return the recipe as a table without the keys that say nothing. `from_table` is the inverse."""
+    table: Table = _without_nothing(to_json(recipe))
+    for source in table["sources"]:
+        source |= source.pop("options", {})
+    return table
+
+
+def _without_nothing(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        kept = {key: _without_nothing(item) for key, item in value.items()}
+        return {key: item for key, item in kept.items() if item is not None and item not in ("", [], {})}
+    return [_without_nothing(item) for item in value] if isinstance(value, list) else value
+
+
+def recipe_of_build(
+    locations: Sequence[tuple[str, Given]],
+    tables: Sequence[tuple[str, Files]],
+    options: Options,
+    against: Sequence[str],
+    packages: Sequence[str],
+) -> Table:
+    """Return the recipe of a build that was described by options. Data from the Hub is pinned to its revision.
+
+    tables: what was found at the locations; packages: those that programs may import
+    """
+    sources = []
+    for (name, location), (_, files) in zip(locations, tables, strict=True):
+        place, own = split(location)
+        pinned = f"{place.partition('@')[0]}@{files.revision}" if files.revision else place
+        sources.append(Source(name, pinned, own))
+    return to_table(Recipe(tuple(sources), tuple(packages), options, tuple(map(EvaluationSet.parse, against))))
+
+
+def with_step(recipe: Mapping[str, Any] | None, section: str, content: Any) -> Table | None:
+    """Return the recipe with a further section; None if a recipe cannot express this order of steps."""
+    if recipe is None or any(name in recipe for name in STEPS[STEPS.index(section) :]):
+        return None
+    return {**recipe, section: _without_nothing(to_json(content))}
+
+
+def with_against(recipe: Mapping[str, Any] | None, against: Sequence[str]) -> Table | None:
+    """Return the recipe with further evaluation sets; None if a step has already followed the build."""
+    if recipe is None or any(name in recipe for name in STEPS):
+        return None
+    sets = [_without_nothing(to_json(EvaluationSet.parse(argument))) for argument in against]
+    return {**recipe, "against": [*recipe.get("against", ()), *sets]}

@@ -1,0 +1,161 @@
+"""Run a recipe step by step. Without steps after the build, the output folder is the dataset. With such steps it holds
+
+    OUT/dataset             what was built, with the solve rates of the models
+    OUT/band                the problems within the band of solve rates
+    OUT/filtered            the rows that fulfil the conditions
+    OUT/parts/train, ...    the parts of the split
+    OUT/exports/NAME        the exports of the last of these; where there are parts, each is in a folder NAME/PART
+
+Each step recognises its own result by the plan in its manifest. So after an interruption the same command goes on, and
+after a change of the recipe only the steps whose inputs changed are made again.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+from curate.dataset.workspace import WORK
+from curate.difficulty.band import Band
+from curate.difficulty.keep_band import refilter
+from curate.errors import CurateError, OtherPlanError
+from curate.exports._export import export, finished_export
+from curate.filtering import filter_rows
+from curate.manifest import MANIFEST, Manifest
+from curate.pipeline import build
+from curate.progress import Progress, silent
+from curate.recipe import Difficulty, Recipe, to_table
+from curate.recipes.read import export_options
+from curate.splitting.split import SplitOptions, split
+from sandbox import SandboxOptions
+
+Result = TypeVar("Result")
+
+
+class Measure(Protocol):
+    """Samples models on a dataset, as `curate difficulty` does. Callers give it, because it is part of training."""
+
+    def __call__(self, dataset: Path, section: Difficulty, sandbox: SandboxOptions) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A step that is done, and its folder. result: its manifest; None for solve rates, which are in the dataset."""
+
+    name: str
+    folder: Path
+    result: Manifest | dict[str, Any] | None
+
+
+def folders(recipe: Recipe, out: Path) -> list[tuple[str, Path]]:
+    """Return the names of the steps and their folders, in order."""
+    if not recipe.has_steps:
+        return [("build", out)]
+    steps = [("build", out / "dataset")]
+    if recipe.difficulty is not None:
+        steps.append(("difficulty", out / "dataset"))
+        if recipe.difficulty.band:
+            steps.append(("band", out / "band"))
+    if recipe.filter is not None:
+        steps.append(("filter", out / "filtered"))
+    if recipe.split is not None:
+        steps.append(("split", out / "parts"))
+    return steps + [("export", out / "exports" / (each.name or each.to)) for each in recipe.exports]
+
+
+def run(
+    recipe: Recipe,
+    out: Path,
+    *,
+    sandbox: SandboxOptions,
+    measure: Measure,
+    overwrite: bool = False,
+    report: Progress = silent,
+) -> Iterator[Step]:
+    """Make everything that the recipe describes, and yield each step when it is done.
+
+    sandbox    where programs are executed
+    measure    samples models, if the recipe asks for solve rates
+    overwrite  replace results of steps that were made otherwise; the others stay
+    report     called with the progress
+
+    Raises CurateError if a step cannot go on; what was made before stays.
+    """
+    _check_layout(recipe, out)
+    steps = dict(folders(recipe, out))
+    dataset = steps["build"]
+    done = Recipe(recipe.sources, recipe.packages, recipe.build, recipe.against)  # as far as it has been run
+    if recipe.packages and not sandbox.packages:
+        sandbox = replace(sandbox, packages=recipe.packages)
+    locations = [(source.name, source.given) for source in recipe.sources]
+    against = [item.argument for item in recipe.against]
+
+    def again(make: Callable[[bool], Result]) -> Result:
+        """Make a step, and make it again if it was made otherwise and may be replaced."""
+        try:
+            return make(False)
+        except OtherPlanError:
+            if not overwrite:
+                raise
+            return make(True)
+
+    manifest = again(
+        lambda replacing: build(
+            locations, dataset, recipe.build, against=against, sandbox=sandbox, overwrite=replacing, report=report
+        )
+    )
+    yield Step("build", dataset, manifest)
+    if recipe.difficulty is not None:
+        measure(dataset, recipe.difficulty, sandbox)
+        done = replace(done, difficulty=recipe.difficulty)
+        yield Step("difficulty", dataset, None)
+        if recipe.difficulty.band:
+            origin, dataset = dataset, steps["band"]
+            band, models = Band.parse(recipe.difficulty.band), recipe.difficulty.models
+            table = to_table(done)
+            manifest = again(lambda r: refilter(origin, dataset, band, models, overwrite=r, recipe=table))
+            yield Step("band", dataset, manifest)
+    if recipe.filter is not None:
+        before_filter, dataset, where = dataset, steps["filter"], recipe.filter.where
+        done = replace(done, filter=recipe.filter)
+        of_filter = to_table(done)
+        manifest, _ = again(
+            lambda r: filter_rows(before_filter, where, dataset, overwrite=r, report=report, recipe=of_filter)
+        )
+        yield Step("filter", dataset, manifest)
+    parts = {"": dataset}
+    if recipe.split is not None:
+        options = SplitOptions(recipe.split.sizes, recipe.split.similarity, recipe.split.seed)
+        of_split = to_table(replace(done, split=recipe.split))
+        manifests = again(
+            lambda r: split(dataset, steps["split"], options, overwrite=r, report=report, recipe=of_split)
+        )
+        parts = {name: steps["split"] / name for name in manifests}
+        for name, part in manifests.items():
+            yield Step(f"split, {name}", parts[name], part)
+    yield from _exports(recipe, parts, out, overwrite=overwrite, report=report)
+
+
+def _exports(recipe: Recipe, parts: dict[str, Path], out: Path, *, overwrite: bool, report: Progress) -> Iterator[Step]:
+    for section in recipe.exports:
+        for name, dataset in parts.items():
+            folder = out / "exports" / (section.name or section.to) / name
+            options = export_options(section)
+            if section.name:
+                options = replace(options, name="-".join(filter(None, (section.name, name))))
+            manifest = finished_export(dataset, section.to, folder, options)
+            if manifest is None:
+                manifest = export(dataset, section.to, folder, options, overwrite=overwrite, report=report)
+            yield Step(f"export to {section.to}", folder, manifest)
+
+
+def _check_layout(recipe: Recipe, out: Path) -> None:
+    """Raise CurateError if the folder holds a dataset where this recipe puts folders, or the other way round."""
+    is_dataset = (out / MANIFEST).exists() or (out / WORK).exists()
+    if recipe.has_steps and is_dataset:
+        raise CurateError(
+            f"{out} is a dataset itself, and this recipe has further steps, which need {out / 'dataset'}. Choose "
+            f"another --out, or move it there: mv {out} {out}.built && mkdir {out} && mv {out}.built {out / 'dataset'}"
+        )
+    if not recipe.has_steps and not is_dataset and (out / "dataset").exists():
+        raise CurateError(f"{out} holds the steps of another recipe. Choose another --out, such as {out / 'dataset'}.")

@@ -1,0 +1,54 @@
+"""Write a recipe as TOML. The standard library only reads it."""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+_BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
+
+
+def toml(table: Mapping[str, Any]) -> str:
+    """Return the text of a table of texts, numbers, booleans, lists and further tables, such as a recipe."""
+    return "\n".join(_lines(table, ())).strip("\n") + "\n"
+
+
+def _lines(table: Mapping[str, Any], path: tuple[str, ...]) -> Iterator[str]:
+    """Yield the lines of a table: first its values, then the tables in it, each under its heading."""
+    tables = {key: value for key, value in table.items() if isinstance(value, Mapping)}
+    lists = {key: value for key, value in table.items() if key not in tables and _is_list_of_tables(value)}
+    yield from (f"{_key(key)} = {_value(v)}" for key, v in table.items() if key not in tables and key not in lists)
+    for key, value in table.items():
+        heading = ".".join(map(_key, (*path, key)))
+        if key in tables:
+            yield from ("", f"[{heading}]", *_lines(value, (*path, key)))
+        elif key in lists:
+            for item in value:
+                yield from ("", f"[[{heading}]]", *_lines(item, (*path, key)))
+
+
+def _is_list_of_tables(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and all(isinstance(item, Mapping) for item in value)
+
+
+def _key(key: str) -> str:
+    return key if _BARE_KEY.fullmatch(key) else _text(key)
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int | float):
+        return repr(value)
+    if isinstance(value, str):
+        return _text(value)
+    if isinstance(value, list):
+        return f"[{', '.join(map(_value, value))}]"
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{_key(key)} = {_value(item)}" for key, item in value.items()) + "}"
+    raise TypeError(f"TOML has no {type(value).__name__}")
+
+
+def _text(text: str) -> str:
+    # JSON and TOML have the same escapes, but for the character DEL and halves of surrogate pairs.
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

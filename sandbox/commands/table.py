@@ -1,0 +1,68 @@
+"""Tables and warnings that commands print: by rich on a terminal, elsewhere as plain lines of fixed widths."""
+
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import click
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of a table. In plain lines it has this width; numbers are aligned on the right."""
+
+    name: str
+    width: int
+    is_text: bool = False
+
+    def padded(self, cell: str) -> str:
+        return f"{cell:<{self.width}}" if self.is_text else f"{cell:>{self.width}}"
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """The cells of a row, and what is said below it."""
+
+    cells: Sequence[str]
+    note: str = ""
+
+
+def print_table(columns: Sequence[Column], rows: Sequence[Row]) -> None:
+    """Print a table on stdout."""
+    if on_terminal():
+        _print_by_rich(columns, rows)
+        return
+    for row in (Row([column.name for column in columns]), *rows):
+        click.echo("".join(column.padded(cell) for column, cell in zip(columns, row.cells, strict=True)))
+        if row.note:
+            click.echo(f"  {row.note}")
+
+
+def warn(message: str) -> None:
+    """Print a warning on stderr, in colour if it is a terminal."""
+    click.echo(click.style("Warning:", fg="yellow", bold=True) + f" {message}", err=True)
+
+
+def on_terminal() -> bool:
+    """Return whether stdout is a terminal that can do more than print lines."""
+    return sys.stdout.isatty() and os.environ.get("TERM", "dumb") != "dumb"
+
+
+def _print_by_rich(columns: Sequence[Column], rows: Sequence[Row]) -> None:
+    from rich.box import SIMPLE_HEAD
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, header_style="bold")
+    for number, column in enumerate(columns):
+        style = "cyan" if number == 0 and column.is_text else ""
+        table.add_column(column.name, justify="left" if column.is_text else "right", style=style, overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(cell) for cell in row.cells))  # Text: brackets in a cell are no markup
+    console = Console()
+    console.print(table)
+    for row in rows:
+        if row.note:
+            console.print(Text.assemble((f"{row.cells[0]}: ", "cyan"), row.note))
