@@ -56,7 +56,7 @@ test: $(READY) $(TRAIN)
 	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile -m "not thorough"
 
 test-all: $(READY) $(TRAIN)
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile
 
 check: $(READY) $(TRAIN)
 	$(BIN)/ruff check .

@@ -4,7 +4,9 @@ Callers decide which rows to remove, which tables to write beside the remaining 
 Every such dataset is written here. Rows that stay are copied unchanged.
 """
 
+import hashlib
 import heapq
+import json
 import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -22,7 +24,7 @@ from curate.dataset.reader import Stored
 from curate.dataset.table_files import batches, format_beside, table_files, write_table_as
 from curate.dataset.writer import REJECTED_COLUMNS, rejected_row, write_table
 from curate.errors import CurateError
-from curate.manifest import Manifest, Plan, SourceCounts, with_title
+from curate.manifest import Manifest, Plan, SourceCounts, StepPlan, with_title
 from curate.problem import Rejection
 from curate.report.files import stored_duplicates, write_report
 
@@ -64,6 +66,24 @@ def built_dataset(folder: Path) -> Origin:
     return Origin(folder, manifest, files_of(f"{folder}/data"))
 
 
+def plan_of_step(origin: Origin, step: str, options: Mapping[str, Any], removed: Iterable[Rejection]) -> Plan:
+    """Return the plan of the dataset that a step makes by removing rows from a dataset that curate built.
+
+    step     its name, such as "filter"
+    options  what was asked for
+    removed  the rejections of the rows that the step removes
+    """
+    assert origin.manifest is not None
+    before = origin.manifest
+    ids = sorted(rejection.id for rejection in removed)
+    digest = hashlib.sha256(json.dumps(ids).encode()).hexdigest()
+    return replace(before.plan, steps=(*before.plan.steps, StepPlan(step, before.content_hash, options, digest)))
+
+
+def _complete(manifest: Manifest) -> Manifest:
+    return manifest
+
+
 @dataclass(frozen=True, slots=True)
 class Derivation:
     """How the new dataset differs from its origin.
@@ -73,7 +93,8 @@ class Derivation:
     removed   rejections of the rows to remove, by the positions of these rows
     tables    rows and columns of all tables other than `data`, `rejected` and `evidence`, by the name of the table's
               folder
-    describe  a function that completes the manifest, which already has the counts and the content hash
+    describe  a function that completes the manifest, which already has the counts and the content hash; left out:
+              nothing is missing
     moved     whether the removed rows are in another dataset, which then has the evidence about them
     recipe    the recipe of the new dataset, if one can express how it was made
     """
@@ -82,7 +103,7 @@ class Derivation:
     n_rows: int
     removed: Mapping[int, Rejection]
     tables: Mapping[str, tuple[Sequence[Row], Columns]]
-    describe: Callable[[Manifest], Manifest]
+    describe: Callable[[Manifest], Manifest] = _complete
     moved: bool = False
     recipe: Mapping[str, Any] | None = None
 

@@ -4,22 +4,20 @@ The other rows go to `rejected` with the stage `filter`: as `not_matching` if a 
 it cannot be decided because a value is not known. The detail of the rejection is the condition.
 """
 
-import hashlib
-import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from curate.dataset import workspace
 from curate.dataset.folder import DatasetFolder
 from curate.dataset.reader import readable
-from curate.derivation import DIFFICULTY, Derivation, Origin, built_dataset, write_derived
+from curate.derivation import Derivation, Origin, built_dataset, plan_of_step, write_derived
 from curate.difficulty import table as solve_rates
 from curate.errors import CurateError
 from curate.expressions.condition import Condition, parse
-from curate.manifest import Manifest, Plan, StepPlan
+from curate.manifest import Manifest
 from curate.problem import Rejection
 from curate.progress import Progress, counted, silent
 from curate.recipe import Filter, with_step
@@ -32,7 +30,7 @@ class Outcome:
     """What becomes of the rows of a dataset under some conditions.
 
     n_rows: number of rows of the dataset
-    fulfilled: for each condition, the numbers of rows for which it is true, false and null
+    fulfilled: for each condition, the numbers of rows for which it is true, false or null
     removed: rejections of the rows that do not fulfil every condition, by position
     uses_models: whether a condition depends on solve rates
     """
@@ -71,21 +69,14 @@ def filter_rows(
     origin = built_dataset(dataset)
     origin.check_apart(out)
     outcome = _outcome(origin, where, report)
-    plan = _plan(origin, outcome)
+    plan = plan_of_step(origin, "filter", {"where": list(outcome.fulfilled)}, outcome.removed.values())
     finished = workspace.finished(out, plan, overwrite=overwrite)
     if finished is not None:
         return finished, outcome
     removed = {rejection.id for rejection in outcome.removed.values()}
-    left = [row for row in solve_rates.read(dataset) if row["id"] not in removed]
-    tables = {DIFFICULTY: (left, solve_rates.COLUMNS)} if left else {}
-    derivation = Derivation(
-        plan,
-        outcome.n_rows,
-        outcome.removed,
-        tables,
-        lambda manifest: manifest,
-        recipe=recipe or _recipe(origin, outcome),
-    )
+    rates = solve_rates.read_without(dataset, removed)
+    recipe = recipe or _recipe(origin, outcome)
+    derivation = Derivation(plan, outcome.n_rows, outcome.removed, rates, recipe=recipe)
     return write_derived(origin, derivation, out, overwrite=overwrite), outcome
 
 
@@ -139,12 +130,3 @@ def _recipe(origin: Origin, outcome: Outcome) -> Mapping[str, Any] | None:
     if outcome.uses_models and "difficulty" not in (before or {}):
         return None  # it does not say how the models were sampled
     return with_step(before, "filter", Filter(tuple(outcome.fulfilled)))
-
-
-def _plan(origin: Origin, outcome: Outcome) -> Plan:
-    assert origin.manifest is not None
-    before = origin.manifest
-    ids = sorted(rejection.id for rejection in outcome.removed.values())
-    digest = hashlib.sha256(json.dumps(ids).encode()).hexdigest()
-    step = StepPlan("filter", before.content_hash, {"where": list(outcome.fulfilled)}, digest)
-    return replace(before.plan, steps=(*before.plan.steps, step))

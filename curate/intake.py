@@ -67,8 +67,8 @@ def _check_own_name(name: str, location: Given) -> None:
         )
     if not _OWN_NAME.fullmatch(name):
         raise CurateError(
-            f"{name!r} cannot name a source, because its name begins the ids of its rows. Use small letters, digits, "
-            "_ and -, beginning with a letter, such as my_problems=mapping.toml."
+            f"{name!r} cannot be the name of a source, because the ids of its rows begin with it. Use small letters, "
+            "digits, _ and -, beginning with a letter, such as my_problems=mapping.toml."
         )
 
 
@@ -77,8 +77,8 @@ def _table(name: str, location: Given) -> Table:
     source = source_module(name)
     if "fields" in table.options and source.__name__.rpartition(".")[2] != MAPPED:
         raise CurateError(
-            f"{name} is a source with a format of its own, which needs no [fields]. To read data by this mapping, "
-            f"give it another name, such as my_{name}."
+            f"{name} is a source with a format of its own, so it takes no [fields]. To read data by this mapping, "
+            f"give the data another name, such as my_{name}."
         )
     if hasattr(source, "select"):
         selected: Table = source.select(table)
@@ -90,8 +90,14 @@ def _table(name: str, location: Given) -> Table:
 def screen(tables: Iterable[tuple[str, Table]], options: Options) -> Iterator[Problem | Rejection]:
     """Read the sources one after another and yield each problem, or its rejection by the first filter that drops it.
 
-    Raises CurateError, before anything is yielded, if one of the sources has no problem at all.
+    Raises CurateError at once if one of the sources has no problem at all.
     """
+    return _screened([(name, table, _first_read(name, table)) for name, table in tables], options)
+
+
+def _screened(
+    started: Iterable[tuple[str, Table, Iterator[Problem | Rejection]]], options: Options
+) -> Iterator[Problem | Rejection]:
     questions: list[Callable[[Problem], str | None]] = [
         partial(no_reference, keep_unpublished=options.no_reference == "keep"),
         partial(wrong_language, languages=options.reference_languages),
@@ -100,7 +106,7 @@ def screen(tables: Iterable[tuple[str, Table]], options: Options) -> Iterator[Pr
         image,
         interactive,
     ]
-    for name, table, items in [(name, table, _begun(name, table)) for name, table in tables]:
+    for name, table, items in started:
         seen: set[str] = set()
         for item in _chosen(name, table, items, options):
             if item.id in seen:
@@ -126,16 +132,20 @@ def _chosen(
     if options.sample is None:
         return items
     ids = {item.id for item in items}
-    chosen = set(heapq.nsmallest(options.sample, ids, key=partial(_draw, options.seed)))
-    return (item for item in islice(_begun(name, table), options.limit) if item.id in chosen)
+    chosen = set(heapq.nsmallest(options.sample, ids, key=partial(place_in_draw, options.seed)))
+    return (item for item in islice(_first_read(name, table), options.limit) if item.id in chosen)
 
 
-def _draw(seed: int, id: str) -> bytes:
+def place_in_draw(seed: int, id: str) -> bytes:
+    """Return the key of a row for drawing a sample, which consists of the rows with the smallest keys.
+
+    So a larger sample with the same seed contains a smaller one.
+    """
     return hashlib.sha256(f"{seed} {id}".encode("utf-8", "surrogatepass")).digest()
 
 
-def _begun(name: str, table: Table) -> Iterator[Problem | Rejection]:
-    """Return the rows of a source, of which the first was read already. Raises CurateError if there is none."""
+def _first_read(name: str, table: Table) -> Iterator[Problem | Rejection]:
+    """Return the rows of a source after reading the first of them. Raises CurateError if there is none."""
     source = source_module(name)
     items: Iterator[Problem | Rejection]
     items = source.read(table) if name in source_names() else source.read(table, name)

@@ -14,7 +14,6 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from importlib import metadata
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -84,7 +83,7 @@ def build(
     finished = workspace.finished(out, plan, overwrite=overwrite)
     if finished is not None:
         return finished
-    items = _begun(screen(tables, options))  # before the folder is made, which is no use if there is nothing to read
+    items = screen(tables, options)  # before the folder is made, because an empty source is an error
     with (
         _errors_explained(out),  # outermost, because closing a file on a full disk fails, too
         workspace.opened(out, plan, overwrite=overwrite) as work,
@@ -176,11 +175,6 @@ def _plan(
 def _described(stages: Sequence[Stage]) -> Any:
     """Return the name and the options of each stage, as JSON."""
     return [{"name": stage.name, **to_json(stage.options)} for stage in stages]
-
-
-def _begun(items: Iterator[Problem | Rejection]) -> Iterator[Problem | Rejection]:
-    """Return the items, of which the first was read already. Raises CurateError if a source has none."""
-    return chain([next(items)], items)
 
 
 def _read(items: Iterator[Problem | Rejection], stages: Sequence[Stage], ongoing: OngoingBuild) -> None:

@@ -121,13 +121,12 @@ class Prompt:
         """Return the messages that ask for a program to pass the tests. Raises CurateError if the template fails."""
         from jinja2 import TemplateError
 
-        names = tests.assertions.names if tests.assertions else (tests.entry_point,) if tests.entry_point else ()
         try:
             content = _compiled(self.template or DEFAULT_TEMPLATE).render(
                 statement=statement.strip(),
                 starter_code=starter_code.strip("\n") if starter_code.strip() else "",
                 entry_point=tests.entry_point,
-                names=list(names),
+                names=list(tests.called_names),
                 given=tests.assertions.given if tests.assertions else "",
             )
         except (TemplateError, ArithmeticError, LookupError, TypeError, ValueError) as error:

@@ -80,7 +80,10 @@ class EvaluationSet:
 
 @dataclass(frozen=True, slots=True)
 class Difficulty:
-    """Models to sample, with the settings of `curate difficulty`, and the band of solve rates LEAST:MOST to keep."""
+    """Models to sample, with the settings of `curate difficulty`.
+
+    band: the band of solve rates to keep, as LEAST:MOST; empty: all problems stay
+    """
 
     models: tuple[str, ...]
     band: str = ""
@@ -135,7 +138,7 @@ class Export:
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """A whole recipe. Sections that are None, or empty, are steps that are not made.
+    """A whole recipe. A section that is None or empty is a step that is left out.
 
     packages: packages that programs may import, as --package names them
     """
@@ -169,25 +172,25 @@ def from_table(table: Mapping[str, Any]) -> Recipe:
 def _with_options(source: Any) -> Any:
     if not isinstance(source, Mapping):
         return source
-    own = {name: source[name] for name in ("name", "location") if name in source}
+    named = {name: source[name] for name in ("name", "location") if name in source}
+    options = {name: value for name, value in source.items() if name not in named}
     # TOML has dates. As text they are the same as on the command line, and a manifest can hold them.
-    others = {name: value for name, value in source.items() if name not in own}
-    return {**own, "options": json.loads(json.dumps(others, default=str))}
+    return {**named, "options": json.loads(json.dumps(options, default=str))}
 
 
 def to_table(recipe: Recipe) -> Table:
-    """Return the recipe as a table without the keys that say nothing. `from_table` is the inverse."""
-    table: Table = _without_nothing(to_json(recipe))
+    """Return the recipe as a table without empty values. `from_table` is the inverse."""
+    table: Table = _without_empty(to_json(recipe))
     for source in table["sources"]:
         source |= source.pop("options", {})
     return table
 
 
-def _without_nothing(value: Any) -> Any:
+def _without_empty(value: Any) -> Any:
     if isinstance(value, Mapping):
-        kept = {key: _without_nothing(item) for key, item in value.items()}
+        kept = {key: _without_empty(item) for key, item in value.items()}
         return {key: item for key, item in kept.items() if item is not None and item not in ("", [], {})}
-    return [_without_nothing(item) for item in value] if isinstance(value, list) else value
+    return [_without_empty(item) for item in value] if isinstance(value, list) else value
 
 
 def recipe_of_build(
@@ -199,13 +202,17 @@ def recipe_of_build(
 ) -> Table:
     """Return the recipe of a build that was described by options. Data from the Hub is pinned to its revision.
 
-    tables: what was found at the locations; packages: those that programs may import
+    locations: (name, location) of each source
+    tables: the files of each source, in the same order
+    options: the options of the build
+    against: evaluation sets, in the form of --against
+    packages: packages that programs may import
     """
     sources = []
     for (name, location), (_, files) in zip(locations, tables, strict=True):
-        place, own = split(location)
+        place, source_options = split(location)
         pinned = f"{place.partition('@')[0]}@{files.revision}" if files.revision else place
-        sources.append(Source(name, pinned, own))
+        sources.append(Source(name, pinned, source_options))
     return to_table(Recipe(tuple(sources), tuple(packages), options, tuple(map(EvaluationSet.parse, against))))
 
 
@@ -213,12 +220,12 @@ def with_step(recipe: Mapping[str, Any] | None, section: str, content: Any) -> T
     """Return the recipe with a further section; None if a recipe cannot express this order of steps."""
     if recipe is None or any(name in recipe for name in STEPS[STEPS.index(section) :]):
         return None
-    return {**recipe, section: _without_nothing(to_json(content))}
+    return {**recipe, section: _without_empty(to_json(content))}
 
 
 def with_against(recipe: Mapping[str, Any] | None, against: Sequence[str]) -> Table | None:
     """Return the recipe with further evaluation sets; None if a step has already followed the build."""
     if recipe is None or any(name in recipe for name in STEPS):
         return None
-    sets = [_without_nothing(to_json(EvaluationSet.parse(argument))) for argument in against]
+    sets = [_without_empty(to_json(EvaluationSet.parse(argument))) for argument in against]
     return {**recipe, "against": [*recipe.get("against", ()), *sets]}

@@ -59,12 +59,19 @@ ONLY_TRUSTED = Trust()
 
 
 def left_out_lines(counts: Mapping[str, int]) -> Iterator[str]:
-    """Yield a line for each reason: how many rows were left out, why, and what to type to take them."""
+    """Yield a line for each reason: how many rows were left out, why, and what to type to take them.
+
+    counts: numbers of rows, by the keys of MEANINGS
+    """
     for reason in MEANINGS:
         if counts.get(reason):
             yield f"left out: {reason} {counts[reason]} ({MEANINGS[reason]})"
 
 
 def left_out_text(location: object, counts: Mapping[str, int]) -> str:
-    """Return one message about the rows of a dataset that were left out."""
+    """Return one message about the rows of a dataset that were left out.
+
+    location: the dataset
+    counts: numbers of rows, by the keys of MEANINGS
+    """
     return f"{location}: {'; '.join(left_out_lines(counts))}"

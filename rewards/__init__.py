@@ -13,7 +13,7 @@ overlong        a penalty for answers that come near the length limit (DAPO)
 weighted        the weighted sum of several rewards
 
 Their parts:
-parameters      check what a caller gives
+parameters      check the parameters that a caller gives
 extract/        find the program in an answer
 selection       choose the tests that are run
 async_rewards   score many completions at once, as they arrive

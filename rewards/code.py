@@ -44,8 +44,9 @@ class CodeReward:
     least_wall_seconds   lower bound of a test's limit in wall and CPU seconds
     most_wall_seconds    upper bound of that limit. Within the bounds, the limit is the problem's calibrated
                          time_limit_seconds or, without one, the limit of the suite
-    languages            languages that a program may have, "python" and "cpp"; its fence says which it is. Tests that
-                         call functions take only Python. A block in another language is not a program
+    languages            the languages that a program may be written in, "python" and "cpp"; the label of its fence says
+                         which it is. Tests that call functions take only Python. A block in another language is not a
+                         program
 
     Identical programs are judged once for the same tests. The reward is unknown if the sandbox fails three times or if
     the tests cannot be used. No completion raises an exception.

@@ -37,7 +37,7 @@ def select(suite: Suite, how: str, *, budget: int = BUDGET, strongest: Sequence[
 
 
 def check_way(how: str, budget: int, *, names: tuple[str, str] = ("how", "budget")) -> None:
-    """Raise ValueError or TypeError for options that `select` does not know; `names` are what the caller calls them."""
+    """Check the options of `select`. Raises ValueError or TypeError with the names that they have for the caller."""
     if how not in WAYS:
         raise ValueError(f"{names[0]} must be one of {', '.join(WAYS)}, not {how!r}")
     check_whole(names[1], budget)

@@ -26,7 +26,7 @@ __all__ = [
 
 URL = "CURATE_URL"  # address of a `curate serve`, if many processes score, or programs may not run on this machine
 PACKAGES = "CURATE_PACKAGES"  # names of packages that programs can import, separated by spaces
-LANGUAGES = "CURATE_LANGUAGES"  # languages that programs may have, separated by spaces; Python if it is not set
+LANGUAGES = "CURATE_LANGUAGES"  # languages of programs, separated by spaces; Python if it is not set
 _AT_ONCE = 256  # completions; each takes a thread that only waits
 _lock = threading.RLock()
 _parts: dict[tuple[int, str], object] = {}  # by process id and name: a fork cannot use its parent's objects
@@ -48,8 +48,8 @@ def shared_sandbox() -> Sandbox:
 def shared_reward() -> CodeReward:
     """Return the code reward in the shared sandbox. It runs every test of a row, since the export has selected them.
 
-    Programs may have the languages that CURATE_LANGUAGES names. Raises SandboxError if no sandbox can be opened, and
-    ValueError for a language that does not exist.
+    Programs may be written in the languages that CURATE_LANGUAGES names. Raises SandboxError if no sandbox can be
+    opened, and ValueError for a language that does not exist.
     """
     return _shared("reward", CodeReward, lambda: _code_reward(shared_sandbox()))
 

@@ -8,8 +8,8 @@ class to catch: nothing is known about the program then, and that is not a zero.
 ValueError.
 
     box            Sandbox, the one thing that most callers need
-    options        SandboxOptions, what commands and builds say about a Sandbox
-    packages       Package; finds packages besides the standard library that programs can import
+    options        SandboxOptions, by which commands and builds open a Sandbox
+    packages       Package, and the search for packages that programs can import besides the standard library
     program        what enters a run and what leaves it: Program, Invocation, Limits, Outcome, RunResult
     cases          tests as data: Case, Suite, Referee, Assertions
     judge          from runs to verdicts: Verdict, CaseJudgement, Judgement

@@ -29,9 +29,9 @@ class Sandbox(Closing):
                warning for each kind. Every field counts, even one left at its default; cpu_seconds=None means the same
                as wall_seconds, and budget_seconds=None means no bound. Without `most`, the machine sets the bounds: no
                run gets more memory than there is, or more than 4,096 processes
-    packages   packages besides the standard library and numpy that programs can import, with all that these need:
-               names, with versions if they matter, such as "pandas" or "scipy>=1.11". They must be installed where
-               programs run. They are copied into the memory of that machine, read-only
+    packages   names of packages that programs can import besides the standard library and numpy, with versions if they
+               matter, such as "pandas" or "scipy>=1.11". Programs also get all that these packages need. They must be
+               installed where programs run, and are copied, read-only, into the memory of that machine
     packages_from  folder that the packages are installed in (`pip install --target`); by default the environment of
                this process
 
@@ -61,7 +61,7 @@ class Sandbox(Closing):
         if words := tuple(packages):
             options = {**options, "packages": words, "packages_from": str(packages_from)}
         elif packages_from:
-            raise ValueError("packages_from says where packages are; packages must say which")
+            raise ValueError('packages_from needs the names of packages in that folder, such as packages=["pandas"]')
         self._backend: Backend = backends.start(backend, workers=workers, isolation=isolation, seed=seed, **options)
 
     @property

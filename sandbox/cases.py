@@ -16,11 +16,11 @@ class Case:
     """One test.
 
     In a stdin suite, `input` is standard input and `expected` is standard output, both as text. In a call suite,
-    `input` is a JSON list of arguments and `expected` is a JSON value. In an assertion suite, `input` is Python: a call
-    whose arguments are literals, if `expected` is the literal that must come back; otherwise statements that raise
-    nothing if the submission is right, and `expected` is empty.
+    `input` is a JSON list of arguments and `expected` is a JSON value. In an assertion suite, `input` is Python: either
+    a call with literal arguments, and `expected` is the literal that it must return; or statements that raise nothing
+    if the submission is right, and `expected` is empty.
 
-    Raises TypeError if one of them is not text.
+    Raises TypeError if one of the two is not text.
     """
 
     input: str
@@ -70,16 +70,23 @@ class Referee:
 class Assertions:
     """What the tests of an assertion suite share; all of it is Python.
 
-    names   names that a submission must define and that the tests use: functions or classes
-    given   code that the statement promises, such as imports, ListNode or helper functions: it runs before the
-            submission in the submission's process, and before `setup` in the process of the tests. It is a module of
-            its own: names that it imports from __future__ do not concern the submission
-    setup   code that runs before each test in the process of the tests only, where the submission cannot see it
+    names   functions and classes that a submission must define, and that the tests use
+    given   code that the problem's statement promises, such as imports, ListNode or helper functions. It runs before
+            the submission in the submission's process, and before `setup` in the process of the tests. It is compiled
+            by itself, so what it imports from __future__ does not apply to the submission
+    setup   code that runs before each test, only in the process of the tests, where the submission cannot see it
+    classes those of the names that are classes. An object that a test makes of such a class is itself what is tested,
+            so it may be asked whether it equals or contains something. The results of functions are never asked
     """
 
     names: tuple[str, ...]
     given: str = ""
     setup: str = ""
+    classes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if unknown := set(self.classes) - set(self.names):
+            raise ValueError(f"Assertions.classes must be among its names, unlike {', '.join(sorted(unknown))}")
 
 
 PROGRAM, INTERACTIVE = "program", "interactive"  # the checkers that need a referee
@@ -97,8 +104,8 @@ class Suite:
                   is the standard input of the other. It gets input, output (for its own notes) and answer as files
     limits        bounds of each run
     referee       the program that decides, for the checkers "program" and "interactive"
-    assertions    what the tests share if they are Python code rather than inputs; entry_point is None then, and the
-                  checker, which compares the values that calls return, is "python"
+    assertions    what the tests share if they are Python code. Then entry_point is None, and the checker, which
+                  compares the values that calls return, is "python"
     """
 
     cases: tuple[Case, ...]
@@ -129,13 +136,19 @@ class Suite:
 
     @property
     def needs_python(self) -> bool:
-        """Return whether only programs in Python can be judged: the tests call their functions."""
+        """Whether only programs in Python can be judged, because the tests call their functions."""
         return self.entry_point is not None or self.assertions is not None
 
     @property
+    def called_names(self) -> tuple[str, ...]:
+        """The names in the submission that the tests use; none if they use standard input."""
+        if self.assertions is not None:
+            return self.assertions.names
+        return () if self.entry_point is None else (self.entry_point,)
+
+    @property
     def has_statements(self) -> bool:
-        """Whether some of its tests are Python statements, which run beside the submission in a process of their
-        own."""
+        """Whether some of its tests are Python statements, which run in a process beside the submission."""
         return self.assertions is not None and not all(case.expected for case in self.cases)
 
     def to_json(self) -> str:
@@ -166,5 +179,6 @@ class Suite:
             limits=Limits(**raw["limits"]),
             referee=referee
             and Referee(Program(referee["source"], referee["language"]), Convention(referee["convention"])),
-            assertions=shared and Assertions(tuple(shared["names"]), shared["given"], shared["setup"]),
+            assertions=shared
+            and Assertions(tuple(shared["names"]), shared["given"], shared["setup"], tuple(shared["classes"])),
         )

@@ -85,7 +85,7 @@ def _refereed(name: str, source: str, checker: str, referee: Referee, expected: 
 def _asserted(name: str, source: str, expected: Verdict, *, statements: bool, limits: Limits = _LIMITS) -> Check:
     """Return a check with a test that is Python: a call whose value is compared, or statements."""
     case = Case("assert double(3) == 6", "") if statements else Case("double(3)", "6")
-    shared = Assertions(("double",), given="TWO = 2", setup="" if not statements else "import unittest")
+    shared = Assertions(("double",), given="TWO = 2", setup="import unittest" if statements else "")
     suite = Suite([case], checker=PYTHON, limits=limits, assertions=shared)
     return Check(f"{name} {'statements' if statements else 'a call'}", Program(source), suite, frozenset([expected]))
 
@@ -165,7 +165,7 @@ CHECKS: tuple[Check, ...] = (
     *_asserted_both("a right answer to", "def double(x): return TWO * x", Verdict.ACCEPTED),
     # Failing programs get the right verdict.
     *_asserted_both("a wrong answer to", "def double(x): return x", Verdict.WRONG_ANSWER),
-    *_asserted_both("no definition for", "def single(x): return x", Verdict.RUNTIME_ERROR)[:1],
+    _asserted("no definition for", "def single(x): return x", Verdict.RUNTIME_ERROR, statements=False),
     *_asserted_both("an exit from", "def double(x): raise SystemExit(0)", Verdict.RUNTIME_ERROR),
     *_asserted_both("a crash in", "import os\ndef double(x): os.kill(os.getpid(), 11)", Verdict.RUNTIME_ERROR),
     *_asserted_both("an endless", "def double(x):\n    while True: pass", Verdict.TIME_LIMIT, _SHORT),

@@ -97,7 +97,7 @@ _ENDS = {
 class Ran:
     """What became of a program on one case.
 
-    ruling            the ruling of the suite's referee, or of tests that are statements; None if a comparison decides
+    ruling            the ruling of the suite's referee, or of tests that are statements; None: a comparison decides
     referee_seconds   time for which the referee was busy after the program's end
     """
 
@@ -189,7 +189,7 @@ def _check_assertions(suite: Suite, shared: Assertions) -> checkers.Checker:
 
 
 def _check_statements(text: str) -> None:
-    """Raise ValueError, with a message that begins with "must be", for a text that is no test."""
+    """Raise ValueError, with a message that begins with "must be", for a text that cannot be a test."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about escapes such as "\d"

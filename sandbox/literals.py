@@ -98,4 +98,4 @@ def _number(node: ast.expr) -> Any:
 def _imaginary(node: ast.expr) -> complex:
     if isinstance(node, ast.Constant) and type(node.value) is complex:
         return node.value
-    raise ValueError("a sum that is no complex number")
+    raise ValueError("a sum that is not a complex number")

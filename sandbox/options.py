@@ -1,4 +1,4 @@
-"""SandboxOptions: where and how programs run, as commands, configurations and builds say it."""
+"""SandboxOptions: where and how programs run, for commands, configurations and builds."""
 
 from dataclasses import dataclass
 
@@ -7,16 +7,16 @@ from sandbox.box import Sandbox
 from sandbox.packages import Package, requirements
 from sandbox.program import Limits
 
-# For each backend that is told where it is, the keyword of its class.
+# For each backend that needs an address, the keyword of its class.
 _KEYWORD_OF_ADDRESS = {"ray": "address", "http": "url"}
 
 
 @dataclass(frozen=True, slots=True)
 class SandboxOptions:
-    """What is said about a Sandbox before it is opened. Raises ValueError for options that do not go together.
+    """How a Sandbox is to be opened. Raises ValueError for options that contradict each other.
 
     backend    where programs run: local, docker, ray or http
-    address    of a Ray cluster, HOST:PORT of its head node or "auto"; or the URL of a service. Empty for other backends
+    address    for ray, HOST:PORT of the head node or "auto"; for http, the URL of the service; otherwise empty
     image      name of the image of the docker backend's containers; empty: the one that `make sandbox-image` builds
     workers    number of programs that run at once, on Ray on each node; None: one for each processor
     isolation  "full", or "best-effort" for machines that cannot isolate fully
@@ -43,7 +43,7 @@ class SandboxOptions:
         if self.packages_from and self.backend not in ("local", "ray"):
             raise ValueError(f"a folder of packages is for the backends local and ray, not for {self.backend}")
         if self.packages_from and not self.packages:
-            raise ValueError("name the packages that are wanted from the folder")
+            raise ValueError("a folder of packages needs the names of those that programs can import")
         if self.packages:
             requirements(self.packages)
 
@@ -61,7 +61,7 @@ class SandboxOptions:
         )
 
     def found_packages(self) -> tuple[Package, ...]:
-        """Return what `packages` would be of a Sandbox with these options, without running anything.
+        """Return what the property `packages` of a Sandbox with these options would be, without starting workers.
 
         Raises BackendUnavailable if a package is missing, or if the backend cannot be reached.
         """

@@ -29,7 +29,7 @@ class Package:
 
     digest     SHA-256 of the files that programs get. Packages of the same name and version may differ, for example
                because they were built for different machines
-    requested  whether it was asked for itself; the others are those that it needs
+    requested  whether it was asked for, rather than needed by one that was
     """
 
     name: str
@@ -55,7 +55,7 @@ class Installed:
 
 
 def requirements(words: Iterable[str]) -> list["Requirement"]:
-    """Return the packages asked for, such as "pandas" or "scipy>=1.11". Raises ValueError for what is none."""
+    """Return the parsed names of packages, such as "pandas" or "scipy>=1.11". Raises ValueError for a wrong name."""
     words = tuple(words)
     if not words:  # then nothing but the standard library is needed
         return []
@@ -82,7 +82,7 @@ def find(words: Iterable[str], folder: str = "") -> tuple[Installed, ...]:
     words   names of packages, with versions if they matter: "pandas", "scipy>=1.11"
     folder  the folder that they are installed in; "" for the environment of this process
 
-    Raises BackendUnavailable if one of them is missing or has another version, and ValueError for what is no name.
+    Raises BackendUnavailable if one of them is missing or has another version, and ValueError for a wrong name.
     """
     found: dict[str, Installed] = {}
     waiting = [(requirement, "") for requirement in requirements(words)]
@@ -101,9 +101,12 @@ def find(words: Iterable[str], folder: str = "") -> tuple[Installed, ...]:
 
 
 def check(words: Iterable[str], there: Mapping[str, str], place: str, remedy: str) -> None:
-    """Raise BackendUnavailable, with the remedy, if a place elsewhere lacks one of the packages asked for.
+    """Raise BackendUnavailable if another place lacks one of the packages asked for.
 
-    there: the packages that the place has, name -> version
+    words   names of packages, as for `find`
+    there   the packages that the place has: name -> version
+    place   what to call the place in the message
+    remedy  a sentence that says what to do
     """
     for requirement in requirements(words):
         version = there.get(_canonical(requirement.name))
@@ -122,7 +125,11 @@ def described(folder: str) -> str:
 
 
 def from_description(text: str, folder: str, words: Iterable[str]) -> tuple[Installed, ...]:
-    """Return the packages of a description, at the place that their folder has elsewhere. words: those asked for."""
+    """Return the packages of a description that `described` has written.
+
+    folder  the folder that they are installed in, in the image that the description belongs to
+    words   names of the packages asked for
+    """
     return tuple(
         Installed(
             package=as_requested(Package(**each["package"]), words),
@@ -134,7 +141,7 @@ def from_description(text: str, folder: str, words: Iterable[str]) -> tuple[Inst
 
 
 def as_requested(package: Package, words: Iterable[str]) -> Package:
-    """Return the package with the mark whether it is one of those that are asked for."""
+    """Return the package, marked as requested if it is one of those asked for."""
     asked_for = {_canonical(requirement.name) for requirement in requirements(words)}
     return replace(package, requested=package.name in asked_for)
 
@@ -146,9 +153,9 @@ def fingerprint(packages: Iterable[Package]) -> str:
 
 
 def in_jail(installed: Iterable[Installed], numpy: Mapping[str, str]) -> of_the_jail.Packages:
-    """Return these packages as the jail takes them.
+    """Return these packages in the form that the jail takes.
 
-    numpy: folders of the numpy that programs get if it is not among these packages
+    numpy: folders of the numpy that programs get if it is not one of these packages: name -> path
     """
     installed = tuple(installed)
     modules = dict.fromkeys(module for each in installed for module in each.modules)
@@ -186,7 +193,7 @@ def _distribution(requirement: "Requirement", needed_by: str, folder: str) -> me
 
 
 def _needed(distribution: metadata.Distribution, extra: str) -> list["Requirement"]:
-    """Return what a distribution needs here, or what it needs besides for one of its extras."""
+    """Return what a distribution needs here; for an extra, what that needs as well."""
     needed = requirements(distribution.requires or [])
     return [each for each in needed if each.marker is None or each.marker.evaluate({"extra": extra})]
 
@@ -200,9 +207,8 @@ def _installed(distribution: metadata.Distribution, name: str, folder: str, *, r
     modules = {match[1] for match in map(_MODULE.fullmatch, names) if match}
     if path is None or not modules:
         raise BackendUnavailable(
-            f"the package {name} does not list the files that it consists of: it is installed in development mode, or "
-            "by another program than pip. Install it into a folder of its own with pip install --target FOLDER "
-            f"{name}, and say so with --packages-from FOLDER"
+            f"the package {name} does not list its files: it was installed in development mode, or without pip. Type: "
+            f"pip install --target FOLDER {name}, and then give --packages-from FOLDER"
         )
     digest = hashlib.sha256()
     for file in names:

@@ -105,7 +105,10 @@ def _assertions(record: Mapping[str, Any]) -> Assertions:
     given, setup = record.get("given", ""), record.get("setup", "")
     if not isinstance(given, str) or not isinstance(setup, str):
         raise ValueError("fields 'given' and 'setup' must be strings of Python code")
-    return Assertions(tuple(names), given, setup)
+    classes = record.get("classes", [])
+    if not isinstance(classes, list) or not all(name in names for name in classes):
+        raise ValueError("field 'classes' must be a list of those of the names that are classes")
+    return Assertions(tuple(names), given, setup, tuple(classes))
 
 
 def _referee(raw: Any) -> Referee:

@@ -91,8 +91,8 @@ class JudgeRequest(Request[Judgement]):
 
     @property
     def memory_mb(self) -> int:
-        """An interactive referee runs beside the program, as do tests that are statements; any other referee runs after
-        it."""
+        """Memory of the program and of what runs beside it: an interactive referee, or tests that are statements. Any
+        other referee runs after the program."""
         beside = self.suite.checker == INTERACTIVE or self.suite.has_statements
         referee_mb = referee.LIMITS.memory_mb if beside else 0
         return self.suite.limits.memory_mb + referee_mb

@@ -38,8 +38,10 @@ def may_equal(encoded: bytes, expected: str) -> bool:
 
 
 def may_equal_literal(encoded: bytes, expected: str) -> bool:
-    """Tell the same where `expected` is the text of a Python literal, and the value is encoded as languages.python.data
-    does it, which adds a brace, two brackets and a comma at most to a value or a member of a dict."""
+    """Do the same as `may_equal` for a Python literal `expected` and a value that languages.python.data has encoded.
+
+    That encoding adds at most a brace, two brackets and a comma to a value or a member of a dict.
+    """
     if len(encoded) <= _SMALL_BYTES:
         return True
     parts = 1 + sum(map(expected.count, "[({,:"))  # values, members and containers

@@ -27,7 +27,7 @@ _RESERVED = {  # options that the samplers set, because their answers depend on 
     "skip_tokenizer_init",
     "runner",
 }
-# The options on which answers depend. The others decide how fast they come, and how much memory that takes.
+# The options on which answers depend. The others decide only how fast answers come, and how much memory they take.
 _DECIDE_ANSWERS = {
     "code_revision", "config_format", "dtype", "enable_lora", "hf_config_path", "hf_overrides", "kv_cache_dtype",
     "load_format", "logits_processors", "model_impl", "quantization", "quantization_config", "revision", "tokenizer",
@@ -39,7 +39,8 @@ _DECIDE_ANSWERS = {
 class EngineOptions:
     """The options of an engine.
 
-    concurrency  requests that a server gets at once, or sequences that vLLM draws at once; None: 64, or vLLM's default
+    concurrency  number of requests that a server gets at once, or of sequences that vLLM draws at once; None: 64, or
+                 vLLM's default
     vllm         options of vLLM's EngineArgs, by vLLM's names
     """
 
@@ -50,8 +51,9 @@ class EngineOptions:
     def from_table(cls, table: Mapping[str, Any], *, elsewhere: Mapping[str, str] = MappingProxyType({})) -> Self:
         """Return the options in a table [engine].
 
-        Keys are our names (concurrency, tensor_parallel, memory_share, max_model_len) and those of vLLM's EngineArgs.
-        elsewhere: keys that are refused here, because something else decides them: its name for each.
+        table      values by our names (concurrency, tensor_parallel, memory_share, max_model_len) or by those of vLLM's
+                   EngineArgs
+        elsewhere  keys that are refused because something else decides them; the values are the names of the latter
 
         Raises ConfigError for an unknown key, with the nearest known one, and for a value of the wrong type.
         """
@@ -77,7 +79,7 @@ class EngineOptions:
         return {**self.vllm, **({} if self.concurrency is None else {"max_num_seqs": self.concurrency})}
 
     def for_server(self) -> int | None:
-        """Return how many requests a server gets at once. Raises ConfigError for options of vLLM."""
+        """Return how many requests a server gets at once; None: the default. Raises ConfigError for options of vLLM."""
         for name in self.vllm:
             raise ConfigError(
                 f"the engine option {name} is for vLLM in this process. Give it to the server when you start it; "
@@ -90,7 +92,7 @@ class EngineOptions:
         return {name: self.vllm[name] for name in sorted(self.vllm) if name in _DECIDE_ANSWERS}
 
     def __or__(self, vllm: Mapping[str, Any]) -> "EngineOptions":
-        """Return the options with these in addition, by vLLM's names."""
+        """Return these options together with further ones, which have vLLM's names and take precedence."""
         return EngineOptions(self.concurrency, {**self.vllm, **vllm})
 
 

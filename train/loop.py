@@ -92,8 +92,9 @@ def _evaluation_set(settings: Evaluation, prompt: Prompt, languages: tuple[str, 
     if not settings.dataset:
         return ()
     trust = Trust.including(settings.include)
-    found = exercises(settings.dataset, settings.window, settings.problems, trust=trust, prompt=prompt)
-    return tuple(replace(exercise, languages=languages) for exercise in found)
+    return exercises(
+        settings.dataset, settings.window, settings.problems, trust=trust, prompt=prompt, languages=languages
+    )
 
 
 class Trainer:

@@ -13,6 +13,7 @@ from curate.dataset.folder import DatasetFolder
 from curate.dataset.integrity import check
 from curate.dataset.journal import Journal
 from curate.dataset.reader import Stored
+from curate.intake import place_in_draw
 from curate.json_records import from_json, to_json
 from curate.problem import Problem
 from curate.progress import Progress, counted, silent
@@ -27,7 +28,11 @@ _COLUMNS = ("id", "verified", "reference_language", "multi_answer_suspect", "n_t
 
 @dataclass(frozen=True, slots=True)
 class _Judged:
-    """A line of the journal. cause: None if the reference passed."""
+    """A line of the journal.
+
+    cause   why the reference failed, in one word; None if it passed
+    detail  the test on which it failed, for people
+    """
 
     cause: str | None
     detail: str
@@ -88,9 +93,8 @@ def audit_references(
 
 
 def _sample(ids: Mapping[int, str], n: int, seed: int) -> list[int]:
-    """Return the positions of n rows. A larger sample with the same seed contains a smaller one."""
-    digests = ((hashlib.sha256(f"{seed} {id}".encode()).digest(), position) for position, id in ids.items())
-    return sorted(position for _, position in heapq.nsmallest(n, digests))
+    """Return the positions of n rows, chosen by the seed."""
+    return sorted(heapq.nsmallest(n, ids, key=lambda position: place_in_draw(seed, ids[position])))
 
 
 def _judge_all(
@@ -112,11 +116,11 @@ def _judge_all(
 
     # A service has one seed for all its clients.
     with options.open(seed=None if options.backend == "http" else seed) as box:
-        done = with_retries(missing(), judge, box)
-        for problem, judgement in counted(done, "judge references", report, total=len(positions)):
+        judgements = with_retries(missing(), judge, box)
+        for problem, judgement in counted(judgements, "judge references", report, total=len(positions)):
             journal.add(keys[problem.id], to_json(_judged(judgement)))
     judged = {id: from_json(_Judged, journal[key]) for id, key in keys.items()}
-    return [Failure(id, one.cause, one.detail) for id, one in judged.items() if one.cause is not None]
+    return [Failure(id, line.cause, line.detail) for id, line in judged.items() if line.cause is not None]
 
 
 def _key(problem: Problem, seed: int) -> str:

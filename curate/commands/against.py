@@ -14,5 +14,5 @@ def against(*, required: bool) -> Callable[[Callable[..., None]], Callable[..., 
         help="An evaluation set whose items no row may contain, and its file, folder or Hub id. humaneval, lcb and "
         "codeforces are read in their published forms; a set of any other name is read by the usual column names. "
         "lcb:FROM..TO, with or without a location, also removes rows of LiveCodeBench with contests on these dates. "
-        "Repeatable.",
+        "Can be given several times.",
     )

@@ -10,9 +10,10 @@ _PYTHON = {"True": "true", "False": "false", "None": "null"}
 
 
 def assignments(option: str, texts: Iterable[str]) -> dict[str, Any]:
-    """Return the values by their keys. A bare word that is no JSON is a text, so that nobody has to quote twice.
+    """Return the values by their keys. A value that is not JSON is a text, so that texts need no quotes of their own.
 
     option: the name of the option, for messages
+    texts: the values of the option
 
     Raises click.UsageError for a text without a key or a value, and for Python's words where JSON has others.
     """

@@ -134,23 +134,23 @@ def command(
             click.echo(recipe_text(recipe), nl=False)
         return
     with user_errors(CurateError, ValueError, OSError):
-        asked = _recipe(recipe, sources, against, chosen, sandbox.packages)
+        whole = _recipe(recipe, sources, against, chosen, sandbox.packages)
     if show_recipe:
         from curate.recipe import to_table
         from curate.recipes.text import toml
 
-        click.echo(toml(to_table(asked)), nl=False)
+        click.echo(toml(to_table(whole)), nl=False)
         return
     if out is None:
         raise click.UsageError("Missing option '--out'.")
     if dry_run:
-        _survey(asked, out)
+        _survey(whole, out)
         return
-    sys.exit(0 if _run(asked, out, sandbox, overwrite=overwrite) else 1)
+    sys.exit(0 if _run(whole, out, sandbox, overwrite=overwrite) else 1)
 
 
 def _refuse_options(chosen: dict[str, Any]) -> None:
-    """End the command if options were given that belong into the recipe."""
+    """End the command if options were given that belong in the recipe."""
     context = click.get_current_context()
     for name in chosen.keys() - {"limit"}:
         if context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE:
@@ -165,7 +165,16 @@ def _recipe(
     chosen: dict[str, Any],
     packages: tuple[str, ...],
 ) -> "Recipe":
-    """Return the recipe that was given, with the options that may be given beside it, or that of the options."""
+    """Return the recipe that was given, with the options that may accompany it; without one, that of the options.
+
+    given     a recipe, as read_recipe takes it; None: the options describe the build
+    sources   values of --source
+    against   values of --against
+    chosen    options of the build
+    packages  packages that programs may import
+
+    Raises CurateError or ValueError for values that are wrong.
+    """
     from curate.options import Options
     from curate.reading.location import split
     from curate.recipe import EvaluationSet, Recipe, Source
@@ -173,8 +182,8 @@ def _recipe(
 
     locations = []
     for name, location in map(_name_and_location, sources):
-        place, own = split(location)
-        locations.append(Source(name, place, own))
+        place, source_options = split(location)
+        locations.append(Source(name, place, source_options))
     sets = [EvaluationSet.parse(argument) for argument in against]
     if given is None:
         return Recipe(tuple(locations), packages, Options(**chosen), tuple(sets))
@@ -199,43 +208,41 @@ def _survey(recipe: "Recipe", out: Path) -> None:
 
 
 def _run(recipe: "Recipe", out: Path, sandbox: "SandboxOptions", *, overwrite: bool) -> bool:
-    """Run the steps, print the result of each, and return whether the last dataset has problems."""
+    """Run the steps, print the result of each, and return whether all datasets have problems."""
     from curate.errors import CurateError
     from curate.manifest import Manifest
     from curate.recipes.run import run
 
-    n_kept = 0
     interrupted = f"work is saved in {out}, the same command continues"
     # OSError: an input cannot be read, or the folder cannot be written. The others come from sampling models.
     kinds: list[type[Exception]] = [CurateError, OSError, *_errors_of_training(recipe)]
     with user_errors(*kinds, interrupted=interrupted), ProgressBar() as progress:
         for step in run(recipe, out, sandbox=sandbox, measure=_measure, overwrite=overwrite, report=progress):
             progress.close()
-            if step.name == "build" and isinstance(step.result, Manifest):
-                _print_build(step.result)
             if isinstance(step.result, Manifest):
-                n_kept = step.result.n_kept
-                label = "" if step.name == "build" else f"{step.name}: "
-                click.echo(f"{label}{n_kept} problems in {step.folder}")
-                if not n_kept:
-                    click.echo(
-                        "Error: no problem survived; the reasons are above and in the config `rejected`.", err=True
-                    )
-                click.echo(f"content hash {step.result.content_hash}")
-                if not n_kept:
+                _print_dataset(step.name, step.folder, step.result)
+                if not step.result.n_kept:
                     return False
             elif step.result is not None:
                 counts = step.result["counts"]
                 click.echo(f"{step.name}: {counts['exported']} of {counts['rows']} problems in {step.folder}")
-    return n_kept > 0
+    return True
 
 
-def _print_build(manifest: "Manifest") -> None:
-    print_funnel(manifest.counts)
-    if manifest.decontamination:
+def _print_dataset(step: str, folder: Path, manifest: "Manifest") -> None:
+    """Print how many problems a step has left; for the build, also what became of all rows."""
+    label = f"{step}: "
+    if step == "build":
+        label = ""
+        print_funnel(manifest.counts)
+        if manifest.decontamination:
+            click.echo()
+            print_contamination(manifest.decontamination)
         click.echo()
-        print_contamination(manifest.decontamination)
-    click.echo()
+    click.echo(f"{label}{manifest.n_kept} problems in {folder}")
+    if not manifest.n_kept:
+        click.echo("Error: no problem survived; the reasons are above and in the config `rejected`.", err=True)
+    click.echo(f"content hash {manifest.content_hash}")
 
 
 def _errors_of_training(recipe: "Recipe") -> list[type[Exception]]:
@@ -247,7 +254,7 @@ def _errors_of_training(recipe: "Recipe") -> list[type[Exception]]:
 
 
 def _measure(dataset: Path, section: "Difficulty", sandbox: "SandboxOptions") -> None:
-    """Sample the models. That is part of training, which builds upon curate, so it is loaded by name like a command."""
+    """Sample the models. This is part of `train`, which curate does not import, so it is loaded by name."""
     names = ("k", "n", "temperature", "top_p", "max_tokens", "seed")
     settings = {name: value for name in names if (value := getattr(section, name)) is not None}
     if section.languages:

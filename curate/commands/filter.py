@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     required=True,
     metavar="CONDITION",
     help="A condition on columns, such as 'verified and n_tests >= 8' or '0.1 <= solve_rate(\"MODEL\") <= 0.5'. "
-    "A row stays if it is true. Repeatable: all conditions must be true.",
+    "A row stays if the condition is true. Repeatable: all conditions must be true.",
 )
 @click.option(
     "--out", type=click.Path(path_type=Path), help="Folder of the filtered dataset.  [default: with --dry-run, none]"
@@ -31,8 +31,8 @@ def command(dataset: Path, where: tuple[str, ...], out: Path | None, dry_run: bo
     """Copy DATASET with only the rows that fulfil conditions.
 
     A condition names columns and uses comparisons, arithmetic, in, is None, and, or, not, and the functions len, words,
-    lower, matches, solve_rate and samples. A row for which it is not known, because a value is null, does not stay.
-    The other rows are in rejected/, with the condition.
+    lower, matches, solve_rate and samples. A row does not stay if a condition is false, or if it is null because it
+    depends on a null value. Rows that do not stay are in rejected/, each with the condition.
     """
     require("data")
     from curate.dataset.locate import dataset_folder

@@ -10,5 +10,5 @@ include = click.option(
     type=click.Choice(WORDS),
     help="What to take although it is not trusted: unverified rows, which have no reference that passed the tests; "
     "suspects, whose tests may have several right answers and accept only one; or an altered dataset, whose rows are "
-    "not those that its manifest describes. Repeatable.",
+    "not those that its manifest describes. Can be given several times.",
 )

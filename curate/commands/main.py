@@ -1,6 +1,6 @@
 """The command `curate`: a group whose commands are modules in the packages that do the work.
 
-A command is loaded when it is asked for, so that each starts quickly. Its name is that of its module, with hyphens.
+A command is imported only when it is used, so that each starts quickly. Its name is that of its module, with hyphens.
 """
 
 import os
@@ -36,7 +36,7 @@ class _Commands(click.Group):
 
 
 def load(name: str) -> click.Command:
-    """Import a command. Raises KeyError if there is none of this name."""
+    """Import and return a command. Raises KeyError for an unknown name, and ClickException beside foreign packages."""
     _refuse_foreign_packages()
     command: click.Command = import_module(COMMANDS[name]).command
     return command

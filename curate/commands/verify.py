@@ -12,14 +12,15 @@ from sandbox.commands import options
 from sandbox.commands.frame import ProgressBar, require, user_errors
 
 if TYPE_CHECKING:
-    from curate.audit.figures import Audit
     from sandbox import SandboxOptions
 
 
 @click.command("verify")
 @click.argument("dataset")
 @click.option(
-    "--run", metavar="all|ROWS", help="Also execute references: of all rows, or of so many, chosen by the seed."
+    "--run",
+    metavar="all|ROWS",
+    help="Also execute references: of all rows, or of this many, which --seed chooses.  [default: none]",
 )
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of the choice of rows.")
 @click.option(
@@ -34,10 +35,10 @@ def command(
 ) -> None:
     """Check that the rows of DATASET are those that its manifest describes.
 
-    Every row is read: the content hash is computed again, the counts are compared, ids must be unique and tests
-    readable. With --run, references are also executed on their tests again. DATASET can then be any source as well, as
-    in deepcoder=LOCATION: its solutions are executed, and the folder --out is a dataset of the rows with its report.
-    The exit status is 1 if something is wrong.
+    Every row is read, the content hash is computed again, and the counts are compared. Ids must be unique, and tests
+    readable. With --run, references are also executed on their tests. DATASET can then also be raw data of a source, as
+    in deepcoder=LOCATION: solutions are executed, and the folder --out becomes a dataset of the rows that pass, with
+    its report. The exit status is 1 if something is wrong.
     """
     require("data")
     from curate.errors import CurateError
@@ -74,7 +75,8 @@ def command(
             )
         write(audit, out)
     print_lines(lines(audit))
-    _end(audit, out)
+    click.echo(f"\nreport in {out / 'audit.md'} and {out / 'audit.json'}")
+    sys.exit(0 if audit.ok else 1)
 
 
 def _check(dataset: str) -> None:
@@ -85,19 +87,14 @@ def _check(dataset: str) -> None:
 
     with ProgressBar(" rows") as progress:
         folder = DatasetFolder.opened(dataset_folder(dataset))
-        found = check(folder, read_rows=True, report=progress)
-    for table, n in found.n_rows.items():
+        integrity = check(folder, read_rows=True, report=progress)
+    for table, n in integrity.n_rows.items():
         click.echo(f"{table:<10}{n} rows")
-    print_lines(f"{name}: rewritten by another program, with the same rows" for name in found.rewritten)
-    print_lines(map(str, found.faults))
-    if found.faults:
+    print_lines(f"{name}: rewritten by another program, with the same rows" for name in integrity.rewritten)
+    print_lines(map(str, integrity.faults))
+    if integrity.faults:
         raise click.ClickException(f"{dataset} is not what its manifest describes.")
-    click.echo(f"content hash {found.content_hash}, as in the manifest")
-
-
-def _end(audit: "Audit", out: Path) -> None:
-    click.echo(f"\nreport in {out / 'audit.md'} and {out / 'audit.json'}")
-    sys.exit(0 if audit.ok else 1)
+    click.echo(f"content hash {integrity.content_hash}, as in the manifest")
 
 
 def _number(run: str | None) -> int | None:

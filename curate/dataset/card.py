@@ -170,11 +170,11 @@ def _seconds(value: float) -> str:
 
 
 def _making(manifest: Manifest) -> list[str]:
-    made = _merging(manifest) if manifest.plan.datasets else _building(manifest.plan)
+    beginning = _merging(manifest) if manifest.plan.datasets else _building(manifest.plan)
     return [
         "## How it was made",
         "",
-        *made,
+        *beginning,
         *map(_step, manifest.plan.steps),
         f"- curate-code {manifest.plan.curate}, content hash `{manifest.content_hash}`.",
         "",
@@ -194,10 +194,10 @@ def _merging(manifest: Manifest) -> list[str]:
     ]
     for number, dataset in enumerate(manifest.plan.datasets, start=1):
         if dataset.plan.datasets:
-            made = ["- Merged itself; the manifest has the plans of its datasets."]
+            beginning = ["- Merged from other datasets, whose plans are in the manifest."]
         else:
-            made = _building(dataset.plan)
-        lines += ["", f"Dataset {number}:", "", *made, *map(_step, dataset.plan.steps)]
+            beginning = _building(dataset.plan)
+        lines += ["", f"Dataset {number}:", "", *beginning, *map(_step, dataset.plan.steps)]
     return [*lines, "", "The merged dataset:", ""]
 
 

@@ -88,9 +88,9 @@ def changes(old: DatasetFolder, new: DatasetFolder, *, report: Progress = silent
         only_old=tuple(sorted(columns - others)),
         only_new=tuple(sorted(others - columns)),
         altered=tuple(
-            altered_text(dataset.path, found.faults)
-            for dataset, found in zip((old, new), checked, strict=True)
-            if found.faults
+            altered_text(dataset.path, integrity.faults)
+            for dataset, integrity in zip((old, new), checked, strict=True)
+            if integrity.faults
         ),
     )
 

@@ -61,8 +61,8 @@ class Integrity:
 def check(dataset: DatasetFolder, *, read_rows: bool = False, report: Progress = silent) -> Integrity:
     """Compare a dataset with its manifest.
 
-    read_rows  read every row, even if the files are those that were written, and also look for repeated ids and for
-               tests that cannot be read
+    read_rows  whether to read every row even if the files are those that were written, and to look for repeated ids
+               and for tests that cannot be read
     report     called with the progress of reading
     """
     changed = list(_changed_files(dataset))
@@ -71,7 +71,7 @@ def check(dataset: DatasetFolder, *, read_rows: bool = False, report: Progress =
     rows = _Rows(dataset, report)
     faults: list[Fault] = []
     if dataset.manifest.build is None:
-        content_hash = _of_foreign_files(dataset)
+        content_hash = _hash_of_foreign_files(dataset)
     else:
         content_hash, faults = rows.read(tests=read_rows)
     if content_hash != dataset.manifest.content_hash and not faults:
@@ -105,7 +105,7 @@ def check_trusted(folder: Path, trust: Trust, *, report: Progress = silent) -> N
 
 def altered_text(folder: Path, faults: Sequence[Fault]) -> str:
     """Return a message that says what is wrong with a dataset."""
-    shown = "; ".join(map(str, faults[:EXAMPLES])) + ("; ..." if len(faults) > EXAMPLES else "")
+    shown = "; ".join(map(str, faults[:EXAMPLES])) + ("; and more" if len(faults) > EXAMPLES else "")
     return f"{folder}: the rows are not those that {MANIFEST} describes: {shown}."
 
 
@@ -122,7 +122,7 @@ def _changed_files(dataset: DatasetFolder) -> Iterator[str]:
             yield from (name for name in names if name not in recorded and (dataset.path / name).is_file())
 
 
-def _of_foreign_files(dataset: DatasetFolder) -> str | None:
+def _hash_of_foreign_files(dataset: DatasetFolder) -> str | None:
     try:
         return hash_of_files(files_of(str(dataset.path / "data")).table.files, dataset.path)
     except (CurateError, OSError):
@@ -130,7 +130,7 @@ def _of_foreign_files(dataset: DatasetFolder) -> str | None:
 
 
 class _Rows:
-    """The rows of a dataset that curate built, read once."""
+    """The rows of a dataset that curate built, which are read once and compared with the manifest."""
 
     def __init__(self, dataset: DatasetFolder, report: Progress) -> None:
         self._dataset = dataset

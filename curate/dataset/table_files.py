@@ -1,7 +1,8 @@
 """The files of a dataset's smaller tables, such as `rejected/`, as Parquet, Arrow or JSON Lines.
 
-A dataset that curate built has Parquet files only. A copy of somebody else's dataset keeps the format of its rows, and
-its tables are written in the same format, because `datasets.load_dataset` reads all configs of a folder in one format.
+A dataset that curate built has only Parquet files. A copy of another dataset keeps the format of its rows, and its
+smaller tables are written in the same format, because `datasets.load_dataset` reads all configs of a folder in one
+format.
 """
 
 import json
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 Columns = dict[str, tuple[str, str]]  # type and meaning by name
 SUFFIXES = (".parquet", ".arrow", ".jsonl")
 _NAME = "train-00000-of-00001"
+_BATCH_ROWS = 500
 
 
 def table_files(folder: Path) -> list[Path]:
@@ -27,12 +29,16 @@ def table_files(folder: Path) -> list[Path]:
 
 
 def format_beside(suffix: str) -> str:
-    """Return the format of tables beside rows in files of this format, as the ending of their files."""
+    """Return the format in which to write tables beside rows. Both formats are given as the ending of a file name."""
     return ".jsonl" if suffix == ".json" else suffix
 
 
 def write_table_as(suffix: str, rows: Iterator[dict[str, Any]], columns: Columns, folder: Path) -> None:
-    """Write rows into the folder, in the format that the ending of its files names."""
+    """Write rows into the folder.
+
+    suffix: the format, as the ending of a file name: one of SUFFIXES
+    columns: type and meaning of each column, by name
+    """
     import pyarrow as pa
 
     if suffix == ".parquet":
@@ -46,8 +52,8 @@ def write_table_as(suffix: str, rows: Iterator[dict[str, Any]], columns: Columns
         return
     schema = schema_of(columns)
     with pa.ipc.new_stream(str(path), schema) as stream:
-        while some := list(islice(rows, 500)):
-            stream.write_table(pa.Table.from_pylist(some, schema=schema))
+        while batch := list(islice(rows, _BATCH_ROWS)):
+            stream.write_table(pa.Table.from_pylist(batch, schema=schema))
 
 
 def column_names(path: Path) -> list[str]:
@@ -69,7 +75,7 @@ def n_rows(path: Path) -> int:
     with readable(path):
         if path.suffix == ".parquet":
             return int(pq.read_metadata(path).num_rows)
-        return sum(batch.num_rows for batch in _batches(path, 500))
+        return sum(batch.num_rows for batch in _batches(path, _BATCH_ROWS))
 
 
 def batches(path: Path, columns: Sequence[str] | None, size: int) -> Iterator["pa.RecordBatch"]:
@@ -93,5 +99,5 @@ def _batches(path: Path, size: int) -> Iterator["pa.RecordBatch"]:
             yield from stream
         return
     with path.open(encoding="utf-8") as file:
-        while some := [json.loads(line) for line in islice(file, size)]:
-            yield pa.RecordBatch.from_pylist(some)
+        while batch := [json.loads(line) for line in islice(file, size)]:
+            yield pa.RecordBatch.from_pylist(batch)

@@ -20,7 +20,7 @@ from curate.decontamination.evaluation import Evaluation
 from curate.decontamination.evaluation_sets import evaluations_of
 from curate.decontamination.rows import reported
 from curate.decontamination.training_set import training_set
-from curate.derivation import DIFFICULTY, Columns, Derivation, Origin, Row, own_manifest, write_derived
+from curate.derivation import Columns, Derivation, Origin, Row, own_manifest, write_derived
 from curate.difficulty import table
 from curate.manifest import InputFile, Manifest, Plan, SetCounts
 from curate.progress import Progress, silent
@@ -87,10 +87,7 @@ def _tables(origin: Origin, findings: Findings) -> dict[str, tuple[list[Row], Co
     hits = [*origin.table("contamination"), *map(asdict, findings.hits)]
     tables = {"contamination": (hits, HIT_COLUMNS)}
     removed = {rejection.id for rejection in findings.rejections.values()}
-    solve_rates = table.read(origin.location) if origin.manifest is not None else []
-    if left := [row for row in solve_rates if row["id"] not in removed]:
-        tables[DIFFICULTY] = left, table.COLUMNS
-    return tables
+    return tables if origin.manifest is None else tables | table.read_without(origin.location, removed)
 
 
 def _sets(before: Manifest, findings: Findings) -> dict[str, SetCounts]:

@@ -22,20 +22,13 @@ def difference(first: Problem, second: Problem) -> str | None:
         return "their titles number them"
     if _versions(first.statement, second.statement):
         return "they say that they are different versions of a problem"
-    if (asked := _asked_for(first.tests)) and (other := _asked_for(second.tests)) and asked != other:
+    if (names := first.tests.called_names) and (other_names := second.tests.called_names) and names != other_names:
         return "they ask for different functions"
     if (counts := _arguments(first.tests)) and (others := _arguments(second.tests)) and counts.isdisjoint(others):
         return "they call their functions with different numbers of arguments"
     if _contradict(first.tests, second.tests):
         return "they expect different answers to the same input"
     return None
-
-
-def _asked_for(suite: Suite) -> tuple[str, ...]:
-    """Return the names that tests call; none if they use standard input."""
-    if suite.assertions is not None:
-        return suite.assertions.names
-    return () if suite.entry_point is None else (suite.entry_point,)
 
 
 def _of_one_series(first: str, second: str) -> bool:

@@ -80,9 +80,7 @@ class Sketches(Closing):
             self.ids.append(problem.id)
             self.sources.append(problem.source)
             self.worths.append(self._worth(problem))
-            asked = problem.tests.assertions
-            called = problem.tests.entry_point if asked is None else " ".join(asked.names)
-            self.digests.append(_digest(text, called))
+            self.digests.append(_digest(text, " ".join(problem.tests.called_names)))
         sets = shingles(texts)
         signed = signatures(sets.values, sets.offsets)
         self._ends.extend((sets.offsets[1:] + self._ends[-1]).tolist())
@@ -96,9 +94,9 @@ class Sketches(Closing):
         return not problem.verified, -len(problem.tests.cases), place, problem.id
 
 
-def _digest(text: str, entry_point: str | None) -> bytes:
-    """Return a digest of the task, made from the words and signs of the statement and the name of the function."""
-    return hashlib.sha256(f"{entry_point or ''}\n".encode() + _plain(text)).digest()
+def _digest(text: str, called: str) -> bytes:
+    """Return a digest of the task, made from the words and signs of the statement and the names that tests call."""
+    return hashlib.sha256(f"{called}\n".encode() + _plain(text)).digest()
 
 
 def _plain(text: str) -> bytes:

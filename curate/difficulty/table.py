@@ -4,14 +4,14 @@ import fcntl
 import hashlib
 import re
 import shutil
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from curate.dataset import difficulty_section
 from curate.dataset.writer import write_table
-from curate.derivation import own_manifest
+from curate.derivation import Columns, own_manifest
 from curate.difficulty.pass_at_k import pass_at_k
 from curate.errors import CurateError
 from curate.reading.values import short
@@ -99,6 +99,17 @@ def read(dataset: Path) -> list[Row]:
                 "makes it again from the samples beside it."
             ) from error
     return rows
+
+
+def read_without(dataset: Path, removed: Collection[str]) -> dict[str, tuple[list[Row], Columns]]:
+    """Return the table without some rows of the dataset, as `Derivation.tables` takes it; empty if it has no rows.
+
+    removed: ids of the rows to leave out
+
+    Raises CurateError on damaged files.
+    """
+    rows = [row for row in read(dataset) if row["id"] not in removed]
+    return {FOLDER: (rows, COLUMNS)} if rows else {}
 
 
 def _with_later_columns(row: Row) -> Row:

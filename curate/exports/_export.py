@@ -14,14 +14,14 @@ from contextlib import contextmanager
 from dataclasses import asdict, replace
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from curate.dataset import workspace
 from curate.dataset.integrity import check_trusted
 from curate.dataset.reader import Stored
 from curate.errors import CurateError, OtherPlanError
 from curate.exports._options import ExportOptions
-from curate.exports._target import load_target, settle
+from curate.exports._target import Target, load_target, settle
 from curate.manifest import MANIFEST
 from curate.problem import Problem
 from curate.progress import Progress, silent
@@ -50,13 +50,17 @@ def export(
 ) -> Manifest:
     """Write the dataset in the format `to`, one of target_names(), into the folder `out` and return the manifest.
 
+    dataset    the folder of a finished dataset
+    overwrite  replace an earlier export in the folder
+    report     called with the progress
+
     Rows that are not trusted (curate/trust.py) are left out unless the options include them, and so are rows that the
     target cannot express.
 
     Raises CurateError if the dataset is not finished or was altered, if none of its rows can be exported, or if `out`
     must not be replaced.
     """
-    made_from = _plan(dataset, to, out, options)
+    plan = _plan(dataset, to, out, options)
     target = load_target(to)
     options = _settled(to, out, options)
     if out.resolve().is_relative_to(dataset.resolve()) or dataset.resolve().is_relative_to(out.resolve()):
@@ -67,26 +71,13 @@ def export(
     left_out: Counter[str] = Counter()
     with _aside(out) as folder:
         with (folder / LEFT_OUT).open("w", encoding="utf-8") as file:
-
-            def chosen() -> Iterator[Problem]:
-                for row in range(len(stored)):
-                    problem = stored.load(row)
-                    problem = replace(problem, tests=_tests(problem, options))
-                    report("export", row + 1, len(stored))
-                    reason = _objection(problem, options) or target.unfit(problem, options)
-                    if reason is None:
-                        yield problem
-                    else:
-                        left_out[reason] += 1
-                        file.write(json.dumps({"id": problem.id, "reason": reason}) + "\n")
-
-            target.write(chosen(), folder, options)
+            target.write(_exportable(stored, target, options, left_out, file, report), folder, options)
         exported = len(stored) - left_out.total()
         if not exported:
             why = "; ".join(f"{reason}: {reasons(to)[reason]}" for reason in left_out) or "The dataset has no rows"
             raise CurateError(f"{dataset}: no row can be exported to {to}. {why}.")
         manifest = {
-            **made_from,
+            **plan,
             "counts": {"rows": len(stored), "exported": exported, "left_out": dict(sorted(left_out.items()))},
             "curate": metadata.version("curate-code"),
         }
@@ -95,6 +86,22 @@ def export(
             shutil.rmtree(out)
         folder.rename(out)
     return manifest
+
+
+def _exportable(
+    stored: Stored, target: Target, options: ExportOptions, left_out: "Counter[str]", file: TextIO, report: Progress
+) -> Iterator[Problem]:
+    """Yield the rows to export with the tests to export. Count the others by reason, and list them in the file."""
+    for row in range(len(stored)):
+        problem = stored.load(row)
+        problem = replace(problem, tests=_tests(problem, options))
+        report("export", row + 1, len(stored))
+        reason = _objection(problem, options) or target.unfit(problem, options)
+        if reason is None:
+            yield problem
+        else:
+            left_out[reason] += 1
+            file.write(json.dumps({"id": problem.id, "reason": reason}) + "\n")
 
 
 def finished_export(dataset: Path, to: str, out: Path, options: ExportOptions) -> Manifest | None:
@@ -111,9 +118,9 @@ def finished_export(dataset: Path, to: str, out: Path, options: ExportOptions) -
 
 
 def _plan(dataset: Path, to: str, out: Path, options: ExportOptions) -> Manifest:
-    """Return what the manifest of an export says about its origin.
+    """Return what the manifest of an export says about its options and its dataset.
 
-    The content hash does not cover measured columns, which decide which tests are chosen; so the origin is also named
+    The content hash does not cover measured columns, on which the choice of tests depends. So the dataset is also named
     by the digest of its manifest, which differs from build to build.
     """
     before = workspace.manifest_of(dataset)

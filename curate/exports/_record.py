@@ -30,6 +30,7 @@ class SuiteRecord(TypedDict):
     checker: str
     referee: NotRequired[RefereeRecord]
     names: NotRequired[list[str]]
+    classes: NotRequired[list[str]]
     given: NotRequired[str]
     setup: NotRequired[str]
 
@@ -55,6 +56,6 @@ def suite_record(suite: Suite) -> SuiteRecord:
         record["referee"] = {"code": program.source, "language": program.language, "convention": convention.value}
     if suite.assertions is not None:
         record["kind"] = "assertions"
-        record["names"] = list(suite.assertions.names)
+        record["names"], record["classes"] = list(suite.assertions.names), list(suite.assertions.classes)
         record["given"], record["setup"] = suite.assertions.given, suite.assertions.setup
     return record

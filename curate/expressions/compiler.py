@@ -142,10 +142,8 @@ class Compiler:
             if not _is_none(right):
                 raise Refused(right, "only None can stand after `is`")
             term, expected = self._term(left), isinstance(operation, ast.Is)
-            return Term(Kind.TRUTH, lambda row: (term.of(row) is None) == expected)
-        for side in (left, right):
-            if _is_none(side):
-                raise Refused(side, "nothing equals null. Write `is None` or `is not None`")
+            return Term(Kind.TRUTH, lambda row: (term.value(row) is None) == expected)
+        _refuse_none(left, right)
         if isinstance(operation, ast.In | ast.NotIn):
             inside = self._membership(left, right)
             return inside if isinstance(operation, ast.In) else _lifted(Kind.TRUTH, operator.not_, inside)
@@ -158,9 +156,7 @@ class Compiler:
     def _membership(self, left: ast.expr, right: ast.expr) -> Term:
         item = self._of_kind(left, Kind.TEXT, Kind.NUMBER)
         if isinstance(right, ast.Tuple | ast.List | ast.Set):
-            for element in right.elts:
-                if _is_none(element):
-                    raise Refused(element, "nothing equals null. Write `is None` or `is not None`")
+            _refuse_none(*right.elts)
             equal = [_lifted(Kind.TRUTH, operator.eq, item, self._of_kind(part, item.kind)) for part in right.elts]
             return _disjunction(equal)
         whole = self._of_kind(right, *_ITEMS)
@@ -171,6 +167,12 @@ class Compiler:
 
 def _is_none(node: ast.expr) -> bool:
     return isinstance(node, ast.Constant) and node.value is None
+
+
+def _refuse_none(*nodes: ast.expr) -> None:
+    for node in nodes:
+        if _is_none(node):
+            raise Refused(node, "nothing equals null. Write `is None` or `is not None`")
 
 
 def _constant(node: ast.Constant) -> Term:
@@ -197,7 +199,7 @@ def _lifted(kind: Kind, function: Callable[..., Any], *terms: Term) -> Term:
     """Return a term that applies the function. It is null if an argument is, or if the result is not defined."""
 
     def value(row: Row) -> Any:
-        arguments = [term.of(row) for term in terms]
+        arguments = [term.value(row) for term in terms]
         if None in arguments:
             return None
         try:
@@ -209,30 +211,24 @@ def _lifted(kind: Kind, function: Callable[..., Any], *terms: Term) -> Term:
 
 
 def _conjunction(terms: list[Term]) -> Term:
-    if len(terms) == 1:
-        return terms[0]
-
-    def value(row: Row) -> bool | None:
-        known: bool | None = True
-        for term in terms:
-            part = term.of(row)
-            if part is False:
-                return False
-            known = None if part is None else known
-        return known
-
-    return Term(Kind.TRUTH, value)
+    return terms[0] if len(terms) == 1 else _decided_by(False, terms)
 
 
 def _disjunction(terms: list[Term]) -> Term:
+    return _decided_by(True, terms)
+
+
+def _decided_by(decisive: bool, terms: list[Term]) -> Term:
+    """Return a term that has the decisive value if a part has it, is otherwise null if a part is, or else the other."""
+
     def value(row: Row) -> bool | None:
-        known: bool | None = False
+        is_known = True
         for term in terms:
-            part = term.of(row)
-            if part is True:
-                return True
-            known = None if part is None else known
-        return known
+            part: bool | None = term.value(row)
+            if part is decisive:
+                return decisive
+            is_known = is_known and part is not None
+        return not decisive if is_known else None
 
     return Term(Kind.TRUTH, value)
 

@@ -17,9 +17,10 @@ from sandbox import Suite
 class Condition:
     """A condition on a row.
 
-    text: as it was written
-    names: the values that it uses
+    text: the condition as it was written
+    names: names of the values that it uses
     models: the models whose solve rates it uses
+    term: the compiled condition, which is true or false
     """
 
     text: str
@@ -37,7 +38,7 @@ class Condition:
         """Return whether the row, with these columns, fulfils the condition; None if the answer is not known."""
         if self.names & OF_TESTS.keys() and SUITE not in row:
             row = {**row, SUITE: Suite.from_json(row["tests"])}
-        holds: bool | None = self.term.of(row)
+        holds: bool | None = self.term.value(row)
         return holds
 
 
@@ -45,7 +46,7 @@ def parse(text: str, models: tuple[str, ...] = (), counts: Counts | None = None)
     """Parse a condition. Raises CurateError, with the position, if it cannot be understood.
 
     models: the models that were sampled on the dataset
-    counts: (judged samples, right ones) by problem and model
+    counts: (judged samples, correct samples) by problem and model
     """
     if not text.strip():
         raise CurateError("the condition is empty. Give one such as: verified and n_tests >= 8")

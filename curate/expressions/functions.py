@@ -7,7 +7,7 @@ from typing import Any
 
 from curate.expressions.values import Kind, Row, Term
 
-Counts = Mapping[tuple[str, str], tuple[int, int]]  # (judged samples, right ones) by problem and model
+Counts = Mapping[tuple[str, str], tuple[int, int]]  # (judged samples, correct samples) by problem and model
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ FUNCTIONS = {
 MATCHES, SOLVE_RATE, SAMPLES = "matches", "solve_rate", "samples"
 OTHERS = {
     MATCHES: "whether a regular expression is found in a text: matches(statement, r'\\bgraphs?\\b')",
-    SOLVE_RATE: "share of right samples of a model: solve_rate('MODEL'); without a name if one model was sampled",
+    SOLVE_RATE: "share of correct samples of a model: solve_rate('MODEL'); without a name if one model was sampled",
     SAMPLES: "number of judged samples of a model, 0 if there is none",
 }
 
@@ -49,8 +49,8 @@ def called(function: Function, argument: Term) -> Term:
     """Return the value of a function. It is null if its argument is."""
 
     def value(row: Row) -> Any:
-        given = argument.of(row)
-        return None if given is None else function.value(given)
+        known = argument.value(row)
+        return None if known is None else function.value(known)
 
     return Term(function.result, value)
 
@@ -59,14 +59,14 @@ def matches(text: Term, pattern: re.Pattern[str]) -> Term:
     """Return whether the pattern is found in the text."""
 
     def value(row: Row) -> bool | None:
-        given = text.of(row)
-        return None if given is None else pattern.search(given) is not None
+        known = text.value(row)
+        return None if known is None else pattern.search(known) is not None
 
     return Term(Kind.TRUTH, value)
 
 
 def solve_rate(model: str, counts: Counts) -> Term:
-    """Return the share of the model's judged samples that are right; it is null if there are none."""
+    """Return the share of the model's judged samples that are correct; it is null if there are none."""
 
     def value(row: Row) -> float | None:
         n, n_correct = counts.get((row["id"], model), (0, 0))

@@ -26,7 +26,7 @@ class Term:
     """A part of a condition: its type, and a function that computes its value for a row; None is null."""
 
     kind: Kind
-    of: Callable[[Row], Any]
+    value: Callable[[Row], Any]
 
 
 _KINDS = {

@@ -24,7 +24,7 @@ _SHOWN = 3
 class Across:
     """The duplicates across datasets.
 
-    removed: rejections as they are written, by the name of the row
+    removed: rejections as the table `rejected` has them, by the name of the row
     kept_names: for each removed row, the name of the row that stays instead
     section: the part of the report on them
     """
@@ -39,6 +39,7 @@ def duplicates_across(inputs: Sequence[Input], *, threshold: float, work: Path, 
 
     threshold: minimum Jaccard similarity of word 5-grams at which two statements are nearly the same
     work: folder for temporary files
+    report: called with the progress
     """
     rows = {dataset.name(id): row for dataset in inputs for row, id in enumerate(dataset.ids)}
 
@@ -47,19 +48,19 @@ def duplicates_across(inputs: Sequence[Input], *, threshold: float, work: Path, 
 
     problems = counted(named_problems(inputs), "deduplicate", report, total=len(rows))
     with Sketches(problems, [str(dataset.number) for dataset in inputs], folder=work) as sketches:
-        found = list(duplicates(sketches, threshold=threshold, load=load))
-    _check_ids(inputs, rows.keys() - {rejection.id for rejection in found})
+        rejections = list(duplicates(sketches, threshold=threshold, load=load))
+    _check_ids(inputs, rows.keys() - {rejection.id for rejection in rejections})
     return Across(
-        removed={rejection.id: _written(rejection) for rejection in found},
-        kept_names={rejection.id: rejection.kept_id or "" for rejection in found},
-        section=_section(found, threshold, load),
+        removed={rejection.id: _with_ids(rejection) for rejection in rejections},
+        kept_names={rejection.id: rejection.kept_id or "" for rejection in rejections},
+        section=_section(rejections, threshold, load),
     )
 
 
 def _check_ids(inputs: Sequence[Input], kept: Set[str]) -> None:
     repeated = sorted(id for id, n in Counter(map(id_of, kept)).items() if n > 1)
     if repeated:
-        holding = [d.given for d in inputs if d.name(repeated[0]) in kept]
+        holding = [dataset.given for dataset in inputs if dataset.name(repeated[0]) in kept]
         listed = ", ".join(repeated[:_SHOWN]) + (f" and {len(repeated) - _SHOWN} more" if repeated[_SHOWN:] else "")
         raise CurateError(
             f"{' and '.join(holding)} have different problems under the same id: {listed}. Build one of them again "
@@ -67,7 +68,7 @@ def _check_ids(inputs: Sequence[Input], kept: Set[str]) -> None:
         )
 
 
-def _written(rejection: Rejection) -> Rejection:
+def _with_ids(rejection: Rejection) -> Rejection:
     """Return a rejection with the ids of the rows in place of their names."""
     id, kept_id = id_of(rejection.id), id_of(rejection.kept_id or "")
     detail = f"cluster={kept_id} kept={kept_id} jaccard={rejection.similarity:.3f}"
@@ -78,7 +79,7 @@ def _source(id: str) -> str:
     return id.partition("/")[0]
 
 
-def _section(found: Sequence[Rejection], threshold: float, load: Callable[[str], Problem]) -> Duplicates:
+def _section(rejections: Sequence[Rejection], threshold: float, load: Callable[[str], Problem]) -> Duplicates:
     """Return the section of the report. Its sources are those of the problems, which their ids begin with."""
-    in_sources = [replace(rejection, source=_source(rejection.id)) for rejection in found]
+    in_sources = [replace(rejection, source=_source(rejection.id)) for rejection in rejections]
     return duplicates_among(in_sources, threshold=threshold, load=load)

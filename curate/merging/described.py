@@ -83,7 +83,7 @@ def counts_of(
 
 
 def build_record(inputs: Sequence[Input]) -> BuildRecord:
-    """Return the joint record of the builds. Strengths and times are sums; this machine has merged."""
+    """Return the joint record of the builds. Strengths and times are sums; the machine is the one that merges."""
     builds = [build for dataset in inputs if (build := dataset.manifest.build) is not None]
     strengths = [build.strength for build in builds if build.strength is not None]
     isolations = sorted({build.isolation for build in builds})

@@ -51,8 +51,8 @@ def joined_hits(inputs: Sequence[Input]) -> list[dict[str, Any]]:
             in_each[dataset.number][1].name: sum(counts.rows for _, counts in in_each[: dataset.number])
             for in_each in shared.values()
         }
-        found = table_rows(dataset.location / "contamination")
-        hits += ({**hit, "row": hit["row"] + before[hit["set"]]} for hit in found if hit["set"] in before)
+        rows = table_rows(dataset.location / "contamination")
+        hits += ({**hit, "row": hit["row"] + before[hit["set"]]} for hit in rows if hit["set"] in before)
     return sorted(hits, key=lambda hit: hit["row"])
 
 
@@ -64,22 +64,22 @@ def joined_counts(inputs: Sequence[Input], hits: Sequence[Mapping[str, Any]]) ->
 def _sum(counts: Sequence[SetCounts], hits: Sequence[Mapping[str, Any]]) -> SetCounts:
     first = counts[0]
     rules: Counter[str] = Counter()
-    for each in counts:
-        rules.update(each.rules)
-    rows, removed = sum(each.rows for each in counts), sum(each.removed for each in counts)
-    of_set = (hit for hit in hits if hit["set"] == first.name)
-    found = {hit["item"] for hit in of_set if hit["verdict"] == "removed" and hit["rule"] != "in_window"}
-    warnings = dict.fromkeys(each.warning for each in counts if each.warning)
+    for count in counts:
+        rules.update(count.rules)
+    rows, removed = sum(count.rows for count in counts), sum(count.removed for count in counts)
+    hits_of_set = (hit for hit in hits if hit["set"] == first.name)
+    items_found = {hit["item"] for hit in hits_of_set if hit["verdict"] == "removed" and hit["rule"] != "in_window"}
+    warnings = dict.fromkeys(count.warning for count in counts if count.warning)
     return SetCounts(
         name=first.name,
         window=first.window,
         files=first.files,
         items=first.items,
-        items_found=len(found),
+        items_found=len(items_found),
         rows=rows,
         removed=removed,
         removal_rate=round(removed / max(rows, 1), 6),
         rules=dict(sorted(rules.items())),
-        review=sum(each.review for each in counts),
+        review=sum(count.review for count in counts),
         warning=" ".join(warnings) or None,
     )

@@ -73,6 +73,7 @@ def merge(
             write_table(iter(rates), solve_rates.COLUMNS, final / DIFFICULTY)
         _join_other_tables(inputs, final)
         lost = Counter(map(number_of, across.removed))
+        n_left = {dataset.number: dataset.manifest.n_kept - lost[dataset.number] for dataset in inputs}
         manifest = Manifest(
             plan=plan,
             content_hash=content.hexdigest(),
@@ -80,7 +81,7 @@ def merge(
             decontamination=joined_counts(inputs, hits),
             build=build_record(inputs),
             seconds={"merge": round(time.monotonic() - started, 3)},
-            merged=merged_from(inputs, {d.number: d.manifest.n_kept - lost[d.number] for d in inputs}),
+            merged=merged_from(inputs, n_left),
         )
         manifest = with_title(common_band(inputs, manifest), out)
         card.write(manifest, final)
@@ -98,14 +99,14 @@ def _rows(
     verified: "Counter[str]",
     report: Progress,
 ) -> Iterator[dict[str, Any]]:
-    """Yield the rows that stay, by id, and count them by source."""
+    """Yield the rows that stay, by id, add them to the content hash, and count them and the verified ones by source."""
 
-    def of(dataset: Input) -> Iterator[dict[str, Any]]:
+    def staying(dataset: Input) -> Iterator[dict[str, Any]]:
         rows = dataset.folder.rows("data", list(COLUMNS))
         return (row for row in rows if dataset.name(row["id"]) not in across.removed)
 
     n_rows = sum(dataset.manifest.n_kept for dataset in inputs) - len(across.removed)
-    for row in counted(heapq.merge(*map(of, inputs), key=itemgetter("id")), "write", report, total=n_rows):
+    for row in counted(heapq.merge(*map(staying, inputs), key=itemgetter("id")), "write", report, total=n_rows):
         kept[row["source"]] += 1
         verified[row["source"]] += row["verified"]
         yield content.add({name: row[name] for name in COLUMNS})
@@ -118,7 +119,7 @@ def _rejected(inputs: Sequence[Input], across: Across) -> list[dict[str, Any]]:
 
 
 def _join_other_tables(inputs: Sequence[Input], final: Path) -> None:
-    """Write the tables that have nothing to be decided about, such as evidence for rejections, one after another."""
+    """Write the tables whose rows all stay, such as the evidence. Those of the datasets follow each other."""
     import pyarrow.parquet as pq
 
     done = {"data", "rejected", "contamination", DIFFICULTY}

@@ -17,21 +17,24 @@ _MOST_NESTED = 4
 
 
 def prompt_texts(value: Any, *, nested: int = 0) -> list[str] | None:
-    """Return the texts of a prompt that may tell the problem; None if the value is neither a text nor a conversation.
+    """Return the texts of a prompt that may state the problem; None if the value is neither a text nor a conversation.
 
-    These are the text itself, or what the user says in a conversation. If the user says nothing, it is the system
-    prompt, and an empty list if there is none either. What a model answers never counts.
+    value   a prompt in one of the forms above
+    nested  how many times the prompt was inside another value
+
+    The texts are the text itself, or the user's messages of a conversation. If there are none, they are the system
+    prompts; without these, the list is empty. What a model answers never counts.
     """
     if isinstance(value, str):
         parsed = _parsed(value) if nested < _MOST_NESTED else None
         inside = None if parsed is None else prompt_texts(parsed, nested=nested + 1)
         return [value] if inside is None else inside
     if isinstance(value, dict) and nested < _MOST_NESTED:
-        held = next((value[name] for name in _INSIDE if value.get(name)), None)
-        return None if held is None else prompt_texts(held, nested=nested + 1)
+        inside = next((value[name] for name in _INSIDE if value.get(name)), None)
+        return None if inside is None else prompt_texts(inside, nested=nested + 1)
     if isinstance(value, list) and value and all(_is_message(message) for message in value):
-        by_users = [text for message in value if (text := _said(message, _USERS))]
-        return by_users or [text for message in value if (text := _said(message, _SYSTEMS))]
+        by_users = [text for message in value if (text := _text_by(_USERS, message))]
+        return by_users or [text for message in value if (text := _text_by(_SYSTEMS, message))]
     return None
 
 
@@ -49,8 +52,8 @@ def _is_message(value: Any) -> bool:
     return isinstance(value, dict) and any(isinstance(value.get(name), str) for name in _ROLES)
 
 
-def _said(message: dict[str, Any], roles: tuple[str, ...]) -> str:
-    """Return the text of a message by one of these roles; empty if it is another one's."""
+def _text_by(roles: tuple[str, ...], message: dict[str, Any]) -> str:
+    """Return the text of a message if its author has one of these roles, and otherwise an empty text."""
     role = next(message[name] for name in _ROLES if isinstance(message.get(name), str))
     content = next((message[name] for name in _CONTENTS if message.get(name)), "")
     if role.lower() not in roles:

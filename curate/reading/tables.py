@@ -129,11 +129,11 @@ def _check_format(path: Path) -> None:
         raise CurateError(f"{path}: an archive. Unpack it, and give the folder.")
     if path.suffix in (".gz", ".zst", ".xz", ".bz2"):
         raise CurateError(
-            f"{path}: compressed in a way that is not read. Unpack it; .jsonl, .json and .csv may end in .gz or .zst."
+            f"{path}: this compression is not read. Unpack it; .jsonl, .json and .csv may end in .gz or .zst."
         )
     raise CurateError(
-        f"{path}: not a file of rows. What can be read: {', '.join(FORMATS)} and .csv, the last three also with .gz "
-        "or .zst behind."
+        f"{path}: not a file of rows. Give a file that ends in {', '.join(FORMATS)} or .csv; the last three may also "
+        "end in .gz or .zst."
     )
 
 
@@ -171,7 +171,7 @@ def _from_hub(location: str, pattern: str | None) -> Table:
     known = f"{name}@refs/convert/parquet"
     hint = f" The Hub's own conversion may exist: {known}" if location != known else ""
     raise CurateError(
-        f"{location}: this data set has no file that can be read ({', '.join(FORMATS)} or .csv; it may need a script, "
+        f"{location}: this dataset has no file that can be read ({', '.join(FORMATS)} or .csv; it may need a script, "
         f"which is not executed).{hint}"
     )
 
@@ -283,7 +283,7 @@ def _json(path: Path, columns: Sequence[str], optional: Sequence[str]) -> Iterat
 
 
 def _csv(path: Path, columns: Sequence[str], optional: Sequence[str]) -> Iterator[Row | Unreadable]:
-    """Yield rows whose values are all texts. A field without a character is None."""
+    """Yield rows whose values are all texts. An empty field is None."""
     csv.field_size_limit(_LONGEST_FIELD)
     with _text(path) as file:
         reader = csv.DictReader(file, strict=True)

@@ -61,7 +61,7 @@ def read_recipe(given: str) -> Recipe:
     """
     path = _path(given)
     if path.suffix == ".json" or path.is_dir():
-        recipe = _recipe(given, _of_dataset(path), "")
+        recipe = _recipe(given, _table_of_dataset(path), "")
     else:
         text = _text(path)
         recipe = _relative_to(path.parent, _recipe(given, _parsed(given, text), text))
@@ -74,6 +74,9 @@ def with_locations(
 ) -> Recipe:
     """Return the recipe with other locations of some of its sources and sets, and perhaps another limit of rows.
 
+    sources, against: the sources and sets with their new locations
+    limit: maximum number of problems to read from each source; None: that of the recipe
+
     A source keeps the recipe's options that are not given anew, and a set its window. Raises CurateError for a source
     or a set that the recipe does not have.
     """
@@ -83,18 +86,18 @@ def with_locations(
             if entry.name not in names:
                 listed = ", ".join(names) or "none"
                 raise CurateError(f"the recipe has no {kind} {entry.name}, only {listed}. Write it into the recipe.")
-    of_source = {source.name: source for source in sources}
-    of_set = {item.name: item for item in against}
+    new_sources = {source.name: source for source in sources}
+    new_sets = {item.name: item for item in against}
 
     def relocated(source: Source) -> Source:
-        new = of_source.get(source.name)
+        new = new_sources.get(source.name)
         return source if new is None else replace(new, options={**_kept(source), **new.options})
 
     return replace(
         recipe,
         sources=tuple(map(relocated, recipe.sources)),
         against=tuple(
-            replace(new, window=new.window or item.window) if (new := of_set.get(item.name)) else item
+            replace(new, window=new.window or item.window) if (new := new_sets.get(item.name)) else item
             for item in recipe.against
         ),
         build=recipe.build if limit is None else replace(recipe.build, limit=limit),
@@ -107,9 +110,14 @@ def _kept(source: Source) -> dict[str, Any]:
 
 
 def recipe_text(given: str) -> str:
-    """Return the text of a recipe: that of its file, or for a dataset, what its manifest says, as TOML."""
+    """Return the text of a recipe: that of its file, or for a dataset, the recipe in its manifest as TOML.
+
+    given: as in read_recipe
+
+    Raises CurateError if there is no such recipe.
+    """
     path = _path(given)
-    return toml(_of_dataset(path)) if path.suffix == ".json" or path.is_dir() else _text(path)
+    return toml(_table_of_dataset(path)) if path.suffix == ".json" or path.is_dir() else _text(path)
 
 
 def _path(given: str) -> Path:
@@ -137,7 +145,7 @@ def _parsed(given: str, text: str) -> dict[str, Any]:
         raise CurateError(f"{given}: not TOML ({short(error)}).") from None
 
 
-def _of_dataset(path: Path) -> dict[str, Any]:
+def _table_of_dataset(path: Path) -> dict[str, Any]:
     folder = path.parent if path.name == MANIFEST else path
     recipe = workspace.manifest_of(folder).recipe
     if recipe is None:
@@ -164,7 +172,7 @@ def _check_keys(given: str, table: Mapping[str, Any], text: str) -> None:
         kind = _SECTIONS[key]
         known = [entry.name for entry in fields(kind)] if kind is not None else []
         for entry in section if isinstance(section, list) else [section]:
-            # What else stands in a source are options, which the source itself knows.
+            # All other keys of a source are its options, which the source itself checks.
             for name in entry if isinstance(entry, Mapping) and key != "sources" else ():
                 if name not in known:
                     raise _unknown(given, text, name, f"[{key}]", known, (key,))

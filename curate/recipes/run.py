@@ -12,6 +12,7 @@ after a change of the recipe only the steps whose inputs changed are made again.
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -24,7 +25,7 @@ from curate.filtering import filter_rows
 from curate.manifest import MANIFEST, Manifest
 from curate.pipeline import build
 from curate.progress import Progress, silent
-from curate.recipe import Difficulty, Recipe, to_table
+from curate.recipe import STEPS, Difficulty, Recipe, to_table
 from curate.recipes.read import export_options
 from curate.splitting.split import SplitOptions, split
 from sandbox import SandboxOptions
@@ -60,7 +61,7 @@ def folders(recipe: Recipe, out: Path) -> list[tuple[str, Path]]:
         steps.append(("filter", out / "filtered"))
     if recipe.split is not None:
         steps.append(("split", out / "parts"))
-    return steps + [("export", out / "exports" / (each.name or each.to)) for each in recipe.exports]
+    return steps + [("export", out / "exports" / (section.name or section.to)) for section in recipe.exports]
 
 
 def run(
@@ -74,6 +75,7 @@ def run(
 ) -> Iterator[Step]:
     """Make everything that the recipe describes, and yield each step when it is done.
 
+    out        the folder that `folders` describes
     sandbox    where programs are executed
     measure    samples models, if the recipe asks for solve rates
     overwrite  replace results of steps that were made otherwise; the others stay
@@ -84,56 +86,70 @@ def run(
     _check_layout(recipe, out)
     steps = dict(folders(recipe, out))
     dataset = steps["build"]
-    done = Recipe(recipe.sources, recipe.packages, recipe.build, recipe.against)  # as far as it has been run
     if recipe.packages and not sandbox.packages:
         sandbox = replace(sandbox, packages=recipe.packages)
-    locations = [(source.name, source.given) for source in recipe.sources]
-    against = [item.argument for item in recipe.against]
-
-    def again(make: Callable[[bool], Result]) -> Result:
-        """Make a step, and make it again if it was made otherwise and may be replaced."""
-        try:
-            return make(False)
-        except OtherPlanError:
-            if not overwrite:
-                raise
-            return make(True)
-
-    manifest = again(
-        lambda replacing: build(
-            locations, dataset, recipe.build, against=against, sandbox=sandbox, overwrite=replacing, report=report
-        )
-    )
-    yield Step("build", dataset, manifest)
+    yield Step("build", dataset, _made(partial(_build, recipe, dataset, sandbox, report), overwrite))
     if recipe.difficulty is not None:
         measure(dataset, recipe.difficulty, sandbox)
-        done = replace(done, difficulty=recipe.difficulty)
         yield Step("difficulty", dataset, None)
         if recipe.difficulty.band:
-            origin, dataset = dataset, steps["band"]
-            band, models = Band.parse(recipe.difficulty.band), recipe.difficulty.models
-            table = to_table(done)
-            manifest = again(lambda r: refilter(origin, dataset, band, models, overwrite=r, recipe=table))
-            yield Step("band", dataset, manifest)
+            before, dataset = dataset, steps["band"]
+            yield Step("band", dataset, _made(partial(_band, recipe, before, dataset), overwrite))
     if recipe.filter is not None:
-        before_filter, dataset, where = dataset, steps["filter"], recipe.filter.where
-        done = replace(done, filter=recipe.filter)
-        of_filter = to_table(done)
-        manifest, _ = again(
-            lambda r: filter_rows(before_filter, where, dataset, overwrite=r, report=report, recipe=of_filter)
-        )
-        yield Step("filter", dataset, manifest)
+        before, dataset = dataset, steps["filter"]
+        yield Step("filter", dataset, _made(partial(_filter, recipe, before, dataset, report), overwrite))
     parts = {"": dataset}
     if recipe.split is not None:
-        options = SplitOptions(recipe.split.sizes, recipe.split.similarity, recipe.split.seed)
-        of_split = to_table(replace(done, split=recipe.split))
-        manifests = again(
-            lambda r: split(dataset, steps["split"], options, overwrite=r, report=report, recipe=of_split)
-        )
+        manifests = _made(partial(_split, recipe, dataset, steps["split"], report), overwrite)
         parts = {name: steps["split"] / name for name in manifests}
-        for name, part in manifests.items():
-            yield Step(f"split, {name}", parts[name], part)
+        for name, manifest in manifests.items():
+            yield Step(f"split, {name}", parts[name], manifest)
     yield from _exports(recipe, parts, out, overwrite=overwrite, report=report)
+
+
+def _made(make: Callable[[bool], Result], overwrite: bool) -> Result:
+    """Return what `make` makes. Only if its result was made otherwise before, and may be replaced, does it overwrite.
+
+    make: takes whether to overwrite
+    """
+    try:
+        return make(False)
+    except OtherPlanError:
+        if not overwrite:
+            raise
+        return make(True)
+
+
+def _build(recipe: Recipe, out: Path, sandbox: SandboxOptions, report: Progress, overwrite: bool) -> Manifest:
+    locations = [(source.name, source.given) for source in recipe.sources]
+    against = [item.argument for item in recipe.against]
+    return build(locations, out, recipe.build, against=against, sandbox=sandbox, overwrite=overwrite, report=report)
+
+
+def _band(recipe: Recipe, dataset: Path, out: Path, overwrite: bool) -> Manifest:
+    assert recipe.difficulty is not None
+    band, models = Band.parse(recipe.difficulty.band), recipe.difficulty.models
+    return refilter(dataset, out, band, models, overwrite=overwrite, recipe=_up_to("difficulty", recipe))
+
+
+def _filter(recipe: Recipe, dataset: Path, out: Path, report: Progress, overwrite: bool) -> Manifest:
+    assert recipe.filter is not None
+    table = _up_to("filter", recipe)
+    manifest, _ = filter_rows(dataset, recipe.filter.where, out, overwrite=overwrite, report=report, recipe=table)
+    return manifest
+
+
+def _split(recipe: Recipe, dataset: Path, out: Path, report: Progress, overwrite: bool) -> dict[str, Manifest]:
+    assert recipe.split is not None
+    options = SplitOptions(recipe.split.sizes, recipe.split.similarity, recipe.split.seed)
+    return split(dataset, out, options, overwrite=overwrite, report=report, recipe=_up_to("split", recipe))
+
+
+def _up_to(section: str, recipe: Recipe) -> dict[str, Any]:
+    """Return the recipe without the sections after this one, as the manifest of the section's result has it."""
+    without_steps = Recipe(recipe.sources)
+    later = STEPS[STEPS.index(section) + 1 :]
+    return to_table(replace(recipe, **{name: getattr(without_steps, name) for name in later}))
 
 
 def _exports(recipe: Recipe, parts: dict[str, Path], out: Path, *, overwrite: bool, report: Progress) -> Iterator[Step]:

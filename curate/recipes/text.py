@@ -1,4 +1,4 @@
-"""Write a recipe as TOML. The standard library only reads it."""
+"""Write TOML, such as recipes. The standard library only reads it."""
 
 import json
 import re
@@ -17,7 +17,7 @@ def _lines(table: Mapping[str, Any], path: tuple[str, ...]) -> Iterator[str]:
     """Yield the lines of a table: first its values, then the tables in it, each under its heading."""
     tables = {key: value for key, value in table.items() if isinstance(value, Mapping)}
     lists = {key: value for key, value in table.items() if key not in tables and _is_list_of_tables(value)}
-    yield from (f"{_key(key)} = {_value(v)}" for key, v in table.items() if key not in tables and key not in lists)
+    yield from (f"{_key(key)} = {toml_value(v)}" for key, v in table.items() if key not in tables and key not in lists)
     for key, value in table.items():
         heading = ".".join(map(_key, (*path, key)))
         if key in tables:
@@ -35,17 +35,22 @@ def _key(key: str) -> str:
     return key if _BARE_KEY.fullmatch(key) else _text(key)
 
 
-def _value(value: Any) -> str:
+def toml_value(value: Any) -> str:
+    """Return a value as TOML writes it on one line. In tables, keys that are None are left out: TOML has no null.
+
+    Raises TypeError for a value of a type that TOML does not have.
+    """
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int | float):
         return repr(value)
     if isinstance(value, str):
         return _text(value)
-    if isinstance(value, list):
-        return f"[{', '.join(map(_value, value))}]"
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(toml_value, value))}]"
     if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{_key(key)} = {_value(item)}" for key, item in value.items()) + "}"
+        items = ", ".join(f"{_key(key)} = {toml_value(item)}" for key, item in value.items() if item is not None)
+        return f"{{{items}}}"
     raise TypeError(f"TOML has no {type(value).__name__}")
 
 

@@ -43,7 +43,7 @@ def _problem(id: str, row: dict[str, Any]) -> Problem:
     prompt, name = optional_text(row["prompt"]), optional_text(row["entry_point"])
     given = before_function(prompt, name)
     beginning, statement = _beginning_and_docstring(prompt, name)
-    tests = assertions.read(row["test"], name, given=given)
+    tests = assertions.read(row["test"], name, given=given, classes=())
     return Problem(
         id=id,
         source="humaneval",

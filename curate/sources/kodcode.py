@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from curate.problem import Problem, Rejection
+from curate.reading.assertions.needs import classes_defined_by
 from curate.reading.dialects import assertions
 from curate.reading.solutions import program
 from curate.reading.stated_limits import limits
@@ -33,7 +34,8 @@ def read(table: Table) -> Iterator[Problem | Rejection]:
 
 
 def _problem(id: str, row: dict[str, Any]) -> Problem:
-    tests = assertions.read(row["test"] or row["test_code"])  # the name in an earlier revision
+    code = row["test"] or row["test_code"]  # the name in an earlier revision
+    tests = assertions.read(code, classes=classes_defined_by(optional_text(row["solution"])))
     return Problem(
         id=id,
         source="kodcode",

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from curate.problem import Problem, Rejection
-from curate.reading.assertions.needs import defined_by
+from curate.reading.assertions.needs import classes_defined_by, defined_by
 from curate.reading.dialects import assertions
 from curate.reading.signature import headers
 from curate.reading.solutions import program
@@ -42,7 +42,12 @@ def _problem(id: str, row: dict[str, Any]) -> Problem:
     code = optional_text(row["code"]).replace("\r\n", "\n")
     setup = [optional_text(row["test_setup_code"]), *texts(row["test_imports"], "test_imports")]
     listed = [*texts(row["test_list"], "test_list"), *texts(row["challenge_test_list"], "challenge_test_list")]
-    tests = assertions.read(optional_text(row["test"]) or listed, setup="\n".join(setup), defined=defined_by(code))
+    tests = assertions.read(
+        optional_text(row["test"]) or listed,
+        setup="\n".join(setup),
+        defined=defined_by(code),
+        classes=classes_defined_by(code),
+    )
     assert tests.assertions is not None
     return Problem(
         id=id,

@@ -5,21 +5,19 @@ has one folder to train on and another to evaluate on, and each part can be expo
 the rows of the others are in `rejected` with the stage `split`.
 """
 
-import hashlib
-import json
 import shutil
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from curate.dataset import workspace
 from curate.dataset.reader import Stored
-from curate.derivation import DIFFICULTY, Derivation, Origin, built_dataset, write_derived
+from curate.derivation import Derivation, Origin, built_dataset, plan_of_step, write_derived
 from curate.difficulty import table as solve_rates
 from curate.errors import CurateError, OtherPlanError
-from curate.manifest import MANIFEST, Manifest, Plan, StepPlan
+from curate.manifest import MANIFEST, Manifest, Plan
 from curate.problem import Rejection
 from curate.progress import Progress, silent
 from curate.recipe import Split, with_step
@@ -33,8 +31,8 @@ STEP = "split"
 class SplitOptions:
     """The options that, together with the dataset, decide the parts.
 
-    sizes       sizes of the parts `validation` and `test`, as far as there are such: a share of the rows (float), or a
-                number of rows (int); all other rows are for training
+    sizes       sizes of the parts `validation`, `test` or both: a share of the rows (float), or a number of rows (int);
+                all other rows are for training
     similarity  minimum Jaccard similarity of word 5-grams at which two statements must be in the same part
     seed        seed of the choice
     """
@@ -67,8 +65,11 @@ def split(
     report: Progress = silent,
     recipe: Mapping[str, Any] | None = None,
 ) -> dict[str, Manifest]:
-    """Write the parts of a dataset that curate built into folders of their names in `out`, and return their manifests.
+    """Write the parts of a dataset into folders of their names in `out`, and return their manifests by these names.
 
+    dataset    a folder of a dataset that curate built
+    out        the folder for the folders of the parts
+    options    the sizes of the parts, and how they are chosen
     overwrite  replace an existing split in the folder
     report     called with the progress
     recipe     the recipe of the result, if the caller knows more of it than the dataset does
@@ -84,29 +85,18 @@ def split(
     rows = _rows(dataset, options, report)
     removed = {name: dict(_removed(rows, name)) for name in names}
     plans = {name: _plan(origin, options, name, removed[name]) for name in names}
-    done = {name: workspace.finished(out / name, plans[name], overwrite=overwrite) for name in names}
+    finished = {name: workspace.finished(out / name, plans[name], overwrite=overwrite) for name in names}
     _remove_others(out, names, overwrite=overwrite)
     for name in names:
-        if done[name] is None and (out / name).exists():
+        if finished[name] is None and (out / name).exists():
             workspace.unfinish(out / name)  # a new part beside an old one could have rows in common
-    rates = solve_rates.read(dataset)
     recipe = recipe or _recipe(origin, options)
     manifests = {}
     for name in names:
-        manifest = done[name]
+        manifest = finished[name]
         if manifest is None:
-            ids = {row.id for row in rows if row.part == name}
-            left = [rate for rate in rates if rate["id"] in ids]
-            tables = {DIFFICULTY: (left, solve_rates.COLUMNS)} if left else {}
-            derivation = Derivation(
-                plans[name],
-                len(rows),
-                removed[name],
-                tables,
-                lambda manifest: manifest,
-                moved=True,
-                recipe=recipe,
-            )
+            rates = solve_rates.read_without(dataset, {row.id for row in rows if row.part != name})
+            derivation = Derivation(plans[name], len(rows), removed[name], rates, moved=True, recipe=recipe)
             manifest = write_derived(origin, derivation, out / name, overwrite=overwrite)
         manifests[name] = manifest
     return manifests
@@ -139,12 +129,8 @@ def _removed(rows: Sequence[_Row], part: str) -> Iterator[tuple[int, Rejection]]
 
 
 def _plan(origin: Origin, options: SplitOptions, part: str, removed: Mapping[int, Rejection]) -> Plan:
-    assert origin.manifest is not None
-    before = origin.manifest
-    asked = {"part": part, "sizes": dict(options.sizes), "similarity": options.similarity, "seed": options.seed}
-    ids = sorted(rejection.id for rejection in removed.values())
-    digest = hashlib.sha256(json.dumps(ids).encode()).hexdigest()
-    return replace(before.plan, steps=(*before.plan.steps, StepPlan(STEP, before.content_hash, asked, digest)))
+    chosen = {"part": part, "sizes": dict(options.sizes), "similarity": options.similarity, "seed": options.seed}
+    return plan_of_step(origin, STEP, chosen, removed.values())
 
 
 def _remove_others(out: Path, names: Sequence[str], *, overwrite: bool) -> None:

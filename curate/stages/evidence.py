@@ -33,7 +33,7 @@ class GatherEvidence(ProblemStage[Evidence]):
         self._verify, self._cross_check, self._run_again = verify, cross_check, run_again
 
     def ids(self, build: OngoingBuild) -> Iterable[str]:
-        """Return the problems whose solutions were executed, and which verification rejected or nobody did."""
+        """Return the problems whose solutions were executed, except those that a later stage rejected."""
         for id in self._verify.records:
             rejection = build.rejected.get(id)
             if rejection is None or rejection.stage == "verify":
@@ -76,7 +76,7 @@ class GatherEvidence(ProblemStage[Evidence]):
         return most_telling(finding.failures)
 
     def _failed_again(self, id: str, build: OngoingBuild) -> bool:
-        """Tell whether the problem has a reference that failed in the second run."""
+        """Say whether the problem has a reference that failed in the second run."""
         return self._verify.records[id].passed is not None and id in build.rejected
 
     def _rows(self, build: OngoingBuild) -> Iterator[dict[str, Any]]:

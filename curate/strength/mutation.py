@@ -55,7 +55,7 @@ def mutants(reference: str, suite: Suite, *, shown: int, seed: int, most: int = 
 def _mutants(tree: ast.Module, suite: Suite, shown: int, seed: int, most: int) -> list[Mutant]:
     original = ast.unparse(tree)
     kinds = {source: _name(hard_coded) for source in hard_coded.programs(suite, shown)}
-    for kind, place, node in _mistakes(tree, called_names(suite), random.Random(f"{seed} {original}")):
+    for kind, place, node in _mistakes(tree, _used_names(suite), random.Random(f"{seed} {original}")):
         if len(kinds) >= most:
             break
         with place.holding(node):
@@ -65,12 +65,12 @@ def _mutants(tree: ast.Module, suite: Suite, shown: int, seed: int, most: int) -
     return [Mutant(kind, source) for source, kind in kinds.items()]
 
 
-def called_names(suite: Suite) -> tuple[str, ...]:
-    """Return the names that the tests use: of functions, or of methods of the class Solution."""
+def _used_names(suite: Suite) -> tuple[str, ...]:
+    """Return the names that the tests use: those that they call, and those of methods."""
     if suite.assertions is None:
-        return () if suite.entry_point is None else (suite.entry_point,)
+        return suite.called_names
     attributes = {name for case in suite.cases for name in _ATTRIBUTE.findall(case.input)}
-    return (*suite.assertions.names, *sorted(attributes))
+    return (*suite.called_names, *sorted(attributes))
 
 
 def _mistakes(

@@ -1,7 +1,7 @@
 """Gather the evidence for a verdict on a problem: what its solutions answer to the test on which they fail.
 
 Journals keep only the verdicts of tests, because outputs can be large. So the few solutions that are worth showing are
-executed once more, on one test, for the problems that somebody may want to judge for themselves.
+executed once more, on one test, for the problems whose verdict a reader may want to check.
 """
 
 from collections import Counter
@@ -74,23 +74,26 @@ def gather_evidence(
     problems   the problems as they were read from their sources
     failures   failures of a problem's solutions on one test, by problem id
     findings   results of `find_references` with the same `languages`, by problem id
+    sandbox    where the solutions are executed
     languages  languages of the solutions that may be executed
 
     Raises CurateError if the sandbox fails again and again.
     """
 
     def gather(problem: Problem) -> Evidence:
-        finding, chosen = findings[problem.id], failures[problem.id][:MOST_SHOWN]
-        test = chosen[0].test
-        given = [Answer(failure.solution, failure.verdict, failure.detail, None) for failure in chosen]
-        if finding.passed is not None and finding.passed not in {failure.solution for failure in chosen}:
-            given.insert(0, Answer(finding.passed, Verdict.ACCEPTED, "", None))
+        finding, shown = findings[problem.id], failures[problem.id][:MOST_SHOWN]
+        test = shown[0].test
+        without_outputs = [Answer(failure.solution, failure.verdict, failure.detail, None) for failure in shown]
+        if finding.passed is not None and finding.passed not in {failure.solution for failure in shown}:
+            without_outputs.insert(0, Answer(finding.passed, Verdict.ACCEPTED, "", None))
         suite = judged_suite(problem, finding)
         programs = candidates(problem, languages)
         metered = MeteredSandbox(sandbox)
-        outputs = [_output(answer, programs[answer.solution], test, suite, metered) for answer in given]
-        complete = (replace(answer, output=output) for answer, output in zip(given, outputs, strict=True))
-        return Evidence(test, tuple(complete), round(metered.spent_seconds, 6))
+        complete = tuple(
+            replace(answer, output=_output(answer, programs[answer.solution], test, suite, metered))
+            for answer in without_outputs
+        )
+        return Evidence(test, complete, round(metered.spent_seconds, 6))
 
     return with_retries(problems, gather, sandbox)
 
@@ -102,5 +105,5 @@ def _output(answer: Answer, program: Program, test: int, suite: Suite, sandbox: 
         return None
     if suite.checker == INTERACTIVE or (suite.assertions is not None and not case.expected):
         return None
-    answered = next(answers(program, [case.input], suite, partial(sandbox.run, limits=suite.limits)), None)
-    return None if answered is None else excerpt(answered.expected)
+    observed = next(answers(program, [case.input], suite, partial(sandbox.run, limits=suite.limits)), None)
+    return None if observed is None else excerpt(observed.expected)

@@ -104,7 +104,7 @@ def _command(name: str, command: click.Command) -> str:
 
 
 def _section(section: "Section") -> str:
-    from train.config.written import toml_value
+    from curate.recipes.text import toml_value
 
     rows = (
         (

@@ -21,7 +21,8 @@ from sandbox import Program, Suite, languages
 __all__ = ["PYTHON_ONLY", "check_languages", "languages_for", "program_in", "submission_in"]
 
 PYTHON_ONLY = ("python",)
-_NAMES = {**dict.fromkeys(PYTHON, "python"), **dict.fromkeys(("cpp", "c++", "cc", "cxx"), "cpp")}  # of fences
+# For each label of a fence, the language.
+_LANGUAGES = {**dict.fromkeys(PYTHON, "python"), **dict.fromkeys(("cpp", "c++", "cc", "cxx"), "cpp")}
 _SESSION = re.compile(r"(?:[ \t]*+(?:#[^\n]*+)?+\n)*+[ \t]*+(?:>>>|\$[ \t]|In[ ]\[\d++\]:)")
 _DEFINES_OR_CALLS = re.compile(r"\b(?:def|class|lambda|import)\b|\w[ \t]*+\(")
 
@@ -35,7 +36,7 @@ def program_in(answer: str) -> str | None:
 def submission_in(answer: str, allowed: tuple[str, ...] = PYTHON_ONLY) -> Program | None:
     """Return the program in an answer, or None if there is none. Takes linear time on any text.
 
-    allowed   the languages that a program may have: "python", "cpp". Its fence says which it is
+    allowed   the languages that a program may be written in: "python", "cpp". The label of its fence says which it is
     """
     text = without_thoughts(answer, lambda text: any(map(_is_program, _candidates(text, allowed))))
     if text is None:
@@ -45,12 +46,15 @@ def submission_in(answer: str, allowed: tuple[str, ...] = PYTHON_ONLY) -> Progra
 
 
 def languages_for(suite: Suite, allowed: tuple[str, ...]) -> tuple[str, ...]:
-    """Return those of the allowed languages in which a suite can be answered: only Python if it calls functions."""
-    return tuple(set(allowed) & set(PYTHON_ONLY)) if suite.needs_python else allowed
+    """Return those of the allowed languages that a suite can judge: only Python if its tests call functions."""
+    return tuple(name for name in allowed if name in PYTHON_ONLY) if suite.needs_python else allowed
 
 
 def check_languages(name: str, allowed: object) -> tuple[str, ...]:
-    """Return languages as a tuple without repetitions, sorted. `name` is the parameter's.
+    """Return languages as a sorted tuple without repetitions.
+
+    name      the name of the parameter, for messages
+    allowed   the languages
 
     Raises TypeError and ValueError for anything but names of languages that the sandbox has.
     """
@@ -64,10 +68,9 @@ def check_languages(name: str, allowed: object) -> tuple[str, ...]:
 def _candidates(text: str, allowed: tuple[str, ...]) -> list[Program]:
     """Return the blocks that may be a program: those that name their language, then those without a name, each from
     last to first."""
-    found = [(block, _NAMES.get(block.language or "python")) for block in reversed(blocks(text))]
-    candidates = [(block, language) for block, language in found if language in allowed]
-    candidates.sort(key=lambda candidate: not candidate[0].language)
-    return [Program(block.source, language) for block, language in candidates if language is not None]
+    last_first = sorted(reversed(blocks(text)), key=lambda block: not block.language)
+    candidates = ((_LANGUAGES.get(block.language or "python"), block.source) for block in last_first)
+    return [Program(source, language) for language, source in candidates if language in allowed]
 
 
 def _is_program(program: Program) -> bool:

@@ -1,4 +1,4 @@
-"""How long a service that does not answer is asked again: one time budget for all requests and all their attempts."""
+"""How long requests to a service that does not answer are repeated: one time budget for all of them together."""
 
 import logging
 import threading
@@ -13,9 +13,9 @@ VARIABLE = "CURATE_RETRY_SECONDS"  # replaces that default
 class Outage:
     """Notes when a service stops answering and when it answers again. Any number of threads may use it.
 
-    url       the address of the service, for people
-    seconds   the time budget: how long requests are repeated from the first failure on. When it is used up, each
-              further request is tried once, until the service answers one
+    url       the address of the service, for messages
+    seconds   the time budget, which begins with the first failure. When it is used up, each further request is tried
+              once, until the service answers one
     """
 
     def __init__(self, url: str, seconds: float) -> None:
@@ -53,7 +53,10 @@ class Outage:
 
 
 def seconds_from(text: str | None) -> float:
-    """Return the budget that the environment variable says; by default RETRY_SECONDS. Raises ValueError."""
+    """Return the budget that the text of the environment variable states, in seconds; without one, RETRY_SECONDS.
+
+    Raises ValueError.
+    """
     if not text:
         return RETRY_SECONDS
     try:

@@ -12,12 +12,12 @@ class Backend(Protocol):
     """A place where programs run. All methods may be called by any number of threads.
 
     Each module of sandbox/backends has one class of this shape, named Backend. It is constructed with the keywords
-    `workers` (int or None), `isolation` and `seed`, which mean the same as for Sandbox, where packages are asked for
-    with `packages` and `packages_from`, and with further keywords of its own. Constructing it raises BackendUnavailable
-    if the backend cannot give what is asked for, and ValueError if an argument is wrong.
+    `workers` (int or None), `isolation` and `seed`, which mean the same as for Sandbox; with `packages` and
+    `packages_from` if packages are asked for; and with further keywords of its own. Constructing it raises
+    BackendUnavailable if the backend cannot give what is asked for, and ValueError if an argument is wrong.
 
-    Beside it stands a function `packages(words, folder, **own)`, which returns what `packages` of such a Backend would
-    be, without starting it.
+    The module also has a function `packages(words, folder, **own)`, which returns what the property `packages` of such
+    a Backend would be, without starting it.
     """
 
     @property

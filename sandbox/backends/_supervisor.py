@@ -94,15 +94,15 @@ class Supervisor:
         seed: int | None,
         packages: tuple[str, ...],
         packages_from: str,
-        same: tuple[Package, ...],
+        callers_packages: tuple[Package, ...],
         processors: int,
     ) -> tuple[int, dict[str, str]]:
         """Start the workers; return their number, and the layers that isolate their runs.
 
         code         the fingerprint of the caller's sandbox
         workers      number of workers; by default one for each processor that the node offers
-        packages     packages that programs can import, see Sandbox; so is packages_from
-        same         those that the caller has found
+        packages, packages_from  see Sandbox
+        callers_packages         what the caller has found for them, which this node must have as well
         processors   number of processors that the node offers
 
         Raises BackendUnavailable if the workers cannot isolate as asked, or if the code of this sandbox or the packages
@@ -116,7 +116,7 @@ class Supervisor:
         number = workers or max(1, min(processors, len(os.sched_getaffinity(0))))
         box = Backend(workers=number, isolation=isolation, seed=seed, packages=packages, packages_from=packages_from)
         self._box = box
-        if difference := _difference(box.packages, same):
+        if difference := _difference(box.packages, callers_packages):
             raise BackendUnavailable(f"{difference}; install the same packages on every node")
         for _ in range(number):
             threading.Thread(target=self._work, args=(box,), daemon=True).start()

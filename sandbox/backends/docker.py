@@ -73,7 +73,9 @@ class Backend(Pool):
         packages_from: str = "",
     ) -> None:
         if packages_from:
-            raise ValueError("the packages of containers are in their image, not in a folder")
+            raise ValueError(
+                "the packages of containers are in their image; build one with make sandbox-image PACKAGES=..."
+            )
         try:
             self._engine = _Engine(image, silence_seconds)
             self._engine.sweep()

@@ -68,8 +68,8 @@ class Backend:
                    environment variable CURATE_TOKEN
     workers        the most programs of this Sandbox that run at once; by default as many as the service can run
     retry_seconds  time for which requests are repeated, from the first failure on, while the service cannot be reached
-                   or stops: one budget for all requests and all their attempts; see _outage.py. By default what the
-                   environment variable CURATE_RETRY_SECONDS says, or 60
+                   or stops: one budget for all requests and all their attempts; see _outage.py. The default is that of
+                   the environment variable CURATE_RETRY_SECONDS, or 60
     packages       packages that the service must have, see Sandbox. The service decides which packages there are
 
     Raises BackendUnavailable if no service answers there, or if it does not isolate as asked, and ValueError for a
@@ -92,7 +92,7 @@ class Backend:
         if where.scheme not in ("http", "https") or not where.host:
             raise ValueError('the http backend needs url="http://host:port", as `curate serve` prints it')
         if packages_from:
-            raise ValueError("the packages are where programs run: give `curate serve` their folder")
+            raise ValueError("the service has the packages; start it with `curate serve --packages-from FOLDER`")
         if seed is not None:
             raise ValueError("the seed is chosen where programs run; a service has one for all its clients, or none")
         token = token or (where.auth or "").partition(":")[2] or os.environ.get("CURATE_TOKEN")
@@ -180,7 +180,7 @@ class Backend:
                 answer = self._send("POST", path, body, patience_seconds)
             except HTTPError as error:
                 if self._closed.is_set() or cancellation.cancelled:
-                    continue  # we have hung up ourselves
+                    continue  # we have ended the connection ourselves
                 trouble, is_full = _in_words(error), False
             else:
                 if answer.status not in _REPEATED or answer.status == _FULL:

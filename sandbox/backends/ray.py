@@ -57,9 +57,8 @@ class Backend:
     """Runs programs on the nodes of a Ray cluster.
 
     workers   number of workers on each node; by default one for each processor that the node offers to Ray
-    packages  see Sandbox. They must be installed here and on every node, and the same ones: a node that has others is
-              left out
-    packages_from   folder that they are installed in, here and on every node
+    packages  see Sandbox. The same ones must be installed here and on every node; a node that has others is left out
+    packages_from  folder that they are installed in, here and on every node
     address   address of the head node, "host:port"; "auto": what RAY_ADDRESS says, or the cluster that this machine is
               in. A process that is connected to Ray already, such as a trainer, keeps its connection and uses that
 

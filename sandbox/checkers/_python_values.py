@@ -1,7 +1,7 @@
-"""Equality of plain values as Python's == has it, in time and memory linear in the values, whoever has made them.
+"""Equality of plain values as Python's == has it, in linear time and memory even for values of a hostile program.
 
-A value is turned into a text, its form, and two values are equal if their forms are. So no hash of a number is taken,
-which the author of a program could have foreseen, and nothing that a program has made is asked.
+A value is turned into a text, its form, and two values are equal if their forms are equal. So no number is hashed, for
+which a program could prepare collisions, and no method of an object that a program has made is called.
 """
 
 import math
@@ -31,7 +31,7 @@ class DictOf:
 
 @dataclass(frozen=True, slots=True)
 class Opaque:
-    """A value that is no plain data, of which only the name of its type is known. It equals nothing."""
+    """A value that is not plain data. Only the name of its type is known, and it equals nothing."""
 
     kind: str
 
@@ -41,7 +41,7 @@ class Unequal(Exception):
 
 
 def form(value: Any) -> str:
-    """Return a text that is the same for two values if == says so. Raises Unequal for a value that equals nothing.
+    """Return a text that two values share if they are equal. Raises Unequal for a value that equals nothing.
 
     True, 1, 1.0 and 1+0j are the same number; a set is the same as a frozenset.
     """

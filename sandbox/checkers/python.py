@@ -4,8 +4,8 @@ Values: types count as they do in Python: (1,) is not [1], 1 is 1.0 and True, {1
 and the order of a dict or a set does not count. A value of a subclass is compared as one of its base (a namedtuple as
 a tuple, a Counter as a dict), as a Fraction or Decimal is with other numbers; any other object equals nothing.
 
-One departure: NaN never equals NaN. == takes two lists that hold the same NaN object to be equal, but here no object is
-shared; and a test that writes `== float("nan")` makes a new one.
+One departure: NaN never equals NaN. For Python, two lists are equal if they hold the same NaN object, but here no two
+values share objects; and a test that writes `== float("nan")` makes a new object, too.
 
 Text: as in `exact`. A suite whose programs print cannot have this checker (see judge).
 """

@@ -75,8 +75,8 @@ def _words(error: Exception) -> str:
 class ProgressBar:
     """Shows the progress of a stage, its rate and the time left: a bar on a terminal, elsewhere an occasional line.
 
-    unit          what is counted
-    short_stages  whether the end of a stage is shown elsewhere even if the stage took less than five seconds
+    unit          what is counted, with a blank before it
+    short_stages  whether, without a terminal, a stage of less than five seconds gets a line at its end
 
     It is a context manager that closes the bar on exit. Call it with the name of the stage, the number of items done,
     and the total number of items, or None where the total is not known.

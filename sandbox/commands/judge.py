@@ -76,9 +76,9 @@ def command(records: Path, out: Path, overwrite: bool, run_all: bool, sandbox: "
 
 @dataclass(frozen=True, slots=True)
 class _Work:
-    """What a file of records asks for.
+    """What there is to judge.
 
-    fingerprint   of the file's content
+    fingerprint   the beginning of the SHA-256 of the file's content
     n_records     number of lines that are not blank
     n_tests       number of tests of all records
     """

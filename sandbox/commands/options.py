@@ -42,7 +42,7 @@ _OPTIONS = (
         multiple=True,
         metavar="NAME",
         help="A package that programs can import besides the standard library and numpy: pandas, 'scipy>=1.11'. It "
-        "must be installed where programs run, or be in the image. Repeatable.",
+        "must be installed where programs run, or be in the image. Can be given several times.",
     ),
     click.option(
         "--packages-from",

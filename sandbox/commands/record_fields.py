@@ -6,7 +6,18 @@ from collections.abc import Iterable
 from typing import Any
 
 _REQUIRED = ("id", "code", "kind", "tests")
-_OPTIONAL = ("fn_name", "time_limit_s", "memory_limit_mb", "language", "checker", "referee", "names", "given", "setup")
+_OPTIONAL = (
+    "fn_name",
+    "time_limit_s",
+    "memory_limit_mb",
+    "language",
+    "checker",
+    "referee",
+    "names",
+    "given",
+    "setup",
+    "classes",
+)
 # The last ones are those of `curate export --to jsonl`.
 _IGNORED = ("starter_code", "metadata", "prompt", "system_prompt", "statement", "source", "url", "licence")
 _TEST = ("input", "output")
@@ -56,5 +67,5 @@ def _unknown(fields: Iterable[Any], known: tuple[str, ...], *, ignored: tuple[st
         return None
     nearest = [_SYNONYMS[name]] if _SYNONYMS.get(name) in known else difflib.get_close_matches(name, known, n=1)
     question = f"Did you mean {nearest[0]!r}? " if nearest else ""
-    own = " What is yours goes under 'metadata', which is ignored." if ignored else ""
+    own = " Put fields of your own under 'metadata', which is ignored." if ignored else ""
     return f"unknown field {name[:80]!r}{where}. {question}The fields are {', '.join(known)}.{own}"

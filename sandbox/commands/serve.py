@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 @click.option(
     "--open-metrics",
     is_flag=True,
-    help="Answer GET /metrics without a token, as GET /health always is.  [default: /metrics needs the token]",
+    help="Answer GET /metrics without a token, like GET /health.  [default: /metrics needs the token]",
 )
 @click.option(
     "--most-memory-mb",

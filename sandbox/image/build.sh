@@ -29,7 +29,7 @@ trap 'exit 1' HUP INT TERM
 mkdir "$staging/installed"
 described="[]"
 if [ -n "${PACKAGES:-}" ]; then
-    # For the interpreter of Debian 12, whichever is ours. Where pip looks is set as always: PIP_FIND_LINKS=FOLDER ...
+    # Wheels for the interpreter of Debian 12, not for this one. pip's own variables, such as PIP_FIND_LINKS, say where from.
     "$python" -m pip install --quiet --disable-pip-version-check --no-warn-conflicts --no-compile --target "$staging/installed" \
         --only-binary :all: --implementation cp --python-version 3.11 \
         --platform "manylinux_2_28_$(uname -m)" --platform "manylinux2014_$(uname -m)" $PACKAGES

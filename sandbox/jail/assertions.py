@@ -1,6 +1,6 @@
 """The cases of an assertion suite: a call whose value is compared, or statements that call the submission.
 
-Whatever fails before the submission has a part in it is the suite's fault, and never held against the submission.
+A failure before the submission takes part is the suite's fault, and is never held against the submission.
 """
 
 import contextlib
@@ -32,7 +32,7 @@ from sandbox.program import Limits, Outcome, Program, RunResult
 from sandbox.referee import Ruling
 
 _DETAIL = 300  # characters for people
-_REMEMBERED = 4096  # pieces of given code that are known to be sound
+_REMEMBERED = 4096  # given codes that are known to be sound
 _NOTHING = Program("")
 _ATOM = b"0"  # the shortest call, of nothing
 
@@ -77,7 +77,8 @@ class GivenCode:
 class AssertionRuns:
     """Runs one submission for the cases of an assertion suite. Raises ValueError if its language is not Python.
 
-    second   returns the runner of the process of the tests, which runs beside the submission
+    second       returns the runner of the process of the tests, which runs beside the submission
+    given_code   the given code that this worker knows
     """
 
     def __init__(
@@ -115,7 +116,7 @@ class AssertionRuns:
         if isinstance(setup, RunResult):
             raise RefereeFailed(f"their setup does not compile: {_tail(setup)}")
         order = second.order("examine", Program(self._shared.setup), referee.LIMITS, referee=True)
-        order = order.instructed(Instructions(case.input, self._shared.names))
+        order = order.instructed(Instructions(case.input, self._shared.names, classes=self._shared.classes))
         wall_seconds = min(THINKING * self._limits.wall_seconds, left_seconds)
         patience_seconds = min(LINGERING * wall_seconds + LINGERING_SECONDS, left_seconds + LEAVING_SECONDS)
         texts = f"{self._shared.given}\n{case.input}"
@@ -126,7 +127,8 @@ class AssertionRuns:
         report = Report.read(ended.partner.result.returned or b"")
         if failed(ended.program.result) and not report.has("met"):
             self._given_code.check(self._shared.given, self._limits)
-        return _ran(ended, report)
+        hurried = patience_seconds < LINGERING * wall_seconds + LINGERING_SECONDS
+        return _ran(ended, report, hurried)
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,8 +137,8 @@ class Report:
 
     stages   the stages that it has reached: given, met (the submission has told what it defines), ready (setup is
              done), called (the submission has been asked for something)
-    verdict  passed, failed, gone (the submission ended too early), unreadable (what it said), or "" for none
-    detail   for people
+    verdict  passed; failed; gone: the submission ended too early; unreadable: it sent what cannot be read; "": none
+    detail   explains the verdict to people
     """
 
     stages: frozenset[str]
@@ -156,16 +158,22 @@ class Report:
 
     @property
     def is_the_suites_fault(self) -> bool:
-        """Whether the tests have failed, or have not ended, before the submission had a part in it."""
-        return self.verdict in ("", "failed") and not self.has("called") and self.has("given") <= self.has("met")
+        """Whether the tests failed, or did not end, without the submission having a part in it."""
+        waits_for_submission = self.has("given") and not self.has("met")
+        return self.verdict in ("", "failed") and not self.has("called") and not waits_for_submission
 
 
-def _ran(ended: Talk, report: Report) -> Ran:
-    """Return what became of the submission. Raises RefereeFailed if its tests have failed by themselves."""
+def _ran(ended: Talk, report: Report, hurried: bool) -> Ran:
+    """Return what became of the submission. Raises RefereeFailed if its tests have failed by themselves.
+
+    hurried: whether the tests had less time than they otherwise have, since the submission has used up its budget
+    """
     result, tests = ended.program.result, ended.partner.result
     if ended.flooded:
         return Ran(replace(result, outcome=Outcome.OUTPUT_LIMIT), None, ended.partner_seconds)
     if report.is_the_suites_fault and not report.has("ready"):
+        if hurried and tests.outcome is Outcome.TIMED_OUT:
+            return Ran(referee.as_timed_out(result), None, ended.partner_seconds)
         raise RefereeFailed(f"before they used the submission: {tests.outcome.value} {report.detail or _tail(tests)}")
     has_ruling = report.verdict in ("failed", "unreadable")
     if failed(result) and not (has_ruling and ended.partner_ended_first):
@@ -183,8 +191,8 @@ def _ran(ended: Talk, report: Report) -> Ran:
 
 
 def _without_verdict(result: RunResult, tests: RunResult) -> RunResult:
-    """Return the run of a program whose tests have not come to an end. What it returned has kept them busy, has filled
-    their memory, or has broken them."""
+    """Return the run of a program whose tests did not come to an end, because what it returned kept them busy, filled
+    their memory, or broke them."""
     message = f"the tests did not end with what the program returned: {tests.outcome.value} {_tail(tests)}"
     outcome = tests.outcome if tests.outcome in (Outcome.TIMED_OUT, Outcome.OUT_OF_MEMORY) else Outcome.SIGNALLED
     return replace(result, outcome=outcome, stderr=message.encode())

@@ -66,21 +66,27 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Instructions:
-    """What only the child of a run may know: the function to call or the tests to run, the program's arguments, and the
-    names of the files that are fetched afterwards. They are in a file that the child itself reads."""
+    """What only the child of a run may know. It is in a file that the child itself reads.
+
+    entry_point   the function to call, or the tests to run
+    arguments     the program's arguments, or the names that the tests use
+    fetch         the names of the files that are fetched afterwards
+    classes       those of the names that are classes
+    """
 
     entry_point: str = ""
     arguments: tuple[str, ...] = ()
     fetch: tuple[str, ...] = ()
+    classes: tuple[str, ...] = ()
 
     def to_bytes(self) -> bytes:
-        return json.dumps([self.entry_point, self.arguments, self.fetch]).encode()
+        return json.dumps([self.entry_point, self.arguments, self.fetch, self.classes]).encode()
 
     @classmethod
     def read(cls, descriptor: int) -> "Instructions":
         """Read the instructions from the file that holds them."""
-        entry_point, arguments, fetch = json.loads(_content(descriptor))
-        return cls(entry_point, tuple(arguments), tuple(fetch))
+        entry_point, *lists = json.loads(_content(descriptor))
+        return cls(entry_point, *map(tuple, lists))
 
 
 _NONE = Instructions()
@@ -174,7 +180,8 @@ def become(
         elif job.op == "serve":
             status = language.serve(program, given, instructions.arguments)
         elif job.op == "examine":
-            status = language.examine(program, given, instructions.entry_point, instructions.arguments, KEPT)
+            names, classes = instructions.arguments, instructions.classes
+            status = language.examine(program, given, instructions.entry_point, names, classes, KEPT)
         else:
             status = language.run(KEPT if executable else program, instructions.arguments)
     except BaseException as error:

@@ -194,9 +194,9 @@ class _Tree:
 
 
 class _Distribution:
-    """The files of an installed distribution. Its folder is opened at once, as that of a _Tree.
+    """The files of an installed distribution. Like that of a _Tree, its folder is opened immediately.
 
-    Modules are compiled anew: what an installer has compiled names the folder of the machine that it is in.
+    Modules are compiled again, since what an installer has compiled contains their path on this machine.
     """
 
     def __init__(self, path: str) -> None:

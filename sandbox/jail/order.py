@@ -17,7 +17,7 @@ class Order:
     packed        files that the run finds in its directory, see files.pack
     referee       whether the program belongs to the suite: then it shares no zygote with submissions
     given         descriptor of compiled code that runs before the program; -1: none
-    beside        the text of that code, and of what else runs with the program
+    beside        the source of that code, and of what else runs with the program
     encoded       the job as it is sent, encoded once for all cases of a suite
     """
 
@@ -49,11 +49,15 @@ class Order:
 
     @property
     def texts(self) -> str:
-        """The text of the program and of what runs with it, which tells what packages it needs."""
+        """The source of the program and of what runs with it, which shows which packages are needed."""
         return f"{self.program.source}\n{self.beside}" if self.beside else self.program.source
 
     def after(self, given: int, beside: str) -> "Order":
-        """Return the order with compiled code, of which this is the descriptor, that runs before the program."""
+        """Return the order with code that runs before the program.
+
+        given    descriptor of the compiled code
+        beside   its source, and that of what else runs with the program
+        """
         return replace(self, job=replace(self.job, given=True), given=given, beside=beside)
 
     def with_files(self, contents: dict[str, bytes]) -> "Order":

@@ -1,4 +1,4 @@
-"""The packages from outside the standard library that programs may import, as the jail sees them."""
+"""What the jail knows of packages outside the standard library that programs may import."""
 
 import os
 import re
@@ -15,10 +15,10 @@ _OF_METADATA = ("METADATA", "entry_points.txt")  # the rest tells where and how 
 class Packages:
     """What is copied for programs, and what their zygote loads before they start.
 
-    trees          folders that are copied as they are: name -> path on this machine. numpy, where nobody asks for more
-    distributions  paths of the .dist-info folders of installed distributions, of which the files they list are copied
+    trees          folders that are copied whole, such as numpy's if no packages are asked for: name -> path
+    distributions  paths of the .dist-info folders of installed distributions, whose listed files are copied
     modules        names that can be imported: a program gets the packages if its source has one of these words
-    warm           those that are loaded before the program starts
+    warm           the modules that are loaded before the program starts
     """
 
     trees: dict[str, str]
@@ -41,7 +41,7 @@ class Packages:
 def listed_files(distribution: str) -> list[str]:
     """Return the files of a distribution that programs get, as paths relative to the folder it is installed in.
 
-    distribution: path of its .dist-info folder. Without it, the files are unknown: the list is empty then.
+    distribution: path of its .dist-info folder. If this folder does not list the files, the result is empty.
     """
     from importlib.metadata import PathDistribution  # slow to import, and most workers never need it
 

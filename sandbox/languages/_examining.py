@@ -1,7 +1,7 @@
-"""The side of the tests that are statements: it runs them, and asks the submission's process for what they use of it.
+"""The tests' side of tests that are statements: it runs them, and asks the submission's process for what they use.
 
 This process belongs to the suite. It holds the tests, which the submission must not see, and reads what the submission
-says, which may be anything.
+sends, which may be anything.
 """
 
 import collections
@@ -20,8 +20,10 @@ from sandbox.languages._proxies import (
     Remote,
     RemoteClass,
     inherits_a_name,
+    is_subject_still,
     name_class,
     new_class,
+    set_tested,
 )
 from sandbox.languages._serving import data_type_named, named_builtin
 
@@ -56,7 +58,10 @@ class Report:
 class Submission:
     """Asks the process of the submission.
 
-    namespace   that of the tests
+    wire        the connection to it
+    report      where the tests' progress is noted
+    namespace   the namespace of the tests
+    names       the names that the tests use of the submission
     """
 
     def __init__(self, wire: Wire, report: Report, namespace: dict[str, Any], names: tuple[str, ...]) -> None:
@@ -74,12 +79,15 @@ class Submission:
             name_of=self._name_of,
             reference=self._reference,
             referred=self._referred,
-            hides=lambda name, value: name in COMPARING and isinstance(value, Remote | RemoteClass),
+            hides=lambda name, value: name in COMPARING and callable(value),
         )
 
-    def meet(self) -> dict[str, Any]:
-        """Return what the submission has under the names that the tests use."""
-        for kind in list(self._namespace.values()):  # those that are given; of others, the submission must not know
+    def meet(self, classes: tuple[str, ...]) -> dict[str, Any]:
+        """Return the submission's objects that the tests use: name -> proxy. Raises Unreadable.
+
+        classes   the names of classes that are tested
+        """
+        for kind in list(self._namespace.values()):  # only classes of the given code: the submission has them, too
             if self._is_ours(kind):
                 self._name_of(kind)
         answer, graph = self._exchange("names", Graph(self._codec), {})
@@ -91,30 +99,36 @@ class Submission:
                         case (str(name), value) if name in self._names:
                             known[name] = value
                         case _:
-                            raise Unreadable("it has a name of its own")
+                            raise Unreadable("it has a name that was not asked for")
             case _:
-                raise Unreadable("it tells no names")
+                raise Unreadable("it does not say which names it has")
         for kind in self._classes.values():
-            if any(kind is value for value in known.values()) or inherits_a_name(
-                kind.__bases__
-            ):  # bases have lower places
+            is_used = any(kind is value for value in known.values())
+            if is_used or inherits_a_name(kind.__bases__):  # bases come before the classes that inherit them
                 name_class(kind)
+        for name, value in known.items():
+            if isinstance(value, RemoteClass):
+                set_tested(value, name in classes)
         return known
 
     def ask(self, operation: str, /, *arguments: Any, **named: Any) -> Any:
-        """Have the submission do something; return or raise what came of it."""
+        """Have the submission carry out an operation of _serving.py; return its result or raise its exception."""
         self._report.note("called")
         with self._turn:
             return self._asked(operation, arguments, named)
 
     def _asked(self, operation: str, arguments: tuple[Any, ...], named: dict[str, Any]) -> Any:
+        is_subject = is_subject_still(operation, arguments)
         try:
             graph = Graph(self._codec)
             question = {"arguments": graph.encode(arguments), "named": graph.encode(named)}
             answer, graph = self._exchange(operation, graph, question)
             error = answer.get("error")
             if error is None:
-                return graph.decode(answer.get("value"))
+                value = graph.decode(answer.get("value"))
+                if is_subject and value is arguments[0]:
+                    value._is_subject = True
+                return value
             failure = self._failure(graph, error)
         except Unreadable as unreadable:
             self._report.end("unreadable", str(unreadable))
@@ -127,7 +141,7 @@ class Submission:
         raise failure
 
     def _exchange(self, operation: str, graph: Graph, question: dict[str, Any]) -> tuple[dict[str, Any], Graph]:
-        """Send a question; return its answer, and the graph with the nodes of both. Raises Unreadable."""
+        """Send a question; return the answer, and the graph with the nodes of both. Raises Unreadable."""
         self._number += 1
         before = len(graph.objects)
         frame = {
@@ -146,7 +160,7 @@ class Submission:
         except Gone:
             self._report.end("gone")
         if answer.get("number") != self._number:
-            raise Unreadable("it answers another question")
+            raise Unreadable("it answers another request")
         if "refused" in answer:  # an exception would be taken for one of the submission
             self._report.end("failed", f"the submission cannot be asked this: {answer['refused']}")
         self._learn(answer.get("news"))
@@ -156,7 +170,7 @@ class Submission:
                 case [int(place), body] if 0 <= place < before:
                     graph.fill(graph.objects[place], body)
                 case _:
-                    raise Unreadable("it changes what it was not given")
+                    raise Unreadable("it changes an object that it was not given")
         return answer, graph
 
     def _called_back(self, question: dict[str, Any]) -> dict[str, Any]:
@@ -179,7 +193,7 @@ class Submission:
 
     def _function(self, number: Any) -> Callable[..., Any]:
         if type(number) is not int or not 0 <= number < len(self._functions):
-            raise Unreadable("it calls what it was not given")
+            raise Unreadable("it calls a function that it was not given")
         return self._functions[number]
 
     def _is_ours(self, kind: Any) -> bool:
@@ -230,6 +244,7 @@ class Submission:
             case ["h", int(number), int(kind)]:
                 return self._proxy(number, kind)
             case ["C", int(number)] if number in self._classes:
+                set_tested(self._classes[number], False)
                 return self._classes[number]
             case ["B", str(name)]:
                 return data_type_named(name)
@@ -238,23 +253,26 @@ class Submission:
             case ["O", int(number)] if 0 <= number < len(self._foreign):
                 return self._foreign[number]
             case ["N", str(name), list(fields), list(parts)]:
-                if not all(type(field) is str and field not in COMPARING for field in fields):
-                    raise Unreadable("it has a field of no possible name")
-                return collections.namedtuple(name, fields)(*map(graph.decode, parts))
-        raise Unreadable("it has a value of no known kind")
+                values = [graph.decode(part) for part in parts]
+                made = collections.namedtuple(name, fields)(*values)
+                if any(self._codec.hides(field, value) for field, value in zip(fields, values, strict=True)):
+                    raise Unreadable("it has a field that would act as a method")
+                return made
+        raise Unreadable("it has a value of an unknown kind")
 
     def _proxy(self, number: int, kind_number: int) -> Any:
         known = self._objects.get(number)
         if known is not None:
+            object.__setattr__(known, "_is_subject", False)
             return known
         kind = self._classes.get(kind_number)
         if kind is None:
-            raise Unreadable("it has an object of no class")
+            raise Unreadable("it has an object without a class")
         if issubclass(kind, BaseException):
             return self._made_error(kind, number, [], "")
         proxy = object.__new__(kind)
         object.__setattr__(proxy, "_remote", number)
-        object.__setattr__(proxy, "_is_subject", False)
+        object.__setattr__(proxy, "_is_subject", None)
         self._objects[number] = proxy
         return proxy
 
@@ -275,7 +293,7 @@ class Submission:
                 values = [graph.decode(argument) for argument in arguments]
                 parts = [(name, graph.decode(part)) for name, part in held]
                 return self._new_failure(reference, number, values, parts, text)
-        raise Unreadable("it raises what is no exception")
+        raise Unreadable("it raises something that is not an exception")
 
     def _new_failure(
         self, reference: list[Any], number: int, arguments: list[Any], held: list[tuple[str, Any]], text: str
@@ -290,7 +308,7 @@ class Submission:
                 case ["C", int(place)]:
                     kind = self._classes.get(place)
             if not (isinstance(kind, type) and issubclass(kind, Exception)):
-                raise Unreadable("it raises what is no exception")
+                raise Unreadable("it raises something that is not an exception")
             if isinstance(kind, RemoteClass):
                 failure: Exception = self._made_error(kind, number, arguments, text)
                 return failure
@@ -303,10 +321,10 @@ class Submission:
                         failure.__dict__[name] = part
             return failure
         except (TypeError, ValueError, AttributeError) as error:
-            raise Unreadable(f"it raises what cannot be: {error}"[:200]) from None
+            raise Unreadable(f"it raises an impossible exception: {error}"[:200]) from None
 
     def _learn(self, news: Any) -> None:
-        """Make the classes of which the submission tells. Raises Unreadable."""
+        """Make proxies of the classes that the submission describes. Raises Unreadable."""
         for told in _list(news):
             match told:
                 case [int(number), str(name), list(bases), list(has), list(methods)] if (
@@ -314,7 +332,7 @@ class Submission:
                 ):
                     self._classes[number] = self._new_class(number, name, bases, _texts(has), _texts(methods))
                 case _:
-                    raise Unreadable("it tells of a class in no known way")
+                    raise Unreadable("it describes a class in an unknown way")
 
     def _new_class(
         self, number: int, name: str, bases: list[Any], has: frozenset[str], methods: frozenset[str]
@@ -325,13 +343,13 @@ class Submission:
                 case ["B", str(builtin)]:
                     kind = data_type_named(builtin)
                     if not issubclass(kind, Exception):
-                        raise Unreadable("it has a base that it cannot have")
+                        raise Unreadable("it has a class with an impossible base")
                 case ["G", str(shared)] if issubclass(self._shared.get(shared, int), Exception):
                     kind = self._shared[shared]
                 case ["C", int(place)] if place in self._classes:
                     kind = self._classes[place]
                 case _:
-                    raise Unreadable("it has a class without its base")
+                    raise Unreadable("it has a class with an unknown base")
             kinds.append(kind)
         if any(issubclass(kind, BaseException) for kind in kinds):
             kinds = [kind for kind in kinds if issubclass(kind, BaseException)]
@@ -347,24 +365,33 @@ class Submission:
 
 def _list(raw: Any) -> list[Any]:
     if type(raw) is not list:
-        raise Unreadable("a part of it is no list")
+        raise Unreadable("a part of it is not a list")
     return raw
 
 
 def _texts(raw: list[Any]) -> frozenset[str]:
     if not all(type(text) is str for text in raw):
-        raise Unreadable("a part of it is no text")
+        raise Unreadable("a part of it is not text")
     return frozenset(raw)
 
 
 def run(
-    setup: types.CodeType, given: types.CodeType, statements: str, names: tuple[str, ...], report: Report, wire: Wire
+    setup: types.CodeType,
+    given: types.CodeType,
+    statements: str,
+    names: tuple[str, ...],
+    classes: tuple[str, ...],
+    report: Report,
+    wire: Wire,
 ) -> NoReturn:
     """Run the tests, and end this process.
 
-    setup, given   code that runs before them
+    given, setup   code that runs before the tests, in this order
     statements     the tests
-    names          what they use of the submission
+    names          the names that the tests use of the submission
+    classes        those of the names that are classes
+    report         where it is noted how far the tests have come, and how they end
+    wire           the connection to the submission's process
     """
     module = types.ModuleType(MODULE)
     namespace = vars(module)
@@ -377,9 +404,9 @@ def run(
         code = compile(statements, FILE, "exec", dont_inherit=True)
         exec(given, namespace)
         report.note("given")
-        known = submission.meet()
+        known = submission.meet(classes)
         report.note("met")
-        if len(known) < len(names) or not all(isinstance(value, Remote | RemoteClass) for value in known.values()):
+        if len(known) < len(names) or not all(_is_as_named(value, name in classes) for name, value in known.items()):
             report.note("called")  # whatever comes of it is the submission's fault
         vars(solution).update(known, __all__=list(known))
         namespace.update(known)
@@ -393,6 +420,11 @@ def run(
     except BaseException as error:
         report.end("failed", f"{stage}: {_told(error)}" if stage != "a test" else _told(error, statements))
     report.end("passed")
+
+
+def _is_as_named(value: Any, must_be_class: bool) -> bool:
+    """Tell whether what the submission defines is of the kind that a setup may expect."""
+    return isinstance(value, RemoteClass) or (isinstance(value, Remote) and not must_be_class)
 
 
 class _Solution(types.ModuleType):
@@ -409,7 +441,7 @@ class _Solution(types.ModuleType):
 
 
 def _told(error: BaseException, source: str = "") -> str:
-    """Return the type and the text of an exception, with the line of the test in which it came up."""
+    """Return the type and the text of an exception, with the line of the test that raised it."""
     try:
         words = "".join(traceback.format_exception_only(error)).strip()
     except Exception:

@@ -1,4 +1,4 @@
-"""What the process of a submission and that of its tests say to each other: frames of JSON with values inside.
+"""What the process of a submission and that of its tests send to each other: frames of JSON with values inside.
 
 A frame is eight bytes that hold its length, and a JSON object. Values are never pickled:
 
@@ -7,8 +7,9 @@ A frame is eight bytes that hold its length, and a JSON object. Values are never
     ["m", place]                 a mutable object, whose content stands at this place among the nodes of the frame: so
                                  that shared objects stay shared, and cycles are possible
 
-Both sides use the same codec. It takes no code from the other side: each tag stands for one type, known here. What is
-not data is encoded and decoded by the side itself, see `Codec.reference` and `Codec.referred`.
+Both sides use the same codec. It takes no code from the other side: each tag stands for one type that is known here.
+Objects that are not data are encoded and decoded by each side in its own way, see `Codec.reference` and
+`Codec.referred`.
 """
 
 import contextlib
@@ -17,8 +18,9 @@ import os
 import sys
 from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Callable, Iterator
-from datetime import date, datetime, time, timedelta
+from datetime import date, datetime, time, timedelta, timezone
 from decimal import Decimal
+from enum import Enum
 from fractions import Fraction
 from typing import Any
 
@@ -32,9 +34,10 @@ _IMMUTABLE: dict[type, Callable[[Any], list[Any]]] = {
     Decimal: lambda value: [str(value)],
     Fraction: lambda value: [value.numerator, value.denominator],
     range: lambda value: [value.start, value.stop, value.step],
-    datetime: lambda v: [v.year, v.month, v.day, v.hour, v.minute, v.second, v.microsecond],
+    datetime: lambda v: [v.year, v.month, v.day, v.hour, v.minute, v.second, v.microsecond, v.tzinfo],
     date: lambda value: [value.year, value.month, value.day],
-    time: lambda value: [value.hour, value.minute, value.second, value.microsecond],
+    time: lambda value: [value.hour, value.minute, value.second, value.microsecond, value.tzinfo],
+    timezone: lambda value: [value.utcoffset(None)],
     timedelta: lambda value: [value.days, value.seconds, value.microseconds],
 }
 _NAMED = {kind.__name__: kind for kind in _IMMUTABLE}
@@ -45,10 +48,12 @@ _MAKERS: dict[str, Callable[[], Any]] = {
     "y": bytearray,
 }
 _ATOMS = frozenset([str, bool, type(None)])
+# Instances of classes with these bases are not made of attributes alone, and travel as what they contain.
+_NOT_OF_ATTRIBUTES = (list, dict, set, frozenset, str, bytes, bytearray, int, float, complex, BaseException)
 
 
 class Unreadable(Exception):
-    """The other side has sent what is not a frame, or holds values that cannot be."""
+    """The other side has sent something that is not a frame, or a frame with impossible values."""
 
 
 @contextlib.contextmanager
@@ -95,9 +100,9 @@ class Wire:
         try:
             frame = self._loads(text, parse_constant=_refuse)
         except (ValueError, RecursionError) as error:
-            raise Unreadable(f"it is no JSON: {error}"[:200]) from None
+            raise Unreadable(f"it is not JSON: {error}"[:200]) from None
         if type(frame) is not dict:
-            raise Unreadable("it is no object")
+            raise Unreadable("it is not a JSON object")
         return frame
 
     def _exactly(self, count: int) -> bytes:
@@ -119,7 +124,7 @@ class Codec:
 
     class_of      returns the class of this name whose instances travel by value, or None
     name_of       returns that name for the class of an object, or None
-    reference     encodes an object that is no data; raises TypeError
+    reference     encodes an object that is not data; raises TypeError
     referred      decodes what `reference` of the other side has written; raises Unreadable
     hides         tells whether an instance must not have this attribute with this value
     """
@@ -169,7 +174,12 @@ class Graph:
             return ["c", repr(value.real), repr(value.imag)]
         if kind in _IMMUTABLE:
             return ["x", kind.__name__, [self.encode(part) for part in _IMMUTABLE[kind](value)]]
-        if self._codec.name_of(kind) is not None:
+        name = self._codec.name_of(kind)
+        if name is not None and issubclass(kind, Enum):
+            return ["U", name, self.encode(value._value_)]
+        if name is not None and issubclass(kind, tuple):
+            return ["T", name, [self.encode(item) for item in tuple.__iter__(value)]]
+        if name is not None and not issubclass(kind, _NOT_OF_ATTRIBUTES):
             return self._node(value)
         return self._codec.reference(self, value)
 
@@ -195,7 +205,8 @@ class Graph:
             more = [value.maxlen] if kind is deque else []
             return [_LISTS[kind], [self.encode(item) for item in value], *more]
         if kind in _DICTS:
-            return [_DICTS[kind], [[self.encode(key), self.encode(item)] for key, item in value.items()]]
+            factory = [self.encode(value.default_factory)] if kind is defaultdict else []
+            return [_DICTS[kind], [[self.encode(key), self.encode(item)] for key, item in value.items()], *factory]
         if kind is bytearray:
             return ["y", value.hex()]
         return ["v", self._codec.name_of(kind), [[name, self.encode(part)] for name, part in attributes(value)]]
@@ -203,7 +214,7 @@ class Graph:
     def add(self, bodies: Any) -> None:
         """Add the nodes that a frame has brought. Raises Unreadable."""
         if type(bodies) is not list:
-            raise Unreadable("its nodes are no list")
+            raise Unreadable("its nodes are not a list")
         begin = len(self.objects)
         for place, body in enumerate(bodies, begin):
             made = self._made(body)
@@ -222,12 +233,17 @@ class Graph:
                 kind = self._codec.class_of(name)
                 if kind is None:
                     raise Unreadable(f"there is no class {name[:80]!r}")
-                return object.__new__(kind)
+                try:
+                    return object.__new__(kind)
+                except TypeError as error:
+                    raise Unreadable(f"it has an instance that cannot be: {error}"[:200]) from None
             case ["q", list(), int() | None as maxlen]:
                 return deque(maxlen=maxlen)
+            case ["e", list(), _]:
+                return defaultdict()
             case [str(tag), list() | str()] if tag in _MAKERS:
                 return _MAKERS[tag]()
-        raise Unreadable("it has a node of no known kind")
+        raise Unreadable("it has a node of an unknown kind")
 
     def fill(self, value: Any, body: Any) -> None:
         """Give a mutable object this content, in place of its own. Raises Unreadable."""
@@ -248,14 +264,16 @@ class Graph:
                     items = [self.decode(part) for part in parts]
                     value.clear()
                     value.update(items)
-                case ["d" | "o" | "n" | "e", list(parts)]:
+                case ["d" | "o" | "n" | "e", list(parts), *factory]:
                     pairs = [(self.decode(key), self.decode(part)) for key, part in parts]
                     value.clear()
                     dict.update(value, pairs)
+                    if factory:
+                        value.default_factory = self.decode(factory[0])
                 case _:
-                    raise Unreadable("it has a node of no known kind")
+                    raise Unreadable("it has a node of an unknown kind")
         except (TypeError, ValueError, AttributeError, OverflowError) as error:
-            raise Unreadable(f"it has a node that cannot be: {error}"[:200]) from None
+            raise Unreadable(f"it has an impossible node: {error}"[:200]) from None
 
     def decode(self, raw: Any) -> Any:
         """Return a value from its JSON. Raises Unreadable."""
@@ -280,11 +298,24 @@ class Graph:
                     return complex(float(real), float(imaginary))
                 case ["x", str(name), list(parts)] if name in _NAMED:
                     return _NAMED[name](*(self.decode(part) for part in parts))
+                case ["U" | "T" as tag, str(name), content]:
+                    return self._instance(tag, name, content)
                 case [str(), *_]:
                     return self._codec.referred(self, raw)
         except (TypeError, ValueError, ArithmeticError) as error:
-            raise Unreadable(f"it has a value that cannot be: {error}"[:200]) from None
-        raise Unreadable("it has a value of no known kind")
+            raise Unreadable(f"it has an impossible value: {error}"[:200]) from None
+        raise Unreadable("it has a value of an unknown kind")
+
+    def _instance(self, tag: str, name: str, content: Any) -> Any:
+        """Return an immutable instance of a class whose instances travel by value: of an Enum, or a named tuple."""
+        kind = self._codec.class_of(name)
+        if tag == "U" and kind is not None and issubclass(kind, Enum):
+            return kind(self.decode(content))
+        if tag == "T" and kind is not None and issubclass(kind, tuple) and type(content) is list:
+            made = tuple.__new__(kind, map(self.decode, content))
+            if len(made) == len(getattr(kind, "_fields", made)):
+                return made
+        raise Unreadable(f"it has an instance of {name[:80]!r} that cannot be")
 
 
 def attributes(value: Any) -> list[tuple[str, Any]]:
@@ -299,7 +330,7 @@ def attributes(value: Any) -> list[tuple[str, Any]]:
 
 
 def set_attributes(value: Any, parts: list[tuple[str, Any]]) -> None:
-    """Make an instance hold this and nothing else. Raises TypeError for a name that hides a part of its class."""
+    """Make these the only attributes of an instance. Raises TypeError for a name that hides a part of its class."""
     getattr(value, "__dict__", {}).clear()
     for name, part in parts:
         if name.startswith("__") or _is_code(getattr(type(value), name, None)):

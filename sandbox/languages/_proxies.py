@@ -4,8 +4,13 @@ A proxy never lets the submission decide what the test must find out. What a sub
 that does not depend on what the test expects is as good as a returned value: an attribute, an item, a length, a number,
 a text. But `==`, `in`, `count(3)` or `x - 3.5` tell the submission what is expected, and it could answer accordingly.
 
-    named      an object is called so if the suite names its class, or a base of it
-    subject    a named object that the test itself has made, by calling the class or a method of the class
+    named      an object whose class, or a base of it, is one of the names that the suite tests
+    tested     a class that the suite itself names as a class. Under another name it may stand in place of a function,
+               whose results are compared with what is expected
+    subject    an object that the test itself has made, by calling a tested class
+
+An object or class that the submission has answered with is a subject, or tested, no longer: it may stand where the test
+expects data, as after `def f(self): return self`.
 
     ==         a proxy equals itself. Two named objects are asked, since their class is what is tested. Nothing else
                is: a proxy never equals data
@@ -14,7 +19,8 @@ a text. But `==`, `in`, `count(3)` or `x - 3.5` tell the submission what is expe
     in         a subject is asked; of others, the items are looked at, if it has any
     truth      named objects are asked if their class has __bool__ or __len__; other objects are true
     hash       named objects are asked if their class has __hash__; others have the hash of an identity
-    methods    asked, but `count`, `startswith` and others that compare with their argument only of subjects
+    methods    asked, but `count`, `startswith` and others that compare with their argument only of subjects and tested
+               classes
 """
 
 import dis
@@ -31,13 +37,14 @@ _IN_PLACE = "iadd isub imul itruediv iand ior ixor".split()
 _ORDER = "lt le gt ge".split()
 _UNARY = "neg pos abs invert int float complex index".split()
 COMPARING = frozenset(
-    "count endswith find index isdisjoint issubset issuperset rfind rindex startswith".split()
+    "compare count difference endswith find index intersection isdisjoint issubset issuperset rfind rindex startswith"
+    " symmetric_difference union".split()
 )  # methods of data that compare it with their argument
 _OPERATORS = frozenset(f"__{name}__" for name in [*_BINARY, *_REFLECTED, *_IN_PLACE, *_ORDER, "eq", "ne", "contains"])
 
 
 class Asking(Protocol):
-    """How proxies ask the submission."""
+    """What proxies need of a connection to the submission."""
 
     def ask(self, operation: str, /, *arguments: Any, **named: Any) -> Any: ...
 
@@ -50,6 +57,7 @@ class RemoteClass(type):
     _has: frozenset[str]
     _methods: frozenset[str]
     _is_named: bool
+    _is_tested: bool
 
     def __new__(mcs, name: str, bases: tuple[type, ...], content: dict[str, Any], *, number: int = -1) -> Any:
         if number < 0 and any(isinstance(base, RemoteClass) and base.__dict__.get("_number") for base in bases):
@@ -60,11 +68,17 @@ class RemoteClass(type):
         super().__init__(name, bases, content)
 
     def __call__(cls, /, *arguments: Any, **named: Any) -> Any:
-        return _as_subject(cls._asking.ask("call", cls, *arguments, **named))
+        result = cls._asking.ask("call", cls, *arguments, **named)
+        if cls._is_tested and isinstance(result, Handle) and type(result)._is_named and result._is_subject is None:
+            result._is_subject = True
+        return result
 
     def __getattr__(cls, name: str) -> Any:
         if name.startswith("_") and name in RemoteClass.__annotations__:
             raise AttributeError(name)
+        _refuse_memory(name)
+        if (name in COMPARING or name in _OPERATORS) and not cls._is_tested:
+            raise TypeError(f"{name} of the class {cls.__name__} is not asked: only what the test itself names answers")
         if name in cls._methods:
             return _Method(cls, name)
         return cls._asking.ask("get", cls, name)
@@ -97,16 +111,18 @@ class Remote(metaclass=RemoteClass):
     __slots__ = ()
     _number = 0
     _is_named = False
+    _is_tested = False
     _has: frozenset[str] = frozenset()
     _methods: frozenset[str] = frozenset()
 
     _remote: int
-    _is_subject: bool
+    _is_subject: bool | None  # None: new, and nothing is known about it
 
     def __getattr__(self, name: str) -> Any:
         kind = type(self)
         if name in ("_remote", "_is_subject"):
             raise AttributeError(name)
+        _refuse_memory(name)
         if (name in COMPARING or name in _OPERATORS) and not self._is_subject:
             raise TypeError(
                 f"{name} of an object of type {kind.__name__} is not asked: only what the test itself has made answers"
@@ -162,13 +178,13 @@ class Remote(metaclass=RemoteClass):
 
 
 class Handle(Remote):
-    """An object that is no exception."""
+    """An object other than an exception."""
 
     __slots__ = ("_remote", "_is_subject")
 
 
 class RemoteError(Remote):
-    """An exception. It is made with the arguments that the submission's has, and has its text."""
+    """An exception. It has the arguments and the text of the submission's exception."""
 
     __slots__ = ()
     _text: str
@@ -188,9 +204,8 @@ class _Method:
 
     def __call__(self, /, *arguments: Any, **named: Any) -> Any:
         owner = self._owner
-        is_class = isinstance(owner, RemoteClass)
-        result = (owner if is_class else type(owner))._asking.ask("method", owner, self.__name__, *arguments, **named)
-        return _as_subject(result) if is_class else result
+        kind = owner if isinstance(owner, RemoteClass) else type(owner)
+        return kind._asking.ask("method", owner, self.__name__, *arguments, **named)
 
 
 def new_class(
@@ -205,13 +220,19 @@ def new_class(
     content: dict[str, Any] = {} if is_error else {"__slots__": ()}
     content |= {f"__{part}__": function for part, function in _SPECIAL.items() if part in has}
     content["__module__"] = "solution"
-    content |= {"_asking": asking, "_number": number, "_has": has, "_methods": methods, "_is_named": False}
+    content |= {"_asking": asking, "_number": number, "_has": has, "_methods": methods}
+    content |= {"_is_named": False, "_is_tested": False}
     return RemoteClass(name, bases, content, number=number)
 
 
 def name_class(kind: RemoteClass) -> None:
-    """Note that the suite names a class, and so its subclasses."""
+    """Note that a class is one of the names that the suite tests, as are its subclasses."""
     type.__setattr__(kind, "_is_named", True)
+
+
+def set_tested(kind: RemoteClass, is_tested: bool) -> None:
+    """Note whether a class is tested."""
+    type.__setattr__(kind, "_is_tested", is_tested)
 
 
 def inherits_a_name(bases: tuple[type, ...]) -> bool:
@@ -233,10 +254,17 @@ def iterate(remote: Any) -> Iterator[Any]:
         yield item
 
 
-def _as_subject(result: Any) -> Any:
-    if isinstance(result, Handle) and type(result)._is_named:
-        result._is_subject = True
-    return result
+def is_subject_still(operation: str, arguments: tuple[Any, ...]) -> bool:
+    """Tell whether an operation asks a subject for what is usually itself, without an answer that could be data."""
+    if not (arguments and isinstance(arguments[0], Handle) and arguments[0]._is_subject):
+        return False
+    return operation in _IN_PLACE or operation == "iter" or arguments[1:2] == ("__enter__",)
+
+
+def _refuse_memory(name: str) -> None:
+    """Raise AttributeError for what would let numpy read, as an array, the memory at an address that is told."""
+    if name.startswith("__array"):
+        raise AttributeError(name)
 
 
 def _both_named(one: Any, other: Any) -> bool:
@@ -284,7 +312,7 @@ def _reflected(name: str) -> Callable[[Any, Any], Any]:
 def _unary(name: str, kind: type | None = None) -> Callable[..., Any]:
     def convert(self: Any, *arguments: Any) -> Any:
         if not type(self)._is_named:
-            raise TypeError(f"an object of type {type(self).__name__} is no number")
+            raise TypeError(f"an object of type {type(self).__name__} is not a number")
         value = type(self)._asking.ask(name, self, *arguments)
         return value if kind is None else _exactly(kind, value)
 

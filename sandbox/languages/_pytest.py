@@ -1,4 +1,4 @@
-"""What tests use of pytest, where there is no pytest: raises, approx, fail and marks that do nothing."""
+"""A stand-in for pytest, with what tests use of it: raises, approx, fail and marks that do nothing."""
 
 import math
 import re
@@ -10,7 +10,7 @@ __all__ = ["approx", "fail", "fixture", "main", "mark", "param", "raises", "skip
 
 
 class Failed(AssertionError):
-    """A test has failed in words of its own."""
+    """A test has said that it fails."""
 
 
 class ExceptionInfo:
@@ -99,7 +99,7 @@ def fail(reason: str = "", pytrace: bool = True) -> None:
 
 
 def skip(reason: str = "") -> None:
-    raise Failed(f"a test that skips itself: {reason}")
+    raise Failed(f"the test skips itself: {reason}")
 
 
 def main(*_: Any) -> int:

@@ -1,6 +1,6 @@
-"""The submission's side of tests that are statements: it does what the process of the tests asks for, one by one.
+"""The submission's side of tests that are statements: it carries out what the process of the tests asks for.
 
-This runs in the process of the submission, which may have replaced any of it: whatever it answers is a claim.
+This runs in the process of the submission, which may have replaced any part of it: every answer is a mere claim.
 """
 
 import builtins
@@ -67,7 +67,7 @@ def data_type_named(name: str) -> type:
     kind = builtin_named(name)
     if isinstance(kind, type) and (kind in _DATA_TYPES or issubclass(kind, Exception)):
         return kind
-    raise Unreadable(f"{name[:80]!r} is no data")
+    raise Unreadable(f"{name[:80]!r} is not data")
 
 
 class _Failure(Exception):
@@ -77,8 +77,8 @@ class _Failure(Exception):
 class Server:
     """Answers the tests' process.
 
-    namespace   that of the program
-    names       what the tests use of it
+    namespace   the namespace of the program
+    names       the names that the tests use of it
     """
 
     def __init__(self, wire: Wire, namespace: dict[str, Any], names: tuple[str, ...]) -> None:
@@ -96,8 +96,7 @@ class Server:
         )
 
     def serve(self) -> None:
-        """Answer until the other side ends. An exception that is no Exception ends the process, as it would have ended
-        the program."""
+        """Answer until the other side ends. SystemExit and the like end the process, as they would end the program."""
         while True:
             try:
                 question = self._wire.receive()
@@ -191,7 +190,7 @@ class Server:
         return [number, self._class_number(type(value))]
 
     def _class_reference(self, kind: type) -> list[Any]:
-        """Return a class in the way in which the bases of classes, and the classes of exceptions, are told."""
+        """Return a class in the form in which the bases of classes and the classes of exceptions are sent."""
         if issubclass(kind, BaseException) and kind.__module__ == "builtins" and kind.__name__ in _BUILTIN_ERRORS:
             return ["B", f"builtins.{kind.__name__}"]
         if issubclass(kind, BaseException) and self._name_of(kind) is not None:
@@ -202,7 +201,7 @@ class Server:
         return any(self._namespace.get(name) is kind for name in self._names)
 
     def _class_number(self, kind: type) -> int:
-        """Return the number of a class, which the tests' side gets to know."""
+        """Return the number of a class; a new class is described to the tests' side with the next frame."""
         if kind not in self._classes:
             bases = [self._class_reference(base) for base in kind.__bases__ if base is not object]
             has = [name for name in SPECIAL if _special(kind, name) is not _special(object, name)]
@@ -235,7 +234,7 @@ class Server:
                 return self._namespace[name]
             case ["O", int(number)]:
                 return self._foreign.setdefault(number, _Foreign(number))
-        raise Unreadable("it has a value of no known kind")
+        raise Unreadable("it has a value of an unknown kind")
 
     def _call_back(self, number: int, arguments: tuple[Any, ...], named: dict[str, Any]) -> Any:
         """Call a function of the tests' side."""
@@ -281,7 +280,7 @@ class _Foreign:
 
 
 def _plain(graph: Graph, value: Any, kind: type) -> Any:
-    """Return a value of a subclass of a plain type, or of numpy, as the data that it is; None if it is none."""
+    """Return the encoding of a value of numpy or of a subclass of a plain type; None for any other value."""
     if kind.__module__ == "numpy" and hasattr(value, "tolist"):
         return graph.encode(value.tolist())
     if issubclass(kind, tuple):

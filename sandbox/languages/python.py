@@ -37,6 +37,7 @@ _STARRED = (
 _RECURSION_OF_CALLS = 50_000  # LiveCodeBench's, too
 _FRAMES_BELOW = 6  # our own frames below a program, which expects none
 _FRAMES_OF_SERVER = 8  # our own frames below what the tests call
+_VIEWS: tuple[type, ...] = (type({}.keys()), type({}.items()))  # == takes them for sets
 _ATOMS = frozenset([int, float, str, bool, type(None)])
 
 
@@ -142,10 +143,11 @@ def evaluate(artifact: bytes, given: bytes, returned: int) -> int:
 
 
 def serve(artifact: bytes, given: bytes, names: list[str]) -> int:
-    """Run the program, and then do what the tests at the other end of stdin and stdout ask of it, until they end.
+    """Run the program, and then do what the tests at the other end of stdin and stdout ask for, until they end.
     Returns the exit status.
 
-    names   what the tests use of it
+    given   the artifact of the code that runs first, in the same namespace
+    names   the names that the tests use of the program
     """
     wire = _taken_streams()
     namespace = _namespace_of_solution()
@@ -168,23 +170,27 @@ def warm_for_tests() -> None:
     _examining.append(import_module("sandbox.languages._examining"))
 
 
-def examine(artifact: bytes, given: bytes, statements: str, names: list[str], report: int) -> int:
+def examine(
+    artifact: bytes, given: bytes, statements: str, names: tuple[str, ...], classes: tuple[str, ...], report: int
+) -> int:
     """Run tests of a submission, which is at the other end of stdin and stdout, and write how they ended to descriptor
     `report`. Does not return.
 
-    artifact     code that runs before the tests, and after `given`
+    artifact     compiled code that runs before the tests, and after `given`
+    given        compiled code that runs first
     statements   the tests
-    names        what they use of the submission
+    names        the names that the tests use of the submission
+    classes      those of the names that are classes
     """
     (examining,) = _examining
     wire = _taken_streams()
     return examining.run(  # type: ignore[no-any-return]
-        marshal.loads(artifact), marshal.loads(given), statements, tuple(names), examining.Report(report), wire
+        marshal.loads(artifact), marshal.loads(given), statements, names, classes, examining.Report(report), wire
     )
 
 
 def _taken_streams() -> Wire:
-    """Return the connection that stdin and stdout are. In their place is now nothing to read, and nowhere to write."""
+    """Return stdin and stdout as a connection, and put /dev/null in their place."""
     wire = Wire(os.dup(0), os.dup(1))
     null = os.open("/dev/null", os.O_RDWR)
     os.dup2(null, 0)
@@ -255,7 +261,7 @@ def data(value: Any) -> Any:
         return value if _ATOMS.issuperset(map(type, value)) else [data(item) for item in value]
     if issubclass(kind, tuple):
         return {"tuple": [data(item) for item in value]}
-    if issubclass(kind, set | frozenset):
+    if issubclass(kind, set | frozenset) or kind in _VIEWS:
         return {"set": [data(item) for item in value]}
     if issubclass(kind, dict):
         return {"dict": [[data(key), data(item)] for key, item in dict.items(value)]}

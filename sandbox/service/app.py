@@ -100,7 +100,7 @@ class App:
             "status": "draining" if queue.draining else "serving",
             "authorized": authorized,
         }
-        if authorized:  # who has no token learns nothing about the machine
+        if authorized:  # clients without the token learn nothing about the machine
             about |= {
                 "version": self._version,
                 "workers": box.workers,

@@ -32,6 +32,11 @@ _RECORD = {
             "items": _TEXT,
             "description": "what the submission must define, for kind assertions",
         },
+        "classes": {
+            "type": "array",
+            "items": _TEXT,
+            "description": "those of the names that are classes, for kind assertions",
+        },
         "given": {**_TEXT, "description": "Python that runs before the submission, for kind assertions"},
         "setup": {**_TEXT, "description": "Python that runs before each test, for kind assertions"},
         "tests": {

@@ -238,7 +238,7 @@ def test_an_answer_in_cpp_is_judged_where_cpp_is_allowed(recording):
     assert {program.language for program, _ in recording.requests} == {"cpp", "python"}
 
 
-def test_an_answer_in_cpp_is_no_program_by_default_nor_where_a_function_is_called(recording):
+def test_an_answer_in_cpp_is_not_a_program_by_default_nor_where_a_function_is_called(recording):
     assert CodeReward(recording)(text_answer(CPP_RIGHT), Task(tests=DOUBLES)).verdict == "no_code"
     calls = Task(tests=Suite([Case("[1]", "2")], entry_point="double"))
     reward = CodeReward(recording, languages=("python", "cpp"))

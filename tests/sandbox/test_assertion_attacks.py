@@ -26,6 +26,10 @@ COUNTS = "assert f(3).count(5) == 1"
 TEST_CASE = "import unittest\nclass T(unittest.TestCase):\n    def test(self): self.assertEqual(f(3), 424242)\nT('test').debug()"
 YES = "class Yes:\n    def __getattr__(self, name): return lambda *a, **k: True\n"
 ALWAYS = "".join(f"    def __{name}__(self, *other): return True\n" for name in "eq lt gt le ge contains bool".split())
+DIFFERS = "assert not f(3).symmetric_difference({5, 6})"
+SUBTRACTS = "    def __sub__(self, other): return 0.0\n"
+COMPARES = "    @staticmethod\n    def startswith(x): return True\n    endswith = startswith\n"
+SOLUTION = "assert abs(Solution().f(3) - 3.25) < 1e-6"
 
 PASSES_IN_PROCESS = {
     "an object that equals everything": (f"{YES}{ALWAYS}def f(x): return Yes()", EQUAL),
@@ -76,6 +80,29 @@ PASSES_IN_PROCESS = {
         "class E(KeyError):\n    args = property(lambda self: Yes())\n    def __str__(self): return '7'\n"
         f"{YES}{ALWAYS}def f(x): raise E(0)",
         "try:\n    f(3)\nexcept KeyError as error:\n    assert error.args == (8,)\nelse:\n    assert False"),
+    "a class in place of a function, whose instances are close to everything": (
+        f"class f:\n    def __init__(self, x): pass\n{SUBTRACTS}", CLOSE),
+    "a class in place of a function, whose instances are containers of everything": (
+        f"class f:\n    def __init__(self, x): pass\n{ALWAYS}", CONTAINS),
+    "a method that returns the object that the test has made": (
+        f"class Solution:\n    def f(self, x): return self\n{SUBTRACTS}", SOLUTION),
+    "the same object again and again": (
+        f"class Solution:\n    def f(self, x): return self\n{SUBTRACTS}"
+        "it = Solution()\nSolution.__new__ = lambda cls: it",
+        "a = Solution().f(3)\nb = Solution().f(4)\nassert abs(a - 3.25) < 1e-6 and abs(b - 4.25) < 1e-6"),
+    "a method that is a class": (
+        f"class Solution: pass\nclass F(Solution):\n    def __init__(self, x): pass\n{SUBTRACTS}Solution.f = F", SOLUTION),
+    "a static method that returns an object of the class": (
+        f"class Solution:\n    @staticmethod\n    def f(x): return Solution()\n{SUBTRACTS}",
+        "assert abs(Solution.f(3) - 3.25) < 1e-6"),
+    "an argument that becomes the object that the test has made": (
+        f"class Solution:\n    def f(self, x): x[0] = self\n{SUBTRACTS}",
+        "s, x = Solution(), [3]\ns.f(x)\nassert abs(x[0] - 3.25) < 1e-6"),
+    "a class in place of a text": (f"class C:\n{COMPARES}def f(x): return C", TEXT),
+    "the class under test in place of a text": (
+        f"class Solution:\n{COMPARES}    def f(self, x): return Solution", TEXT.replace("f(3)", "Solution().f(3)")),
+    "a set that differs from no other": (
+        "class S:\n    def symmetric_difference(self, other): return set()\ndef f(x): return S()", DIFFERS),
 }  # fmt: skip
 
 AGAINST_US = {
@@ -137,6 +164,15 @@ AGAINST_US = {
     "an iterator without an end": ("def f(x):\n    while True: yield x", CONTAINS),
     "a named tuple whose field is a method": (
         "from collections import namedtuple\nR = namedtuple('R', 'count')\ndef f(x): return R(lambda y: 1)", COUNTS),
+    "an instance whose attribute is a type that can be called like a method": (
+        "def f(x):\n    n = Node()\n    n.count = n.startswith = n.endswith = bool\n    return n", f"{COUNTS}\n{TEXT}"),
+    "a named tuple whose field is a type": (
+        "from collections import namedtuple\nR = namedtuple('R', 'count')\ndef f(x): return R(bool)",
+        "assert f(3).count(5) == 1"),
+    "an array in the memory of the tests": (
+        "class A:\n    @property\n    def __array_interface__(self):\n"
+        "        return {'shape': (1,), 'typestr': '<i8', 'version': 3, 'data': (id(a), False)}\na = A()\ndef f(x): return a",
+        "import numpy\nx = numpy.asarray(f(3))\nassert x.shape == (1,)"),
     "an instance whose attribute is a method": (
         "def f(x):\n    n = Node()\n    n.count = lambda y: 1\n    return n", COUNTS),
     "an object of the class under test in place of a number": (
@@ -152,8 +188,10 @@ AGAINST_US = {
 
 
 def judged(box: Sandbox, source: str, statements: str) -> Verdict:
-    names = ("f", "Box") if "class Box" in source else ("f",)
-    shared = Assertions(names, given="class Node: pass", setup="SECRET_ = 123456789")
+    names = ("Solution",) if "class Solution" in source else ("f", "Box") if "class Box" in source else ("f",)
+    shared = Assertions(
+        names, "class Node: pass", "SECRET_ = 123456789", tuple(name for name in names if name[:1].isupper())
+    )
     return box.judge(Program(source), Suite([Case(statements, "")], None, "python", LIMITS, None, shared)).verdict
 
 
@@ -162,6 +200,26 @@ def test_an_attack_on_tests_fails_and_the_sandbox_lives_on(box: Sandbox, attack:
     source, statements = (PASSES_IN_PROCESS | AGAINST_US)[attack]
     assert judged(box, source, statements) is not Verdict.ACCEPTED
     assert judged(box, "def f(x): return x", "assert f(3) == 3") is Verdict.ACCEPTED
+
+
+def test_a_submission_that_leaves_the_tests_no_time_is_out_of_time(box: Sandbox) -> None:
+    limits = Limits(wall_seconds=3, memory_mb=256, budget_seconds=3)
+    shared = Assertions(("f",), setup="import time\ntime.sleep(1.2)")
+    suite = Suite([Case("f(1.7)", ""), Case("f(0)\nassert False", "")], None, "python", limits, None, shared)
+    assert box.judge(Program("from time import sleep as f"), suite).verdict is Verdict.TIME_LIMIT
+
+
+def test_a_function_in_place_of_a_class_is_no_fault_of_the_tests(box: Sandbox) -> None:
+    shared = Assertions(("Node",), setup="def walk(node: Node | None): pass", classes=("Node",))
+    suite = Suite([Case("walk(Node())", "")], None, "python", LIMITS, None, shared)
+    assert box.judge(Program("class Node: pass"), suite).verdict is Verdict.ACCEPTED
+    assert box.judge(Program("def Node(): pass"), suite).verdict is Verdict.WRONG_ANSWER
+
+
+def test_a_class_in_place_of_a_function_is_not_asked_even_if_the_name_has_a_capital_letter(box: Sandbox) -> None:
+    program = Program(f"class Diff:\n    def __init__(self, x): pass\n{SUBTRACTS}")
+    suite = Suite([Case(CLOSE.replace("f(", "Diff("), "")], None, "python", LIMITS, None, Assertions(("Diff",)))
+    assert box.judge(program, suite).verdict is Verdict.WRONG_ANSWER
 
 
 @pytest.mark.parametrize("attack", PASSES_IN_PROCESS)

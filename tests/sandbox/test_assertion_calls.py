@@ -43,7 +43,7 @@ def test_values_of_all_kinds_go_in_and_come_out(box: Sandbox, call: str, expecte
 @pytest.mark.parametrize(
     ("source", "expected"),
     [
-        pytest.param("def f(x): return [x]", Verdict.WRONG_ANSWER, id="a list is no tuple"),
+        pytest.param("def f(x): return [x]", Verdict.WRONG_ANSWER, id="a list is not a tuple"),
         pytest.param("def f(x): return (x, 0)", Verdict.WRONG_ANSWER, id="another value"),
         pytest.param("def f(x): return object()", Verdict.WRONG_ANSWER, id="an object"),
         pytest.param("def f(x): return x / 0", Verdict.RUNTIME_ERROR, id="an exception"),
@@ -54,9 +54,10 @@ def test_values_of_all_kinds_go_in_and_come_out(box: Sandbox, call: str, expecte
         pytest.param("def f(x):\n    print('hi')\n    return (x,)", Verdict.ACCEPTED, id="prints"),
         pytest.param("from __future__ import annotations\ndef f(x: X): return (x,)", Verdict.ACCEPTED, id="a future"),
         pytest.param("def f(x): return (x,)\nif __name__ == '__main__': input()", Verdict.ACCEPTED, id="a script"),
+        pytest.param("def f(x): return {(x,): 1}.keys()", Verdict.WRONG_ANSWER, id="a view of keys is no tuple"),
         pytest.param("from collections import namedtuple\nP = namedtuple('P', 'a')\ndef f(x): return P(x)",
                      Verdict.ACCEPTED, id="a namedtuple"),
-        pytest.param("def f(x): return gcd(x, x),", Verdict.RUNTIME_ERROR, id="no imports that nobody promised"),
+        pytest.param("def f(x): return gcd(x, x),", Verdict.RUNTIME_ERROR, id="only imports that were promised"),
         pytest.param("class E:\n    def __eq__(self, o): return True\n    __class__ = tuple\ndef f(x): return E()",
                      Verdict.WRONG_ANSWER, id="an object equal to all"),
     ],
@@ -72,7 +73,7 @@ def test_given_code_comes_before_the_submission_and_has_futures_of_its_own(box: 
 
 
 @pytest.mark.parametrize("given", ["1 / 0", "def", "raise SystemExit(0)", "while True: pass"])
-def test_given_code_that_fails_by_itself_is_held_against_nobody(box: Sandbox, given: str) -> None:
+def test_given_code_that_fails_by_itself_is_not_held_against_the_submission(box: Sandbox, given: str) -> None:
     suite = Suite([Case("f(1)", "1")], None, "python", Limits(wall_seconds=0.5), None, Assertions(("f",), given))
     with pytest.raises(RefereeFailed, match="the suite's own tests failed: their given code"):
         box.judge(Program("def f(x): return x"), suite)
@@ -146,3 +147,9 @@ def test_records_may_have_such_tests(box: Sandbox) -> None:
     for change, words in (({"names": []}, "needs field 'names'"), ({"given": 1}, "must be strings of Python code")):
         with pytest.raises(ValueError, match=words):
             parse({**record, **change})
+
+
+def test_views_of_dicts_equal_sets_as_they_do_in_python(box: Sandbox) -> None:
+    assert verdict(box, "def f(x): return x.keys()", "f({1: 2})", "{1}") is Verdict.ACCEPTED
+    assert verdict(box, "def f(x): return x.items()", "f({1: 2})", "{(1, 2)}") is Verdict.ACCEPTED
+    assert verdict(box, "def f(x): return x.values()", "f({1: 2})", "{2}") is Verdict.WRONG_ANSWER

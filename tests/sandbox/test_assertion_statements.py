@@ -14,7 +14,13 @@ def suite_of(
     *statements: str, names: tuple[str, ...] = ("f",), given: str = "", setup: str = "", limits: Limits = LIMITS
 ) -> Suite:
     cases = [Case(text, "") for text in statements]
-    return Suite(cases, None, "python", limits, assertions=Assertions(names, given, setup))
+    return Suite(
+        cases,
+        None,
+        "python",
+        limits,
+        assertions=Assertions(names, given, setup, tuple(name for name in names if name[:1].isupper())),
+    )
 
 
 def first(box: Sandbox, source: str, suite: Suite) -> CaseJudgement:
@@ -86,6 +92,13 @@ def test_a_class_of_the_submission_can_be_tested(box: Sandbox, statements: str) 
                               "for v in (D('1.50'), Fraction(1, 3), date(2020, 1, 2), timedelta(1), range(3), b'x', 10**50,"
                               " float('inf'), 1j, bytearray(b'y'), None, int, '\\ud800', -0.0, {(1, 2): {3}}):\n"
                               "    assert f(v) == v and type(f(v)) is type(v), v"),
+        ("def f(d): return d[5], sorted(d)", "from collections import *\nd = defaultdict(list, {1: [2]})\n"
+                                            "assert f(d) == ([], [1, 5]) and d == {1: [2], 5: []} and d[6] == []"),
+        ("from collections import *\ndef f(): return defaultdict(int)", "d = f()\nd['x'] += 2\nassert d == {'x': 2}"),
+        ("from collections import *\nR = namedtuple('R', 'index count')\ndef f(): return R(3, [4])", "assert f().index == 3"),
+        ("def f(x): return x", "from datetime import *\nz = timezone(timedelta(hours=2))\n"
+                              "for v in (z, datetime(2020, 1, 2, 3, tzinfo=z), time(4, tzinfo=timezone.utc)):\n"
+                              "    assert f(v) == v and repr(f(v)) == repr(v)"),
         ("def f(x): return x * 2.5", "from math import isnan\nassert isnan(f(float('nan'))) and f(2) == 5"),
         ("def f(n):\n    for i in range(n): yield i", "assert list(f(3)) == [0, 1, 2] and next(f(2)) == 0 and sum(f(4)) == 6"),
         ("def f(n): return map(str, range(n))", "assert ','.join(f(3)) == '0,1,2' and 2 not in f(2) and '1' in f(2)"),
@@ -126,6 +139,25 @@ def test_instances_of_given_classes_travel_by_value(box: Sandbox) -> None:
     case = first(
         box, "def f(p): return P(p.x + 1)", suite_of("assert f(P(1)) == P(2) and {f(P(1))} == {P(2)}", given=slots)
     )
+    assert case.verdict is Verdict.ACCEPTED, case
+
+
+@pytest.mark.parametrize(
+    ("given", "source", "statements"),
+    [
+        ("from collections import namedtuple\nP = namedtuple('P', 'x index')", "def f(p): return P(p.x + 1, p.index)",
+         "assert f(P(1, 2)) == P(2, 2) and type(f(P(1, 2))) is P and f(P(1, 2)).index == 2"),
+        ("from typing import NamedTuple\nclass P(NamedTuple):\n    x: int", "def f(p): return [p, P(4)]",
+         "assert f(P(3)) == [P(3), P(4)]"),
+        ("from enum import Enum, Flag\nclass C(Enum):\n    A = 1\n    B = (2, 3)\nclass F(Flag):\n    X = 1\n    Y = 2",
+         "def f(x): return {C.A: C.B, C.B: F.X | F.Y}[x]", "assert f(C.A) is C.B and f(C.B) == F.X | F.Y"),
+        ("class Items(list): pass", "def f(x): return Items([*x, 3])", "assert f(Items([1])) == [1, 3]"),
+    ],
+)  # fmt: skip
+def test_instances_of_given_tuples_and_enumerations_travel_by_value(
+    box: Sandbox, given: str, source: str, statements: str
+) -> None:
+    case = first(box, source, suite_of(statements, given=given))
     assert case.verdict is Verdict.ACCEPTED, case
 
 
@@ -184,7 +216,7 @@ def test_a_submission_that_hangs_is_out_of_time(box: Sandbox, source: str) -> No
         ("", "import os\nos._exit(0)", "before they used the submission"),
     ],
 )
-def test_tests_that_fail_by_themselves_are_held_against_nobody(
+def test_tests_that_fail_by_themselves_are_not_held_against_the_submission(
     box: Sandbox, given: str, setup: str, words: str
 ) -> None:
     limits = Limits(wall_seconds=0.5, memory_mb=256)
@@ -199,7 +231,7 @@ def test_long_lists_of_nodes_travel(box: Sandbox) -> None:
     assert case.verdict is Verdict.ACCEPTED, case
 
 
-def test_objects_that_are_no_data_can_be_kept_and_given_back(box: Sandbox) -> None:
+def test_objects_that_are_not_data_can_be_kept_and_given_back(box: Sandbox) -> None:
     source = "kept = []\ndef f(x):\n    if type(x) is int: return kept[x]\n    kept.append(x)\n    return x + 1"
     statements = (
         "import pytest\nx = object()\nwith pytest.raises(TypeError): f(x)\nassert f(0) is x\nassert f(f) is None"

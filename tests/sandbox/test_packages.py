@@ -130,7 +130,7 @@ def test_a_package_that_is_missing_is_an_error_that_says_what_to_type(word: str,
 def test_words_that_name_no_package_are_refused() -> None:
     with pytest.raises(ValueError, match="'two words' is not a package"):
         SandboxOptions(packages=("two words",))
-    with pytest.raises(ValueError, match="name the packages"):
+    with pytest.raises(ValueError, match="needs the names"):
         SandboxOptions(packages_from="folder")
     with pytest.raises(ValueError, match="not for docker"):
         SandboxOptions(backend="docker", packages=("pandas",), packages_from="folder")

@@ -12,3 +12,15 @@ def six_problems(tmp_path_factory):
 def small(tmp_path, tiny_model, six_problems):
     """Return the configuration file of a small run."""
     return small_runs.written(tmp_path, tiny_model, six_problems)
+
+
+@pytest.fixture
+def file(tmp_path):
+    """Return a function that writes a configuration file and returns its path."""
+
+    def write(text):
+        path = tmp_path / "run.toml"
+        path.write_text(text)
+        return path
+
+    return write

@@ -15,16 +15,6 @@ from train.rollouts.scoring import open_sandbox
 SMALL = '[model]\npath = "m"\n[data]\ndataset = "d"\n'
 
 
-@pytest.fixture
-def file(tmp_path):
-    def write(text):
-        path = tmp_path / "run.toml"
-        path.write_text(text)
-        return path
-
-    return write
-
-
 def test_keys_that_a_file_leaves_out_have_their_defaults(file):
     assert config.read_config(file(SMALL)) == Config(Model("m"), Data("d"))
 
@@ -88,7 +78,7 @@ def test_a_written_configuration_is_read_back_unchanged(file):
         pytest.param(
             SMALL, ["rollout.prompts=-1"], "rollout.prompts must be a finite number >= 0, not -1", id="below zero"
         ),
-        pytest.param(SMALL, ["run.seed=true"], "run.seed must be of type int, not True", id="a bool is no number"),
+        pytest.param(SMALL, ["run.seed=true"], "run.seed must be of type int, not True", id="a bool is not a number"),
         pytest.param(SMALL, ["optimizer.learning_rate=nan"], "must be a finite number >= 0, not nan", id="nan"),
         pytest.param(SMALL, ["rollout.max_seconds=inf"], "must be a finite number >= 0, not inf", id="infinite"),
         pytest.param(SMALL, ["evaluation.every_steps=0"], "evaluation.every_steps must be more than 0", id="zero"),
@@ -132,7 +122,7 @@ def test_a_missing_file_is_explained(tmp_path):
         config.read_config(tmp_path / "model.bin")
 
 
-def test_options_of_the_command_replace_the_section_and_forget_another_backends_address():
+def test_options_of_the_command_replace_the_section_and_another_backend_drops_the_address():
     config = Config(Model("m"), Data("d"), sandbox=Sandbox(backend="ray", address="head:6379", workers=3))
     assert with_sandbox(config, {}) == config
     assert with_sandbox(config, {"backend": "local"}).sandbox == Sandbox(workers=3)

@@ -8,25 +8,16 @@ from click.testing import CliRunner
 
 from curate.commands.main import main
 from curate.prompt import Prompt
+from curate.recipes.text import toml_value
 from train import config
 from train.config import Data, Model
 from train.config.describe import sections
-from train.config.written import explained, toml_value
+from train.config.written import explained
 from train.engine_options import vllm_options
 from train.errors import ConfigError
 
 SMALL = '[model]\npath = "m"\n[data]\ndataset = "d"\n'
 REQUIRED = ["model.path=m", "data.dataset=d"]
-
-
-@pytest.fixture
-def file(tmp_path):
-    def write(text):
-        path = tmp_path / "run.toml"
-        path.write_text(text)
-        return path
-
-    return write
 
 
 @pytest.mark.parametrize("preset", [None, *config.presets()])
@@ -62,14 +53,6 @@ def test_the_help_of_train_lists_every_key_with_its_default():
         for key in section.keys:
             shown = key.name if key.required else f"{key.name} = {toml_value(key.default)}"
             assert re.search(rf"^  {re.escape(shown)}(\s|$)", part, re.MULTILINE), shown
-
-
-def test_values_are_written_as_toml_reads_them():
-    import tomllib
-
-    values = {"a": 'q"uo\\te\n', "b": [1, 2.5e-7, True], "c": {"d e": "ü\x7f", "f": {}}, "g": []}
-    text = "\n".join(f"{name} = {toml_value(value)}" for name, value in values.items())
-    assert tomllib.loads(text) == values
 
 
 def test_the_prompt_of_a_run_is_kept_as_text(file, tmp_path):

@@ -216,6 +216,8 @@ def test_a_run_ended_by_sigterm_says_how_to_continue(small, tmp_path):
 
 def test_a_run_does_not_continue_with_other_problems_under_the_same_name(small, tmp_path, six_problems):
     dataset = shutil.copytree(six_problems, tmp_path / "problems")
+    # An altered dataset is refused whether a run continues or begins, unless it is included.
+    small.write_text(small.read_text().replace('["unverified"]', '["unverified", "altered"]'))
     changes = [f"data.dataset={dataset}", "run.steps=1"]
     trained(small, tmp_path / "run", *changes)
     (table,) = (dataset / "data").glob("*.parquet")
@@ -367,7 +369,7 @@ def test_a_dry_run_shows_the_plan_and_writes_nothing(small, tmp_path):
     assert not (tmp_path / "run").exists()
 
 
-def test_a_run_leaves_out_what_nobody_verified_unless_it_is_told_to_include_it(small, tmp_path):
+def test_a_run_leaves_out_unverified_rows_unless_it_is_told_to_include_them(small, tmp_path):
     small.write_text(small.read_text().replace('include = ["unverified"]\n', ""))
     plan = CliRunner().invoke(main, ["train", str(small), "--dry-run"])
     assert ", 0 of 6 problems\n           left out: unverified 6 (no reference" in plan.output

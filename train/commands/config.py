@@ -11,11 +11,15 @@ def command() -> None:
 
 
 @command.command("train")
-@click.option("--preset", metavar="NAME", help="Preset whose values the file has.  [default: the defaults]")
+@click.option(
+    "--preset",
+    metavar="NAME",
+    help="Preset whose values the file has.  [default: no preset, but the default of each key]",
+)
 def for_training(preset: str | None) -> None:
     """Print a configuration file for `curate train`, with every key and its comment.
 
-    model.path and data.dataset are left for you to fill in: curate config train --preset deepcoder-16k > run.toml
+    You only need to fill in model.path and data.dataset: curate config train --preset deepcoder-16k > run.toml
     """
     from train.config.written import explained
     from train.errors import ConfigError

@@ -7,8 +7,8 @@ class ShowsKeys(click.Command):
     """A command that lists the keys of the configuration, with their defaults and meanings, at the end of its help."""
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        from curate.recipes.text import toml_value
         from train.config.describe import sections
-        from train.config.written import toml_value
 
         super().format_epilog(ctx, formatter)
         for section in sections():

@@ -3,7 +3,6 @@
 import json
 import sys
 from collections.abc import Callable
-from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -107,11 +106,12 @@ def command(
     from curate.errors import CurateError
     from curate.prompt import read_prompt
     from curate.trust import Trust
+    from rewards.extract import PYTHON_ONLY
     from sandbox import SandboxError
     from train.engine_options import EngineOptions
     from train.errors import TrainError
     from train.evaluation.exercises import exercises
-    from train.evaluation.result_file import contents, identity, more_identity
+    from train.evaluation.result_file import contents, dependencies
     from train.sampling.model_name import check_model
     from train.sampling.open_sampler import open_sampler
     from train.sampling.protocol import Sampling
@@ -125,13 +125,11 @@ def command(
             engine_options.for_server()
         else:
             check_model(model, engine_options.vllm.get("revision"))
-        asked = exercises(data, window, problems or 0, trust=Trust.including(include), prompt=form)
-        if languages:
-            asked = tuple(replace(exercise, languages=languages) for exercise in asked)
+        trust = Trust.including(include)
+        asked = exercises(data, window, problems or 0, trust=trust, prompt=form, languages=languages or PYTHON_ONLY)
         open_model = partial(open_sampler, model, base_url, engine_options, form.template_arguments)
         sandbox = with_packages(sandbox, data)
-        depends_on = [identity(model), asdict(sampling), *more_identity(form, engine_options)]
-        depends_on += [asdict(package) for package in sandbox.found_packages()]
+        depends_on = dependencies(model, sampling, form, engine_options, sandbox.found_packages())
         evaluation = _evaluate(open_model, asked, sampling, k, seed, samples, depends_on, sandbox)
         if out:
             result = contents(
@@ -162,8 +160,8 @@ def _evaluate(
 ) -> "Evaluation":
     """Evaluate, and show the progress.
 
-    samples     the path of the journal, or None to keep no journal
-    depends_on  what samples depend on besides exercise and seed
+    samples     path of the journal; None: keep no journal
+    depends_on  all that samples and verdicts depend on, except the exercise and the seed
     """
     from contextlib import ExitStack, closing
 

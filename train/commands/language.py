@@ -13,6 +13,6 @@ language = click.option(
     multiple=True,
     type=click.Choice(["python", "cpp"]),
     callback=_sorted,
-    help="A language that answers may have; the fence of a program says which it is. Problems whose tests call a "
-    "function take only Python. Repeatable.  [default: python]",
+    help="A language that answers may be written in; the fence around a program says which one it is. Problems whose "
+    "tests call a function, or are Python code, take only Python. Can be given several times.  [default: python]",
 )

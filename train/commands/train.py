@@ -105,20 +105,20 @@ def command(
 
 
 def _with_packages(settings: "Config") -> "Config":
-    """Return the configuration with the packages that programs get, and with their hash."""
+    """Return the configuration with the packages that programs can import, and with their hash."""
     from curate.dataset.needed_packages import with_packages
     from sandbox.packages import fingerprint
     from train.config import with_sandbox
 
-    packages = with_packages(settings.sandbox.options(), settings.data.dataset)
-    hash = settings.sandbox.packages_sha256 or fingerprint(packages.found_packages())
-    return with_sandbox(settings, {"packages": packages.packages, "packages_sha256": hash})
+    options = with_packages(settings.sandbox.options(), settings.data.dataset)
+    sha256 = settings.sandbox.packages_sha256 or fingerprint(options.found_packages())
+    return with_sandbox(settings, {"packages": options.packages, "packages_sha256": sha256})
 
 
 def _including(words: Sequence[str]) -> Iterator[str]:
-    """Yield the changes of the configuration for --include, which holds for training and for evaluation."""
+    """Yield the changes to the configuration that --include makes, for training and for evaluation."""
     if words:
-        value = json.dumps(words)  # also TOML
+        value = json.dumps(words)  # which is TOML as well
         yield from (f"{section}.include={value}" for section in ("data", "evaluation"))
 
 

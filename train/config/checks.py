@@ -19,7 +19,7 @@ _ABOVE_ZERO = {  # in other keys, 0 has a meaning of its own
     "evaluation": "every_steps k top_p",
     "run": "steps checkpoint_steps",
 }
-DECIDED_BY = {  # for vLLM's options that the configuration has under other names: these names
+DECIDED_BY = {  # options of vLLM that other keys of the configuration decide -> these keys
     "dtype": "model.dtype",
     "revision": "model.path",
     "tokenizer": "model.path",

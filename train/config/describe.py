@@ -1,4 +1,4 @@
-"""The keys of a configuration with their types, defaults and comments, read from the source of the sections."""
+"""The keys of a configuration with their types, defaults and comments, as they stand in the source of sections.py."""
 
 import ast
 import inspect
@@ -80,7 +80,7 @@ def _key(field: "Field[Any]", hint: Any, meaning: str) -> Key:
 
 
 def _words(hint: Any) -> str:
-    """Return the type of a value in words."""
+    """Return the name of a type for people."""
     inner = get_args(hint)
     if get_origin(hint) is Literal:
         return "text"

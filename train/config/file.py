@@ -54,15 +54,15 @@ def read_config(
 
 
 def with_sandbox(config: Config, given: Mapping[str, Any]) -> Config:
-    """Return the configuration with other options of the sandbox: name -> value. Raises ConfigError.
+    """Return the configuration with these options in its section [sandbox]. Raises ConfigError.
 
-    Another backend does not keep the address and the image, which belong to the one before; nor do other packages keep
-    their hash.
+    If another backend is given, the old address and image are dropped, which belong to the old backend. If packages are
+    given, the hash of the old ones is dropped.
     """
-    forgotten = {"address": "", "image": ""} if "backend" in given else {}
+    dropped = {"address": "", "image": ""} if "backend" in given else {}
     if "packages" in given:
-        forgotten["packages_sha256"] = ""
-    return replace(config, sandbox=replace(config.sandbox, **{**forgotten, **given}))
+        dropped["packages_sha256"] = ""
+    return replace(config, sandbox=replace(config.sandbox, **{**dropped, **given}))
 
 
 def presets() -> list[str]:
@@ -100,7 +100,7 @@ def _merge(table: dict[str, Any], over: Mapping[str, Any]) -> None:
 
 
 def _read_prompt(table: dict[str, Any]) -> None:
-    """Replace the names of files in the section [prompt] by their contents, which the run keeps."""
+    """Replace the names of files in the section [prompt] with their contents, which the run keeps."""
     if isinstance(table.get("prompt"), Mapping):
         try:
             table["prompt"] = read_prompt(table["prompt"]).as_table()
@@ -109,7 +109,10 @@ def _read_prompt(table: dict[str, Any]) -> None:
 
 
 def _gather_engine_options(table: dict[str, Any]) -> None:
-    """Move options of vLLM that stand in the section [engine] itself to engine.options."""
+    """Move the options of vLLM that stand in the section [engine] itself to engine.options.
+
+    Raises ConfigError for a key that neither this section nor vLLM has.
+    """
     engine = table.get("engine")
     if not isinstance(engine, dict):
         return

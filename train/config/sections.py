@@ -18,16 +18,15 @@ class Model:
     path: str  # a folder, or the name of a model on the Hub
     dtype: Literal["float32", "bfloat16"] = "float32"  # precision of the computation; the trained weights stay float32
     lora_rank: int = 0  # rank of the LoRA layers; 0: all weights are trained
-    lora_alpha: float = 32.0  # the LoRA layers are scaled by this divided by their rank
+    lora_alpha: float = 32.0  # the output of the LoRA layers is multiplied by this value over their rank
     activation_checkpointing: bool = False  # costs a third more computation, but memory does not grow with depth
 
 
 @dataclass(frozen=True, slots=True)
 class Data:
     dataset: str  # folder of a dataset that curate built, or its name on the Hub: owner/name@revision
-    include: tuple[
-        Literal["unverified", "suspects", "altered"], ...
-    ] = ()  # what to train on although it is not trusted
+    # What to train on although it is not trusted.
+    include: tuple[Literal["unverified", "suspects", "altered"], ...] = ()
     max_prompt_tokens: int = 2048  # longer prompts are left out and counted
     target_tokens: tuple[int, ...] = ()  # lengths that prompts ask for, one drawn for each prompt (INTELLECT-2)
 
@@ -36,7 +35,7 @@ class Data:
 class Rollout:
     prompts: int = 16  # prompts in a batch; the completions of one prompt are a group
     completions: int = 16  # completions of each prompt
-    temperature: float = 1.0  # of the samples; the learner computes probabilities at the same temperature
+    temperature: float = 1.0  # temperature of the samples; the learner computes probabilities at the same one
     # What happens at the same time. "sync": nothing. "minibatch": the learner trains on the first minibatch while the
     # rest is sampled. "one-off": the next batch is sampled while the learner trains on this one.
     pipeline: Literal["sync", "minibatch", "one-off"] = "sync"
@@ -65,7 +64,7 @@ class Engine:
 @dataclass(frozen=True, slots=True)
 class Reward:
     code: float = 1.0  # this and the next three keys are weights of rewards; 0: the reward is not computed
-    format: float = 0.0  # of the reward for answers of the form <think>...</think><answer>...</answer>
+    format: float = 0.0  # weight of the reward for answers of the form <think>...</think><answer>...</answer>
     length_budget: float = 0.0  # weight of -|target - length| / 1000 tokens
     overlong: float = 0.0  # weight of DAPO's soft penalty, which is from -1 to 0
     overlong_buffer_tokens: int = 4096  # tokens before the limit over which that penalty grows
@@ -73,7 +72,7 @@ class Reward:
     tests: int = 15  # maximum number of tests, unless select is "all"
     least_wall_seconds: float = 6.0  # lower bound of a test's time limit, which is otherwise the problem's own
     most_wall_seconds: float = 12.0  # upper bound of a test's time limit
-    languages: tuple[Literal["python", "cpp"], ...] = ("python",)  # of programs; the fence of a program says which
+    languages: tuple[Literal["python", "cpp"], ...] = ("python",)  # languages that answers may be written in
     random: bool = False  # true: a control experiment with rewards that do not depend on the answer
 
 
@@ -83,16 +82,16 @@ class Sandbox:
 
     # "local": on this machine. "docker": in containers. "ray": on a cluster's nodes. "http": behind `curate serve`.
     backend: Literal["local", "docker", "ray", "http"] = "local"
-    address: str = ""  # of a Ray cluster, HOST:PORT or auto; or the URL of a `curate serve`
+    address: str = ""  # address of a Ray cluster, HOST:PORT or auto; or the URL of a `curate serve`
     image: str = ""  # name of the docker backend's image; empty: the one that `make sandbox-image` builds
     workers: int = 0  # workers of the sandbox, or of each node of a Ray cluster; 0: one per core
     isolation: Literal["full", "best-effort"] = "full"  # best-effort accepts machines that cannot isolate fully
-    packages: tuple[str, ...] = ()  # packages that programs can import; empty: those with which the dataset was built
-    packages_from: str = ""  # folder that they are installed in; empty: the environment of the trainer
-    packages_sha256: str = ""  # hash of these packages, which a run writes down; empty: whatever is installed
+    packages: tuple[str, ...] = ()  # packages that programs can import; empty: those that the dataset was built with
+    packages_from: str = ""  # folder that the packages are installed in; empty: the environment of the trainer
+    packages_sha256: str = ""  # hash of the packages, which a run records; empty: whatever is installed
 
     def options(self) -> SandboxOptions:
-        """Return this section as the sandbox takes it. Raises ValueError for values that do not go together."""
+        """Return this section as options of the sandbox. Raises ValueError for values that contradict each other."""
         return SandboxOptions(
             self.backend,
             self.address,
@@ -111,14 +110,14 @@ class Most:
     memory_mb: int = 0  # 0: the memory of the machine it runs on, or of our own cgroup
     wall_seconds: float = 0.0  # in training, reward.most_wall_seconds holds as well
     processes: int = 0  # 0: 4096
-    output_kb: int = 0  # what a program prints
+    output_kb: int = 0  # output of a program
     disk_mb: int = 0  # size of /tmp, which is kept in memory
 
 
 @dataclass(frozen=True, slots=True)
 class Objective:
     by_std: bool = False  # true: divide advantages by their group's standard deviation (GRPO); false: Dr.GRPO
-    clip_low: float = 0.2  # the ratio is clipped to 1 - clip_low and 1 + clip_high
+    clip_low: float = 0.2  # ratios are clipped to the range from 1 - clip_low to 1 + clip_high
     clip_high: float = 0.28  # more than clip_low is clip-higher (DAPO, DeepCoder)
     delta: float | None = None  # bound of the ratio where the advantage is negative (INTELLECT-2: 4); none: no bound
     kl: float = 0.0  # coefficient of the k3 estimate against the reference
@@ -141,11 +140,11 @@ class Objective:
 
 @dataclass(frozen=True, slots=True)
 class Optimizer:
-    learning_rate: float = 3e-4  # the highest one, after the warm-up
-    schedule: Literal["constant", "cosine"] = "constant"  # of the learning rate after the warm-up
+    learning_rate: float = 3e-4  # the highest learning rate, which is reached after the warm-up
+    schedule: Literal["constant", "cosine"] = "constant"  # course of the learning rate after the warm-up
     warmup_steps: int = 0  # counted in updates; a batch has minibatches * epochs of them
-    betas: tuple[float, float] = (0.9, 0.99)  # of AdamW
-    weight_decay: float = 0.0  # of AdamW
+    betas: tuple[float, float] = (0.9, 0.99)  # betas of AdamW
+    weight_decay: float = 0.0  # weight decay of AdamW
     clip_norm: float = 1.0  # upper bound of the norm of the gradient
     minibatches: int = 2  # minibatches in a batch, with one update for each
     epochs: int = 1  # passes over a batch: DeepSeekMath's mu, TRL's num_iterations
@@ -165,12 +164,12 @@ class Stage:
 @dataclass(frozen=True, slots=True)
 class Evaluation:
     dataset: str = ""  # folder of a dataset, or a file of HumanEval or LiveCodeBench; empty: no evaluation
-    include: tuple[Literal["unverified", "suspects", "altered"], ...] = ()  # what to use although it is not trusted
+    include: tuple[Literal["unverified", "suspects", "altered"], ...] = ()  # rows to use although they are not trusted
     window: str = ""  # first and last contest date, as in 2024-08-01..2025-02-01; empty: all
     every_steps: int = 10  # steps between evaluations
     k: int = 1  # samples of each problem
     problems: int = 0  # maximum number of problems; 0: all
-    temperature: float = 1.0  # of the samples
+    temperature: float = 1.0  # temperature of the samples
     top_p: float = 1.0  # probability mass of the tokens that are sampled from
     max_tokens: int = 0  # 0: as in training; a larger value shows what the model can do with longer answers
 

@@ -1,32 +1,20 @@
-"""A configuration as the text of a TOML file."""
+"""A configuration file in which every key is explained."""
 
-import json
 import textwrap
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from train.config.describe import Key, Section, sections
+from curate.recipes.text import toml_value
+from train.config.describe import Key, sections
 from train.config.file import preset_header, preset_table
 
 _WIDTH = 120
 
 
-def toml_value(value: Any) -> str:
-    """Return a plain value as TOML writes it."""
-    if isinstance(value, Mapping):
-        inner = ", ".join(f"{json.dumps(name)} = {toml_value(item)}" for name, item in value.items())
-        return f"{{{inner}}}"
-    if isinstance(value, list | tuple):
-        return f"[{', '.join(map(toml_value, value))}]"
-    if isinstance(value, str):
-        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
-    return str(value).lower() if isinstance(value, bool) else repr(value)
-
-
 def explained(preset: str | None = None) -> Iterator[str]:
-    """Yield the lines of a configuration file with all keys and their comments, which lacks the required keys only.
+    """Yield the lines of a configuration file with all keys and their comments. Required keys are commented out.
 
-    preset: the name of the preset whose values it has; None: the defaults
+    preset: name of the preset whose values the file has; None: the defaults
 
     Raises ConfigError for an unknown preset.
     """
@@ -38,14 +26,15 @@ def explained(preset: str | None = None) -> Iterator[str]:
         yield from preset_header(preset)
     for section in sections():
         values = table.get(section.name, {})
-        for of_one in values if isinstance(values, list) else [values]:
+        for values_of_section in values if isinstance(values, list) else [values]:
             yield ""
             yield section.heading
             for key in section.keys:
-                yield from _lines(section, key, of_one)
+                yield from _lines(key, values_of_section)
 
 
-def _lines(section: Section, key: Key, values: Mapping[str, Any]) -> Iterator[str]:
+def _lines(key: Key, values: Mapping[str, Any]) -> Iterator[str]:
+    """Yield a key with its value, its comment beside it or, if the line would be too long, above it."""
     comment = key.comment
     if key.required and key.name not in values:
         line, comment = f'# {key.name} = ""', f"required: {comment}"

@@ -55,7 +55,7 @@ class Measured:
     n_unscored   samples without a verdict, because the problem's own checker failed; the same command judges them again
     n_refused    prompts that the model refused; the same command asks them again
     n_unjudged   problems with samples from an earlier version that did not judge answers which were cut off
-    left_out     rows that were not sampled because they are not trusted, by the words of curate.trust
+    left_out     numbers of rows that were not sampled because they are not trusted, by the words of curate.trust
     """
 
     settings: Settings

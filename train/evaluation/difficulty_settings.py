@@ -19,7 +19,7 @@ class Settings:
     """How a model is sampled: n samples of each problem, from which pass@k is estimated.
 
     engine     the options of vLLM on which answers depend (EngineOptions.deciding_answers)
-    languages  languages that an answer may have; see rewards.extract
+    languages  the languages that an answer may be written in; see rewards.extract
 
     Raises CurateError if there are fewer samples than k.
     """
@@ -77,7 +77,7 @@ def choose_settings(model: str, chosen: Mapping[str, Any], earlier: Mapping[str,
 
 
 def _of_record(record: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings of a record. Those that records of earlier versions do not have are the usual ones."""
+    """Return the settings of a record. Settings that a record of an earlier version lacks get their defaults."""
     prompt, engine = record.get("prompt"), record.get("engine")
     return {
         **record,

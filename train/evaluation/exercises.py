@@ -38,7 +38,7 @@ _USUAL = Prompt()
 class Exercise:
     """A problem as a model sees it.
 
-    languages: languages that an answer may have; see rewards.extract
+    languages: the languages that an answer may be written in; see rewards.extract
     """
 
     id: str
@@ -49,10 +49,6 @@ class Exercise:
     def submission(self, answer: str) -> Program | None:
         """Return the program that is judged for an answer; None if the answer has no program."""
         return submission_in(answer, languages_for(self.suite, self.languages))
-
-    def program(self, source: str) -> Program:
-        """Return the Python program that is judged for the code in an answer."""
-        return Program(source)
 
     @property
     def name(self) -> str:
@@ -65,18 +61,25 @@ class Exercise:
 
 
 def exercises(
-    location: str, window: str = "", most: int = 0, *, trust: Trust = ONLY_TRUSTED, prompt: Prompt = _USUAL
+    location: str,
+    window: str = "",
+    most: int = 0,
+    *,
+    trust: Trust = ONLY_TRUSTED,
+    prompt: Prompt = _USUAL,
+    languages: tuple[str, ...] = PYTHON_ONLY,
 ) -> tuple[Exercise, ...]:
     """Read a set of problems. All of their tests are held in memory.
 
-    location  the folder or the Hub id of a dataset that curate built, or a file, folder or Hub id of LiveCodeBench's
-              or HumanEval's own rows
-    window    FROM..TO, the first and the last day of contests, both included; empty: all
-    most      the maximum number of problems, which are chosen the same way each time; 0: all
-    trust     the rows of a dataset to use; the others are left out, and a warning says how many
-    prompt    the form in which the problems are put to the model
+    location   the folder or the Hub id of a dataset that curate built, or a file, folder or Hub id of LiveCodeBench's
+               or HumanEval's own rows
+    window     FROM..TO, the first and the last day of contests, both included; empty: all
+    most       the maximum number of problems, which are chosen the same way each time; 0: all
+    trust      the rows of a dataset to use; the others are left out, and a warning says how many
+    prompt     the form in which the model is asked
+    languages  the languages that answers may be written in
 
-    Raises CurateError if there is no such set, or if it has no problem in the window.
+    Raises CurateError if there is no such set, if the dataset was altered, or if no problem is left.
     """
     bounds = _bounds(window)
     folder = pushed_dataset(location) or Path(location).expanduser()
@@ -84,9 +87,10 @@ def exercises(
     if any((folder / "data").glob("*.parquet")):
         check_trusted(folder, trust)
         with readable(folder):
-            problems = list(_of_dataset(Stored(folder), bounds, prompt, trust, left_out))
+            read = list(_of_dataset(Stored(folder), bounds, prompt, trust, left_out))
     else:
-        problems = list(_of_table(locate(location), bounds, prompt))
+        read = list(_of_table(locate(location), bounds, prompt))
+    problems = [replace(exercise, languages=languages) for exercise in read]
     if not problems:
         why = f" ({'; '.join(left_out_lines(left_out))})" if left_out else ""
         raise CurateError(f"{location} has no problem{f' from {window}' if window else ''}{why}.")
@@ -115,6 +119,10 @@ def _bounds(window: str) -> tuple[str, str] | None:
 def _of_dataset(
     stored: Stored, bounds: tuple[str, str] | None, prompt: Prompt, trust: Trust, left_out: Counter[str]
 ) -> Iterator[Exercise]:
+    """Yield the trusted problems within the bounds, and count the others in `left_out`, by the words of curate.trust.
+
+    Raises CurateError if there are bounds and a problem has no date.
+    """
     undated = 0
     for row in stored.columns("id", "statement", "starter_code", "tests", "date", "verified", "multi_answer_suspect"):
         undated += not row["date"]
@@ -168,10 +176,10 @@ def _warn(table: Table, unreadable: Iterable[Rejection]) -> None:
 
 
 def _of_humaneval(location: str, row: dict[str, Any] | Unreadable, prompt: Prompt) -> Exercise:
-    """Return a problem of HumanEval, which is judged by its own assertions, but where no answer can reach them.
+    """Return a problem of HumanEval, which is judged by its own assertions in a place that no answer can reach.
 
-    What stands before the function in the prompt, imports and helpers, is there for the answer and for the tests. In
-    OpenAI's harness, where all three share a process, the answer could patch or leave the tests.
+    The answer and the tests can both use the imports and helpers that stand before the function in the prompt. In
+    OpenAI's harness, all of these share a process, and an answer can patch the tests or end them early.
     """
     if isinstance(row, Unreadable):
         raise CurateError(f"{location}: {row.place}: {row.detail}. Download the file again.")

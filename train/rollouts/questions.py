@@ -42,12 +42,14 @@ class Question:
 class Questions:
     """The trusted problems of a dataset whose prompts are short enough, and a digest of them.
 
-    prompt     the form in which the problems are put to the model
+    prompt     the form in which the model is asked
     tokenizer  a tokenizer of transformers with a chat template
     cache      the file that holds the problems, whose tests can be too large for memory
 
-    `n_too_long` counts the prompts that were left out, and `left_out` the rows that are not trusted, by reason. Raises
-    CurateError if the folder is not a dataset, and ConfigError if the model has no chat template or no problem is left.
+    `n_too_long` counts the prompts that were left out, and `left_out` the rows that are not trusted, by reason.
+
+    Raises CurateError if the folder is not a dataset or was altered, and ConfigError if the model has no chat template
+    or no problem is left.
     """
 
     def __init__(self, data: Data, prompt: Prompt, tokenizer: Any, *, seed: int, cache: Path) -> None:

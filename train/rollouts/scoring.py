@@ -26,7 +26,15 @@ _UNBOUNDED_MB = 2**24  # more than any machine has, so that its own memory is th
 def scoring(
     settings: config.Reward, programs: config.Sandbox, most: config.Most, *, seed: int
 ) -> Iterator[AsyncRewards]:
-    """Return the configured rewards. Raises ConfigError if there are none, SandboxError if no sandbox can be opened."""
+    """Yield the configured rewards.
+
+    settings  the rewards and their weights
+    programs  where programs run
+    most      upper limits for one run
+    seed      the seed of random rewards
+
+    Raises ConfigError if there are none, and SandboxError if no sandbox can be opened.
+    """
     with ExitStack() as stack:
         parts: list[tuple[float, Score]] = []
         at_once = _LEAST_AT_ONCE
@@ -67,7 +75,10 @@ def open_sandbox(settings: config.Sandbox, most: config.Most) -> Sandbox:
     if settings.packages_sha256 not in ("", fingerprint(box.packages)):
         box.close()
         there = ", ".join(map(str, box.packages)) or "none"
-        raise ConfigError(f"programs would get other packages than sandbox.packages_sha256 says: {there}")
+        raise ConfigError(
+            f"programs would get other packages than those that the run began with: {there}. Install the same ones, or "
+            "choose another --out."
+        )
     return box
 
 

@@ -11,8 +11,8 @@ from jinja2 import StrictUndefined, Template
 
 from curate.dataset.workspace import manifest_of, write_whole
 from curate.errors import CurateError
+from curate.recipes.text import toml_value
 from train.config import Config, as_table
-from train.config.written import toml_value
 from train.errors import NoRunError
 from train.run.describe import describe_objective, describe_rewards
 from train.run.figures import mean

@@ -55,8 +55,8 @@ def _data(data: Data) -> Iterator[str]:
 
 
 def _prompt(prompt: Prompt) -> Iterator[str]:
-    """Yield a line about prompts that differ from the usual."""
-    parts = ["a system prompt"] * bool(prompt.system) + ["a template of its own"] * bool(prompt.template)
+    """Yield a line about the prompt if it is not the default one."""
+    parts = ["a system prompt"] * bool(prompt.system) + ["a template"] * bool(prompt.template)
     parts += [f"{name} = {json.dumps(value)}" for name, value in prompt.template_arguments.items()]
     if parts:
         yield f"prompt     with {', '.join(parts)}"

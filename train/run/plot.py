@@ -70,7 +70,7 @@ _PANELS = (
 
 def curves(runs: Sequence[Run], out: Path) -> None:
     """Draw the curves of these runs into a file. Raises NoRunError."""
-    rows: dict[str, list[list[Row]]] = {}  # of the runs of each label
+    rows: dict[str, list[list[Row]]] = {}  # for each label, the rows of each of its runs
     for run in runs:
         rows.setdefault(run.label, []).append(_steps(run.folder))
     names = {
@@ -158,7 +158,7 @@ def _draw_curve(place: Axes, rows: Sequence[Row], curve: _Curve, colour: str) ->
 
 
 def _draw_band(place: Axes, runs: Sequence[Sequence[Row]], curve: _Curve, colour: str) -> None:
-    """Draw the mean of several runs in a band from the lowest to the highest, at the steps that all of them know."""
+    """Draw the mean of several runs in a band from the lowest to the highest, at the steps that all of them have."""
     by_run = [{row["step"]: row[curve.metric] for row in run if row.get(curve.metric) is not None} for run in runs]
     at = sorted(set.intersection(*(set(values) for values in by_run)))
     values = [[of_run[step] for of_run in by_run] for step in at]
@@ -177,7 +177,7 @@ def _draw_line(place: Axes, at: Sequence[int], values: Sequence[float], curve: _
 
 
 def _draw_interval(place: Axes, rows: Sequence[Row], name: str, colour: str) -> bool:
-    """Draw the confidence interval of a metric, and return whether it is known."""
+    """Draw the confidence interval of a metric if it is known, and return whether it is."""
     known = [row for row in rows if row.get(name) is not None]
     if not known or any(row.get(f"{name}_{end}") is None for row in known for end in ("low", "high")):
         return False

@@ -1,17 +1,20 @@
-"""The tokens that a model reads of a chat, by its own chat template."""
+"""The tokens that a model's chat template makes of a chat."""
 
 import logging
 import re
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 from curate.prompt import Chat
 
 log = logging.getLogger(__name__)
 
+NO_ARGUMENTS: Mapping[str, Any] = MappingProxyType({})
+
 
 def prompt_ids(tokenizer: Any, chat: Chat, arguments: Mapping[str, Any]) -> list[int]:
-    """Return the ids of the tokens of a chat, up to the place where the answer begins.
+    """Return the ids of a chat's tokens, up to the place where the answer begins.
 
     tokenizer  a tokenizer of transformers with a chat template
     arguments  further arguments of the chat template, such as enable_thinking

@@ -10,12 +10,12 @@ import random
 import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from types import MappingProxyType
 from typing import Any
 
 from sandbox.concurrency.completed import completed
 from sandbox.concurrency.sockets import Sockets
 from train.errors import SamplerError
+from train.sampling.chat_template import NO_ARGUMENTS
 from train.sampling.protocol import Completion, Sampling, SeededChat
 
 try:
@@ -27,7 +27,6 @@ except ImportError as error:
 
 REQUESTS_AT_ONCE = 64  # by default; a provider that allows fewer responds with status 429
 _REPEATED_STATUSES = {408, 409, 429, 500, 502, 503, 504}
-_NONE: Mapping[str, Any] = MappingProxyType({})
 _CONNECT_SECONDS = 10
 _ANSWER_SECONDS = 3600  # enough for a long answer in a long queue: no byte arrives before the answer is finished
 _MAX_PAUSE_SECONDS = 20  # between repeats, unless the server says otherwise
@@ -52,7 +51,7 @@ class HttpSampler:
         base_url: str,
         *,
         concurrency: int = REQUESTS_AT_ONCE,
-        template_arguments: Mapping[str, Any] = _NONE,
+        template_arguments: Mapping[str, Any] = NO_ARGUMENTS,
         retry_seconds: float = 300,
     ) -> None:
         try:

@@ -1,4 +1,4 @@
-"""Whether a model exists, before any work is done for it."""
+"""Check that a model exists before any work is done for it."""
 
 from difflib import get_close_matches
 from pathlib import Path
@@ -14,7 +14,7 @@ def check_model(model: str, revision: str | None = None) -> None:
 
     revision: of a model on the Hub; None: the newest
 
-    A model that the Hub's cache on this machine has is not looked up.
+    If the Hub's cache on this machine has the model, the Hub is not asked.
     """
     check_folder(model)
     if not Path(model).expanduser().exists():
@@ -59,9 +59,13 @@ def _check_hub(model: str, revision: str | None) -> None:
             f"{model} is neither a folder here nor a model on the Hub.{near} If it is private, set HF_TOKEN."
         ) from None
     except RevisionNotFoundError:
-        raise SamplerError(f"the Hub has {model}, but no revision {revision} of it.") from None
+        raise SamplerError(
+            f"the Hub has {model}, but not its revision {revision}. Give another one, or leave it out."
+        ) from None
     except EntryNotFoundError:
-        raise SamplerError(f"the Hub has {model}, but it is no model: it has no config.json.") from None
+        raise SamplerError(
+            f"the Hub has {model}, but it is not a model: it has no config.json. Give the Hub id of a model."
+        ) from None
     except OfflineModeIsEnabled:
         raise SamplerError(
             f"{model} is neither a folder here nor in the Hub's cache, and HF_HUB_OFFLINE is set.{near}"
@@ -73,7 +77,7 @@ def _check_hub(model: str, revision: str | None) -> None:
 
 
 def _near(folder: Path) -> str:
-    """Return a question that names a folder of nearly this name, if there is one."""
+    """Return a question that suggests the folder of a model with a similar name; "" if there is none."""
     if not folder.parent.is_dir():
         return ""
     models = [path.name for path in folder.parent.iterdir() if (path / "config.json").is_file()]

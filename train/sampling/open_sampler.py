@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from train.engine_options import EngineOptions
+from train.sampling.chat_template import NO_ARGUMENTS
 from train.sampling.protocol import Sampler
 
 _USUAL = EngineOptions()
@@ -13,11 +14,11 @@ def open_sampler(
     model: str,
     base_url: str | None = None,
     engine: EngineOptions = _USUAL,
-    template_arguments: Mapping[str, Any] | None = None,
+    template_arguments: Mapping[str, Any] = NO_ARGUMENTS,
 ) -> Sampler:
     """Load the model in this process or, given a URL, use the one of that name at an OpenAI-compatible server.
 
-    engine              options of vLLM, and the number of requests at once
+    engine              options of vLLM, and the number of requests that a server gets at once
     template_arguments  further arguments of the model's chat template
 
     Raises SamplerError, and ConfigError for options that a server does not take.
@@ -26,7 +27,7 @@ def open_sampler(
         from train.sampling.http import REQUESTS_AT_ONCE, HttpSampler
 
         concurrency = engine.for_server() or REQUESTS_AT_ONCE
-        return HttpSampler(model, base_url, concurrency=concurrency, template_arguments=template_arguments or {})
+        return HttpSampler(model, base_url, concurrency=concurrency, template_arguments=template_arguments)
     from train.sampling.vllm import VllmSampler
 
-    return VllmSampler(model, template_arguments=template_arguments or {}, **engine.for_vllm())
+    return VllmSampler(model, template_arguments=template_arguments, **engine.for_vllm())

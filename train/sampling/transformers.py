@@ -5,7 +5,6 @@ It is for tests, and for machines without vLLM. Answers to a batch of prompts ar
 
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
-from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -13,22 +12,21 @@ from torch import Tensor
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from train.errors import SamplerError
-from train.sampling.chat_template import prompt_ids, warn_of_unknown
+from train.sampling.chat_template import NO_ARGUMENTS, prompt_ids, warn_of_unknown
 from train.sampling.protocol import Completion, Sampling, SeededChat
 
 _PROMPTS_AT_ONCE = 64
-_NONE: Mapping[str, Any] = MappingProxyType({})
 
 
 class TransformersSampler:
     """A model from a folder or from the Hub, in float32. Raises SamplerError if it cannot be loaded.
 
-    most_tokens         maximum length of prompt and answer together; None: what the model takes
-    template_arguments  further arguments of its chat template
+    most_tokens         maximum number of tokens of prompt and answer together; None: as many as the model takes
+    template_arguments  further arguments of the model's chat template
     """
 
     def __init__(
-        self, model: str, *, most_tokens: int | None = None, template_arguments: Mapping[str, Any] = _NONE
+        self, model: str, *, most_tokens: int | None = None, template_arguments: Mapping[str, Any] = NO_ARGUMENTS
     ) -> None:
         try:
             loaded: Any = AutoModelForCausalLM.from_pretrained(model, dtype=torch.float32)

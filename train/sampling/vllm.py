@@ -7,11 +7,10 @@ import threading
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from train.errors import SamplerError
-from train.sampling.chat_template import prompt_ids, warn_of_unknown
+from train.sampling.chat_template import NO_ARGUMENTS, prompt_ids, warn_of_unknown
 from train.sampling.model_name import check_folder
 from train.sampling.protocol import Completion, Sampling, SeededChat
 from train.sampling.vllm_worker import with_head
@@ -27,7 +26,6 @@ _CPU_ENVIRONMENT = {
     "VLLM_CPU_OMP_THREADS_BIND": "nobind",  # other processes use these CPUs, too
 }
 _CLOSE_SECONDS = 60.0  # time limit for a step in progress, or for new weights on their way
-_NONE: Mapping[str, Any] = MappingProxyType({})
 _DISCARD = 2  # how deep vLLM sleeps: it drops the weights, too, and `load` brings new ones
 
 
@@ -39,7 +37,7 @@ class VllmSampler:
     Raises SamplerError if the model cannot be loaded, or vLLM is not installed.
     """
 
-    def __init__(self, model: str, *, template_arguments: Mapping[str, Any] = _NONE, **options: Any) -> None:
+    def __init__(self, model: str, *, template_arguments: Mapping[str, Any] = NO_ARGUMENTS, **options: Any) -> None:
         check_folder(model)
         os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")  # the terminal belongs to the command
         os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")

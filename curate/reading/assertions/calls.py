@@ -19,15 +19,15 @@ class Call:
     @property
     def text(self) -> str:
         """Return the call as the sandbox reads it."""
-        written = (
+        arguments = (
             text(value) if isinstance(place, int) else f"{place}={text(value)}"
             for place, value in self.arguments.items()
         )
-        return f"{self.function}({', '.join(written)})"
+        return f"{self.function}({', '.join(arguments)})"
 
 
 def call_of(source: str) -> Call:
-    """Return the call that `example` wrote."""
+    """Parse a call with literal arguments, as examples.call_text writes it. Raises NotLiteral for other arguments."""
     with long_integers():
         node = ast.parse(source, mode="eval").body
     assert isinstance(node, ast.Call)

@@ -13,7 +13,6 @@ from sandbox import Case
 
 _EQUATIONS = {"assertEqual", "assertEquals", "assertListEqual", "assertDictEqual", "assertTupleEqual"}
 
-
 # For each function that contains assertions: does f(call, expected, 0) say just that the two are equal?
 Helpers = Mapping[str, Callable[[Any], bool]]
 
@@ -23,9 +22,10 @@ def example(
 ) -> Case | None:
     """Return the case that says the same as a statement, or None if there is none.
 
-    names   what the submission defines
-    values  values of names that were assigned before
-    calls   calls of the submission, as text, whose results were assigned to names before
+    names    names that the submission defines
+    values   values of names that were assigned before
+    calls    calls of the submission, as text, whose results were assigned to names before
+    helpers  functions that contain assertions
     """
     says_equal: Callable[[Any], bool] = always
     match node:
@@ -70,7 +70,13 @@ def _equation(node: ast.stmt) -> tuple[ast.expr, ast.expr] | None:
 
 
 def call_text(node: ast.expr, names: Collection[str], values: Mapping[str, Any]) -> str:
-    """Return a call of the submission with literals as arguments, as the sandbox reads it. Raises NotLiteral."""
+    """Return a call of the submission with literals as arguments, as the sandbox reads it.
+
+    names   names that the submission defines
+    values  values of names that were assigned before
+
+    Raises NotLiteral for anything else.
+    """
     if not isinstance(node, ast.Call):
         raise NotLiteral("no call")
     arguments = [text(argument) for argument in evaluate(ast.List(node.args), values)]

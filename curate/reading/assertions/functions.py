@@ -34,16 +34,16 @@ def cases_of(node: ast.stmt, names: Collection[str], values: Mapping[str, Any]) 
     Raises Unparsable for a test that needs more of pytest than marks and parameters.
     """
     if isinstance(node, ast.FunctionDef):
-        yield from _of_function(node, names, values)
+        yield from _function_cases(node, names, values)
     elif isinstance(node, ast.ClassDef):
         for method in _methods(node):
-            yield from _of_method(node, method, names, values)
+            yield from _method_cases(node, method, names, values)
     else:
         raise Unparsable("a test is a coroutine")
 
 
 def definition(node: ast.stmt) -> ast.stmt | None:
-    """Return what of a test must be defined before its cases: its class, without decorators; None for a function."""
+    """Return the definition that the cases of a test need: its class, without decorators; None for a function."""
     if not isinstance(node, ast.ClassDef):
         return None
     node.decorator_list = []
@@ -52,7 +52,7 @@ def definition(node: ast.stmt) -> ast.stmt | None:
     return node
 
 
-def _of_function(node: ast.FunctionDef, names: Collection[str], values: Mapping[str, Any]) -> Iterator[Case]:
+def _function_cases(node: ast.FunctionDef, names: Collection[str], values: Mapping[str, Any]) -> Iterator[Case]:
     if _is_skipped(node):
         return
     plain = ast.FunctionDef(node.name, node.args, node.body, [], None, lineno=0, col_offset=0)
@@ -64,7 +64,7 @@ def _of_function(node: ast.FunctionDef, names: Collection[str], values: Mapping[
         yield Case(f"{source([plain])}\n{node.name}({call})", "")
 
 
-def _of_method(
+def _method_cases(
     owner: ast.ClassDef, method: ast.FunctionDef, names: Collection[str], values: Mapping[str, Any]
 ) -> Iterator[Case]:
     if _is_skipped(owner) or _is_skipped(method):
@@ -84,17 +84,17 @@ def _of_method(
 
 def _examples(body: Sequence[ast.stmt], names: Collection[str], values: Mapping[str, Any]) -> list[Case] | None:
     """Return the cases if each assertion of the test is an example, and None otherwise."""
-    found = list(cases(body, names, values, {}))
-    return found if found and all(case.expected for case in found) else None
+    examples = list(cases(body, names, values, {}))
+    return examples if examples and all(case.expected for case in examples) else None
 
 
 def _parameter_sets(node: ast.FunctionDef, values: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the arguments of each call of a test function: what its parametrize marks say. Raises Unparsable."""
+    """Return the arguments of each call of a test function, from its parametrize marks. Raises Unparsable."""
     sets: list[dict[str, Any]] = [{}]
     for decorator in node.decorator_list:
         match decorator:
             case ast.Call(ast.Attribute(attr="parametrize"), [ast.expr() as named, ast.expr() as rows, *_]):
-                sets = [{**one, **other} for other in _rows(named, rows, values) for one in sets]
+                sets = [{**arguments, **row} for row in _rows(named, rows, values) for arguments in sets]
             case ast.Attribute(ast.Attribute(attr="mark")) | ast.Call(ast.Attribute(ast.Attribute(attr="mark"))):
                 pass
             case _:
@@ -106,12 +106,13 @@ def _parameter_sets(node: ast.FunctionDef, values: Mapping[str, Any]) -> list[di
 
 
 def _rows(named: ast.expr, rows: ast.expr, values: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the sets of arguments that one parametrize mark gives. Raises Unparsable."""
     try:
-        given, listed = evaluate(named, values), evaluate(rows, values)
-        names = [name.strip() for name in given.split(",")] if isinstance(given, str) else list(given)
-        return [dict(zip(names, [row] if len(names) == 1 else row, strict=True)) for row in listed]
+        parameters, values_of_rows = evaluate(named, values), evaluate(rows, values)
+        names = [name.strip() for name in parameters.split(",")] if isinstance(parameters, str) else list(parameters)
+        return [dict(zip(names, [row] if len(names) == 1 else row, strict=True)) for row in values_of_rows]
     except (NotLiteral, ValueError, TypeError) as error:
-        raise Unparsable(f"the parameters of a test are no literals: {short(error)}") from None
+        raise Unparsable(f"the parameters of a test are not literals: {short(error)}") from None
 
 
 def _methods(node: ast.ClassDef) -> list[ast.FunctionDef]:

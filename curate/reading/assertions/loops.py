@@ -21,7 +21,10 @@ def turns(node: ast.For, values: Mapping[str, Any]) -> list[dict[str, Any]] | No
 
 
 def over(node: ast.For, items: Sequence[Mapping[str, Any]]) -> ast.For:
-    """Return the loop with these turns only. Raises NotLiteral."""
+    """Return the loop with only some of its turns. Raises NotLiteral.
+
+    items: the values that these turns give to the loop's variables
+    """
     names = list(items[0])
     rows = ", ".join(f"({', '.join(text(item[name]) for name in names)},)" for item in items)
     (loop,) = ast.parse(f"for ({', '.join(names)},) in [{rows}]: pass").body
@@ -51,4 +54,4 @@ def _bound(target: ast.expr, item: Any) -> dict[str, Any]:
         case ast.Tuple(targets) | ast.List(targets):
             pairs = zip(targets, item, strict=True)
             return {name: value for inner, part in pairs for name, value in _bound(inner, part).items()}
-    raise NotLiteral("a target that is no name")
+    raise NotLiteral("a target that is not a name")

@@ -91,6 +91,14 @@ def defined_by(solution: str) -> set[str]:
     return {node.name for node in nodes if isinstance(node, ast.FunctionDef | ast.ClassDef)}
 
 
+def classes_defined_by(solution: str) -> set[str]:
+    """Return the names of the classes that a solution defines; none if it cannot be read."""
+    try:
+        return {node.name for node in parsed(solution, "the solution") if isinstance(node, ast.ClassDef)}
+    except Unparsable:
+        return set()
+
+
 def needed(node: ast.stmt, earlier: Sequence[ast.stmt], tests: Sequence[bool]) -> list[ast.stmt]:
     """Return those of the earlier statements that must be executed before `node`.
 

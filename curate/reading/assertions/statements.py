@@ -38,10 +38,14 @@ def cases(
             continue
         is_test = contains_assertion(node, checking)
         if is_test:
-            found, rest = _taken_out(node, names, known, calls, checking) if independent else ([], node)
-            yield from found
-            if rest is not None:
-                yield Case(source([*needed(rest, earlier, tests), rest]), "")
+            examples: list[Case] = []
+            others = [node]
+            if independent:
+                is_apart = not used(node) & (reaching - set(names))
+                examples, others = _taken_out(node, names, known, calls, checking, is_apart=is_apart)
+            yield from examples
+            for test in others:
+                yield Case(source([*needed(test, earlier, tests), test]), "")
         elif isinstance(node, ast.FunctionDef) and any(contains_assertion(inner, checking) for inner in node.body):
             checking[node.name] = never
         assigned = None if is_test else _assignment(node, names, known)
@@ -58,25 +62,37 @@ def cases(
 
 
 def _taken_out(
-    node: ast.stmt, names: Collection[str], known: Mapping[str, Any], calls: Mapping[str, str], helpers: Helpers
-) -> tuple[list[Case], ast.stmt | None]:
-    """Return the examples in a test, and what is left of it, if anything."""
+    node: ast.stmt,
+    names: Collection[str],
+    known: Mapping[str, Any],
+    calls: Mapping[str, str],
+    helpers: Helpers,
+    *,
+    is_apart: bool,
+) -> tuple[list[Case], list[ast.stmt]]:
+    """Return the examples in a test, and the tests that are left of it.
+
+    is_apart  whether the test uses nothing that earlier statements have got from the submission. If so, each turn of a
+              loop that only asserts is a test
+    """
     if (case := example(node, names, known, calls, helpers)) is not None:
-        return [case], None
+        return [case], []
     if not isinstance(node, ast.For) or (items := turns(node, known)) is None:
-        return [], node
-    found: list[Case] = []
-    left = []
+        return [], [node]
+    examples: list[Case] = []
+    other_turns = []
     for item in items:
         at_turn = {**known, **item}
-        of_turn = [example(inner, names, at_turn, {}, helpers) for inner in node.body if not is_nothing(inner)]
-        if None in of_turn:
-            left.append(item)
+        in_turn = [example(inner, names, at_turn, {}, helpers) for inner in node.body if not is_nothing(inner)]
+        if None in in_turn:
+            other_turns.append(item)
         else:
-            found += filter(None, of_turn)
-    if not found:
-        return [], node
-    return found, over(node, left) if left else None
+            examples += filter(None, in_turn)
+    if is_apart and all(isinstance(inner, ast.Assert | ast.Expr) for inner in node.body):
+        return examples, [over(node, [item]) for item in other_turns]
+    if not examples:
+        return [], [node]
+    return examples, [over(node, other_turns)] if other_turns else []
 
 
 def is_nothing(node: ast.stmt) -> bool:

@@ -28,17 +28,26 @@ _NOTES = "METADATA"  # of HumanEval, about who wrote a test
 
 
 def read(
-    tests: object, entry_point: str | None = None, *, given: str = "", setup: str = "", defined: Collection[str] = ()
+    tests: object,
+    entry_point: str | None = None,
+    *,
+    given: str = "",
+    setup: str = "",
+    defined: Collection[str] = (),
+    classes: Collection[str] | None = None,
 ) -> Parsed:
-    """Read tests, a text or a list of texts.
+    """Read tests.
 
+    tests        a text or a list of texts
     entry_point  what a check is for: `f` or `Solution().f`; None: what its call at the end of the text says
     given        code that the statement promises, such as imports and helper functions
     setup        code that runs before each test
-    defined      names that solutions define, if some are known. The tests are also for those of them that hide a
-                 builtin, as a function `sum` does
+    defined      names that solutions define, if some are known. Tests may call such a name even if a builtin has it,
+                 as `sum` does
+    classes      names that are classes in solutions; None: it is not known, and the names that begin with a capital
+                 letter are taken for classes
 
-    Raises Unparsable.
+    Raises Unparsable if the tests are none of the forms above, or assert nothing.
     """
     before = parsed(given, "the given code")
     prepared = parsed(setup, "the setup of the tests")
@@ -46,7 +55,7 @@ def read(
     imported, nodes = without_solution([*prepared, *nodes])
     code = _sorted_out(nodes, entry_point)
     shared = without_import(code.shared, [*code.body, *code.tests])
-    unknown = [n for n in undefined([*before, *shared, *code.body, *code.tests]) if n != "pytest"]
+    unknown = [name for name in undefined([*before, *shared, *code.body, *code.tests]) if name != "pytest"]
     called = [code.entry_point.partition("(")[0]] if code.entry_point else []
     called += sorted(set(defined) & {name for node in [*code.body, *code.tests] for name in used(node)})
     # Upstream, tests run beside the solution and may use what it imports.
@@ -54,29 +63,31 @@ def read(
     names = tuple(dict.fromkeys(name for name in [*called, *imported, *unknown] if name not in modules))
     if not names:
         raise Unparsable("the tests use nothing that a submission could define")
+    tested = tuple(name for name in names if (name[:1].isupper() if classes is None else name in classes))
     values = _constants([*before, *shared])
-    found = list(cases(code.body, names, values, asserting_functions([*before, *shared])))
+    suite_cases = list(cases(code.body, names, values, asserting_functions([*before, *shared])))
     for node in code.tests:
-        found += cases_of(node, names, values)
+        suite_cases += cases_of(node, names, values)
     if any(isinstance(node, ast.ClassDef) for node in code.tests):
         modules.append("unittest")
         shared += [node for node in map(definition, code.tests) if node is not None]
-    if not found:
+    if not suite_cases:
         raise Unparsable("the tests assert nothing")
-    if not any(case.expected == "" for case in found):
-        return Parsed(tuple(found), checker="python", assertions=Assertions(names, given))
+    if all(case.expected for case in suite_cases):  # nothing runs but calls, so there is nothing to prepare
+        return Parsed(tuple(suite_cases), checker="python", assertions=Assertions(names, given, classes=tested))
     imports = parsed("\n".join(f"import {name}" for name in modules if name not in bound(shared)), "imports")
-    return Parsed(tuple(found), checker="python", assertions=Assertions(names, given, source([*imports, *shared])))
+    shared_code = source([*imports, *shared])
+    return Parsed(tuple(suite_cases), checker="python", assertions=Assertions(names, given, shared_code, tested))
 
 
 @dataclass(frozen=True, slots=True)
 class _TestCode:
     """The parts of test code.
 
-    shared       what runs before each test
-    body         statements that contain tests, with what they need
+    shared       statements that run before each test
+    body         statements that contain tests, and statements that these need
     tests        test functions and test classes
-    entry_point  what the tests are for, if that is known
+    entry_point  the function or method that the tests are for, if it is known
     """
 
     shared: list[ast.stmt]
@@ -86,9 +97,10 @@ class _TestCode:
 
 
 def _sorted_out(nodes: Sequence[ast.stmt], entry_point: str | None) -> _TestCode:
-    check = next((n for n in nodes if isinstance(n, ast.FunctionDef) and n.name == "check" and _is_for_one(n)), None)
+    """Divide test code into its parts. Raises Unparsable for a check of an unknown function."""
+    check = next((node for node in nodes if isinstance(node, ast.FunctionDef) and _is_check(node)), None)
     tests = [node for node in nodes if is_test(node)]
-    others = [node for node in nodes if node is not check and node not in tests and not _is_aside(node, tests)]
+    others = [node for node in nodes if node is not check and node not in tests and not _is_incidental(node, tests)]
     if check is not None:
         entry_point = entry_point or _called_with(nodes)
         if entry_point is None:
@@ -100,12 +112,12 @@ def _sorted_out(nodes: Sequence[ast.stmt], entry_point: str | None) -> _TestCode
     return _TestCode(shared, [node for node in others if node not in shared], [], entry_point)
 
 
-def _is_for_one(check: ast.FunctionDef) -> bool:
-    return len(check.args.args) == 1
+def _is_check(function: ast.FunctionDef) -> bool:
+    return function.name == "check" and len(function.args.args) == 1
 
 
-def _is_aside(node: ast.stmt, tests: Sequence[ast.stmt]) -> bool:
-    """Say whether a statement only runs tests, or only says something about them."""
+def _is_incidental(node: ast.stmt, tests: Sequence[ast.stmt]) -> bool:
+    """Say whether a statement only runs tests, or only describes them."""
     match node:
         case ast.Assign([ast.Name(name)]):
             return name == _NOTES
@@ -127,13 +139,13 @@ def _called_with(nodes: Sequence[ast.stmt]) -> str | None:
 
 
 def _body_for(check: ast.FunctionDef, entry_point: str) -> list[ast.stmt]:
-    """Return the statements of a check, with what it is for in the place of its parameter. Raises Unparsable."""
+    """Return the statements of a check, with the entry point in place of its parameter. Raises Unparsable."""
     candidate = check.args.args[0].arg
     if candidate in bound(check.body) or any(isinstance(node, ast.Return) for node in _own_nodes(check)):
         raise Unparsable("the check assigns its parameter, or returns something")
     target = parsed(entry_point, "the name of the function")[0]
     if not isinstance(target, ast.Expr):
-        raise Unparsable(f"{entry_point} is no function")
+        raise Unparsable(f"{entry_point} is not a function")
     function = target.value
 
     class Named(ast.NodeTransformer):
@@ -145,24 +157,25 @@ def _body_for(check: ast.FunctionDef, entry_point: str) -> list[ast.stmt]:
 
 def _own_nodes(function: ast.FunctionDef) -> list[ast.AST]:
     """Return the nodes of a function without those of functions inside it."""
-    own: list[ast.AST] = []
-    left: list[ast.AST] = list(function.body)
-    while left:
-        own.append(left.pop())
-        if not isinstance(own[-1], ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
-            left += ast.iter_child_nodes(own[-1])
-    return own
+    nodes: list[ast.AST] = []
+    unvisited: list[ast.AST] = list(function.body)
+    while unvisited:
+        node = unvisited.pop()
+        nodes.append(node)
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            unvisited += ast.iter_child_nodes(node)
+    return nodes
 
 
 def _definitions(nodes: Sequence[ast.stmt]) -> list[ast.stmt]:
     """Return imports, functions and classes, and the assignments that these use."""
     defined = [node for node in nodes if isinstance(node, _DEFINITIONS)]
     names = {name for node in defined for name in used(node)}
-    return [n for n in nodes if n in defined or (isinstance(n, BINDING) and bound([n]) & names)]
+    return [node for node in nodes if node in defined or (isinstance(node, BINDING) and bound([node]) & names)]
 
 
 def _constants(nodes: Sequence[ast.stmt]) -> dict[str, Any]:
-    """Return the values of the names to which one statement assigns a literal, and no other statement anything."""
+    """Return the values of names that only one statement assigns, and to which it assigns a literal."""
     values: dict[str, Any] = {}
     for node in nodes:
         match node:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from curate.reading.assertions.needs import defined_by
+from curate.reading.assertions.needs import classes_defined_by, defined_by
 from curate.reading.dialects import assertions, asserts, cases, inputs_outputs
 from curate.reading.dialects.parsed import Parsed
 from curate.reading.values import Unparsable, python_value
@@ -38,7 +38,8 @@ def read(
         defined = defined_by(solution)
         is_method = entry_point and ("Solution" in defined or "class Solution" in starter_code)
         called = f"Solution().{entry_point}" if is_method else entry_point
-        return assertions.read(code, called, given=given, setup=setup, defined=defined)
+        classes = classes_defined_by(solution) if solution else None
+        return assertions.read(code, called, given=given, setup=setup, defined=defined, classes=classes)
 
     if isinstance(encoded, str) and encoded.lstrip()[:1] not in ("[", "{", ""):
         return python(encoded)

@@ -47,21 +47,26 @@ def _called(table: dict[str, str], usual: str, entry_point: str) -> str:
 
 
 def _answering(calls: Sequence[str], table: dict[str, str], usual: str) -> str:
-    """Return the program for calls and answers that are Python: a definition of each function that is called."""
+    """Return a program that defines each function that is called, for calls and answers that are Python.
+
+    calls  the calls of all cases
+    table  answers by call, for the cases that the program knows
+    usual  the answer to all other calls
+    """
     rows: dict[str, list[str]] = {}
     for text in calls:
         call = ast.parse(text, mode="eval").body
         assert isinstance(call, ast.Call)
         function = rows.setdefault(ast.unparse(call.func), [])
         if text in table:
-            given = "".join(f"{ast.unparse(argument)}, " for argument in call.args)
-            named = ", ".join(f"{keyword.arg!r}: {ast.unparse(keyword.value)}" for keyword in call.keywords)
-            function.append(f"repr((({given}), {{{named}}})): {table[text]}")
+            arguments = "".join(f"{ast.unparse(argument)}, " for argument in call.args)
+            keywords = ", ".join(f"{keyword.arg!r}: {ast.unparse(keyword.value)}" for keyword in call.keywords)
+            function.append(f"repr((({arguments}), {{{keywords}}})): {table[text]}")
     lines = ["class Solution:"] if any("." in name for name in rows) else []
     for name, known in sorted(rows.items(), key=lambda row: "." not in row[0]):
-        indent, own = ("    ", "self, ") if "." in name else ("", "")
+        indent, instance = ("    ", "self, ") if "." in name else ("", "")
         lines += [
-            f"{indent}def {name.rpartition('.')[2]}({own}*arguments, **named):",
+            f"{indent}def {name.rpartition('.')[2]}({instance}*arguments, **named):",
             f"{indent}    return {{{', '.join(known)}}}.get(repr((arguments, named)), {usual})",
         ]
     return "\n".join(lines) + "\n"

@@ -62,7 +62,7 @@ def test_the_status_is_not_zero_when_nothing_survived(tmp_path):
     ("words", "message"),
     [
         pytest.param(["--source", "taco"], "NAME=LOCATION", id="no location"),
-        pytest.param(["--source", "humaneval=."], "Choose one of", id="unknown source"),
+        pytest.param(["--source", "codeforces=."], "Choose one of", id="unknown source"),
         pytest.param(["--source", "taco=/nowhere"], "/nowhere: no such file or folder", id="missing path"),
         pytest.param([], "--source", id="no source"),
         pytest.param(

@@ -100,8 +100,15 @@ def test_a_value_that_a_call_may_have_changed_is_not_taken_for_what_it_was():
 def test_examples_are_taken_out_of_loops_over_literals():
     code = "pairs = [(1, 2), (3, 4)]\nfor i, (x, y) in enumerate(pairs):\n    assert f(x) == y"
     assert taken_out(code) == [("f(1)", "2"), ("f(3)", "4")]
+
+
+def test_each_turn_of_a_loop_that_only_asserts_is_a_test_unless_the_turns_share_an_object():
     loop = "for x in [1, 2]:\n    assert f(x) == x\n    assert f(x) != 3"
-    assert statements(loop) == [loop]
+    assert statements(loop) == [f"for x, in [({x},)]:\n    assert f(x) == x\n    assert f(x) != 3" for x in (1, 2)]
+    popped = "stack = f()\nfor x in [2, 1]:\n    assert stack.pop() == x"
+    assert statements(popped) == [popped]
+    summed = "total = 0\nfor x in [2, 1]:\n    total += f(x)\n    assert total > 1"
+    assert statements(summed) == [summed]
 
 
 CHECK = "METADATA = {}\n\ndef check(candidate):\n    assert candidate(1) == 2\n    assert candidate(2) in (3, 4)\n"

@@ -85,7 +85,7 @@ def test_a_damaged_compressed_file_is_an_error_that_names_it(tmp_path, ending):
         ("a.tar.gz", "an archive. Unpack it"),
         ("a.jsonl.xz", "Unpack it; .jsonl, .json and .csv may end in .gz or .zst"),
         ("a.parquet.gz", "Unpack it"),
-        ("a.xlsx", r"What can be read: .parquet, .arrow, .jsonl, .json and .csv"),
+        ("a.xlsx", r"Give a file that ends in .parquet, .arrow, .jsonl, .json or .csv"),
     ],
 )
 def test_other_files_are_refused_with_what_to_do(tmp_path, name, remedy):

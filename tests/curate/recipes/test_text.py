@@ -2,7 +2,7 @@ import tomllib
 
 import pytest
 
-from curate.recipes.text import toml
+from curate.recipes.text import toml, toml_value
 
 TABLES = [
     {},
@@ -17,3 +17,9 @@ TABLES = [
 @pytest.mark.parametrize("table", TABLES, ids=range(len(TABLES)))
 def test_what_is_written_is_what_tomllib_reads(table):
     assert tomllib.loads(toml(table)) == table
+
+
+def test_a_value_is_written_on_one_line_without_keys_that_are_none():
+    value = {"a b": 'q"uo\\te\n', "c": (1, 2.5e-7, True), "d": {"e": None, "f": "ü\x7f"}}
+    (line,) = f"x = {toml_value(value)}".splitlines()
+    assert tomllib.loads(line) == {"x": {**value, "c": [1, 2.5e-7, True], "d": {"f": "ü\x7f"}}}

@@ -155,7 +155,7 @@ def test_any_number_of_mappings_are_read_each_under_a_name_of_its_own(tmp_path):
 
 def test_a_mapping_cannot_have_the_name_of_a_source(tmp_path):
     write_jsonl(tmp_path / "rows.jsonl", [ROW])
-    with pytest.raises(CurateError, match="give it another name, such as my_taco"):
+    with pytest.raises(CurateError, match="give the data another name, such as my_taco"):
         build([("taco", write_mapping(tmp_path, FIELDS))], tmp_path / "out", Options())
     with pytest.raises(CurateError, match="unknown source ours. .* write --source ours=mapping.toml"):
         build([("ours", str(tmp_path / "rows.jsonl"))], tmp_path / "out", Options())

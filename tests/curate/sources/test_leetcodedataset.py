@@ -34,7 +34,7 @@ def test_plain_assertions_have_their_values_taken_out(tmp_path):
     test = "def check(candidate):\n    assert candidate(nums = [1, 2], k = inf) == -inf\n"
     (problem,) = read_rows(tmp_path, leetcodedataset_row("a", test=test))
     assert problem.tests.cases == (Case("Solution().reverse(nums=[1, 2], k=1e999)", "-1e999"),)
-    assert problem.tests.assertions == Assertions(("Solution",), LISTS)
+    assert problem.tests.assertions == Assertions(("Solution",), LISTS, classes=("Solution",))
 
 
 def test_a_check_of_nothing_is_a_rejection(tmp_path):

@@ -62,5 +62,5 @@ def test_real_rows_are_read_with_the_tests_of_mbpp_and_of_mbpp_plus(tmp_path):
     assert [len(problem.tests.cases) for problem in plain[:5]] == [3, 4, 3, 6, 3]
     counts = [sum(case.expected != "" for case in problem.tests.cases) for problem in plus]
     assert sum(count > 50 for count in counts) > 25
-    for problem in plus:  # what cannot be taken out is one test: the rest of the loop
-        assert sum(case.expected == "" for case in problem.tests.cases) <= 1
+    # Where values cannot be taken out, since they are compared with a tolerance, each turn of the loop is a test.
+    assert sum(len(problem.tests.cases) > 50 for problem in plus) > sum(count > 50 for count in counts)

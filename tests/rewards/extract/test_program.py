@@ -310,7 +310,7 @@ def test_the_fence_says_the_language_where_several_are_allowed(answer, program):
     assert submission_in(answer, BOTH) == program
 
 
-def test_an_answer_in_cpp_is_no_program_unless_cpp_is_allowed():
+def test_an_answer_in_cpp_is_not_a_program_unless_cpp_is_allowed():
     answer = f"```python\n{CODE}```\n```cpp\n{CPP}```"
     assert program_in(answer) == CODE
     assert submission_in(answer) == Program(CODE)
@@ -318,6 +318,6 @@ def test_an_answer_in_cpp_is_no_program_unless_cpp_is_allowed():
     assert submission_in(f"```\n{CODE}```", ("cpp",)) is None
 
 
-def test_tests_that_call_functions_take_python_alone():
+def test_tests_that_call_functions_take_only_python():
     assert languages_for(Suite([Case("1", "1")]), BOTH) == BOTH
     assert languages_for(Suite([Case("[1]", "1")], entry_point="f"), BOTH) == ("python",)

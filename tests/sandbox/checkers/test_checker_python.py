@@ -83,12 +83,12 @@ def test_the_text_of_a_value_is_read_and_its_encoding_is_never_too_large(value: 
 @pytest.mark.parametrize(
     ("value", "expected", "same"),
     [
-        pytest.param((1,), [1], False, id="a tuple is no list"),
+        pytest.param((1,), [1], False, id="a tuple is not a list"),
         pytest.param(True, 1.0, True, id="a bool is a number"),
         pytest.param({1: "a"}, {1.0: "a"}, True, id="keys are numbers"),
-        pytest.param({1: "a"}, {"1": "a"}, False, id="a key is no text"),
-        pytest.param(b"a", "a", False, id="bytes are no text"),
-        pytest.param({1}, {1: None}, False, id="a set is no dict"),
+        pytest.param({1: "a"}, {"1": "a"}, False, id="a key is not text"),
+        pytest.param(b"a", "a", False, id="bytes are not text"),
+        pytest.param({1}, {1: None}, False, id="a set is not a dict"),
         pytest.param(Fraction(1, 2), 0.5, True, id="a fraction is a number"),
         pytest.param(0.1 + 0.2, 0.3, False, id="without tolerance"),
         pytest.param(float("nan"), float("nan"), False, id="NaN equals nothing"),
@@ -96,9 +96,9 @@ def test_the_text_of_a_value_is_read_and_its_encoding_is_never_too_large(value: 
         pytest.param(-0.0, 0, True, id="a negative zero"),
         pytest.param(10**400, 1e308 * 10, False, id="a number beyond all floats"),
         pytest.param([1, [2]], [1, 2], False, id="shape counts"),
-        pytest.param("ab", ["a", "b"], False, id="a text is no list"),
+        pytest.param("ab", ["a", "b"], False, id="a text is not a list"),
         pytest.param(object(), object(), False, id="an object equals nothing"),
-        pytest.param(range(3), [0, 1, 2], False, id="a range is no list"),
+        pytest.param(range(3), [0, 1, 2], False, id="a range is not a list"),
     ],
 )
 def test_values_are_compared_as_python_compares_them(value: Any, expected: Any, same: bool) -> None:
@@ -142,7 +142,7 @@ def test_literals_are_read(text: str) -> None:
 @pytest.mark.parametrize(
     "text", ["", "x", "f(1)", "[1", "1 + 1", "open('x')", "1; 2", "()[0]", "...", "f'{1}'", "{[]}"]
 )
-def test_what_is_no_literal_is_refused(text: str) -> None:
+def test_texts_that_are_not_literals_are_refused(text: str) -> None:
     with pytest.raises(ValueError, match="must be a Python literal"):
         literals.read(text)
 
@@ -155,7 +155,7 @@ def test_calls_with_literal_arguments_are_calls(text: str) -> None:
 @pytest.mark.parametrize(
     "text", ["f", "f(x)", "f(*[1])", "f(**{})", "g(1)", "f(g(1))", "f(1) + 1", "[f][0](1)", "f(", ""]
 )
-def test_other_expressions_are_no_calls(text: str) -> None:
+def test_other_expressions_are_not_calls(text: str) -> None:
     with pytest.raises(ValueError, match="must be a call"):
         literals.check_call(text, ["f", "S"])
 

@@ -252,12 +252,13 @@ time.sleep(30)
 
 HONEST = {
     "pool by fork": """
+import time
 import multiprocessing as mp
 def f(x): return x * x
 if __name__ == "__main__":
     with mp.get_context("fork").Pool(3) as pool:
         print(sum(pool.map(f, range(100))))
-    p = mp.get_context("fork").Process(target=input)
+    p = mp.get_context("fork").Process(target=time.sleep, args=(60,))
     p.start(); p.kill(); p.join()
     assert p.exitcode == -9
 """,

@@ -83,7 +83,9 @@ def test_a_model_in_this_process_is_measured_and_its_band_is_kept(dataset, tiny_
     assert "1 problems in" in done.stdout
     assert "Warning: only 1 of 6 problems are left" in done.stderr
     # The model may be gone by now, and so may vLLM: nothing is sampled for another band.
-    again = invoke(dataset, "--model", tiny_model, "--solve-rate", "0.86:", "--out", tmp_path / "easy")
+    again = invoke(
+        dataset, "--model", tiny_model, "--include", "unverified", "--solve-rate", "0.86:", "--out", tmp_path / "easy"
+    )
     assert again.exit_code == 0, again.output
     assert "2 problems in" in again.stdout
 

@@ -295,7 +295,7 @@ def test_settings_are_fixed_by_the_first_sample(dataset):
     assert run(dataset, Model()).settings.temperature == 1.0
 
 
-def test_samples_of_the_usual_prompt_have_the_names_that_they_always_had():
+def test_samples_of_the_default_prompt_have_the_names_that_they_always_had():
     """Existing samples continue."""
     problem = {"id": "a", "statement": "s", "starter_code": "", "tests": "t"}
     ways = [Settings("m"), Settings("m", prompt=Prompt("s")), Settings("m", engine={"dtype": "half"})]
@@ -399,7 +399,7 @@ def test_a_folder_that_is_not_a_dataset_is_left_alone(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_rows_that_nobody_verified_are_not_sampled(dataset):
+def test_unverified_rows_are_not_sampled(dataset):
     with pytest.raises(CurateError, match="left out: unverified 6 .*; --include unverified takes these rows, too"):
         run(dataset, never, trust=ONLY_TRUSTED)
     (file,) = (dataset / "data").iterdir()

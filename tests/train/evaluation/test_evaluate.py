@@ -2,7 +2,6 @@
 
 import json
 import threading
-from dataclasses import asdict
 from functools import partial
 from itertools import islice
 from math import isnan
@@ -21,7 +20,7 @@ from train.engine_options import EngineOptions
 from train.errors import SamplerError
 from train.evaluation.evaluate import _digest, evaluate
 from train.evaluation.exercises import Exercise, exercises
-from train.evaluation.result_file import more_identity
+from train.evaluation.result_file import dependencies
 from train.sampling.open_sampler import open_sampler
 from train.sampling.protocol import Completion, Sampling
 
@@ -208,11 +207,11 @@ def test_the_result_names_prompt_and_engine_and_another_prompt_draws_other_sampl
     assert len(samples) == 6 * len(forms)
 
 
-def test_samples_of_the_usual_prompt_have_the_names_that_they_always_had():
+def test_samples_of_the_default_prompt_have_the_names_that_they_always_had():
     """Existing journals continue."""
     exercise = Exercise("a", Prompt().chat("s", "", Suite([])), Suite([Case("1", "2")]))
-    assert more_identity(Prompt(), EngineOptions(8, {"tensor_parallel_size": 2})) == []
-    assert _digest(exercise, [["m"], asdict(Sampling())], 0) == "20d2f7fd7285b2ac09e6ddcfb450d374"
+    settings = dependencies("m", Sampling(), Prompt(), EngineOptions(8, {"tensor_parallel_size": 2}), ())
+    assert _digest(exercise, settings, 0) == "20d2f7fd7285b2ac09e6ddcfb450d374"
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from source_rows import DATA, SUM_TESTS, apps_row, livecodebench_row, words, wri
 from curate.errors import CurateError
 from curate.pipeline import Options, build
 from curate.trust import Trust
-from sandbox import Assertions, Case, Sandbox, SandboxOptions, Suite, Verdict
+from sandbox import Assertions, Case, Program, Sandbox, SandboxOptions, Suite, Verdict
 from train.evaluation.exercises import Exercise, exercises
 
 HUMANEVAL = DATA / "eval" / "HumanEval.jsonl.gz"
@@ -66,7 +66,7 @@ RIGHT = "def halves(ns: List[int]) -> List[int]:\n    return [half(n) for n in n
     ],
 )
 def test_answers_to_humaneval_are_judged_by_its_assertions(humaneval, box, answer, verdict):
-    assert box.judge(humaneval.program(answer), humaneval.suite).verdict is verdict
+    assert box.judge(Program(answer), humaneval.suite).verdict is verdict
 
 
 def test_humaneval_prompts_ask_to_complete_code(humaneval):
@@ -78,13 +78,13 @@ def test_humaneval_prompts_ask_to_complete_code(humaneval):
 
 @pytest.mark.skipif(not HUMANEVAL.is_file(), reason="the real data are not beside this checkout")
 def test_every_solution_of_humaneval_itself_passes_and_no_empty_body_does(box):
-    found = exercises(str(HUMANEVAL))
-    assert len(found) == 164
+    problems = exercises(str(HUMANEVAL))
+    assert len(problems) == 164
     with gzip.open(HUMANEVAL, "rt") as file:
         rows = {row["task_id"]: row for row in map(json.loads, file)}
-    solved = [(rows[one.id]["prompt"] + rows[one.id]["canonical_solution"], one) for one in found]
-    empty = [(rows[one.id]["prompt"] + "    pass\n", one) for one in found]
-    pairs = [(one.program(source), one.suite) for source, one in [*solved, *empty]]
+    solved = [(rows[one.id]["prompt"] + rows[one.id]["canonical_solution"], one) for one in problems]
+    empty = [(rows[one.id]["prompt"] + "    pass\n", one) for one in problems]
+    pairs = [(Program(source), one.suite) for source, one in [*solved, *empty]]
     accepted = {index for index, judgement in box.judge_each(pairs) if judgement.accepted}
     assert accepted == set(range(164))
 

@@ -57,7 +57,7 @@ def test_runs_of_one_label_are_one_curve_in_a_band(tmp_path):
     assert bands[BLUE] > bands[VERMILION] == 0
 
 
-def test_a_band_is_drawn_at_the_steps_that_all_runs_know(tmp_path):
+def test_a_band_is_drawn_at_the_steps_that_all_runs_have(tmp_path):
     folders = [run(tmp_path / "short", steps=3), run(tmp_path / "long", steps=9), run(tmp_path / "none", steps=0)]
     curves([Run("same", folder) for folder in folders[:2]], tmp_path / "curves.svg")
     (line,) = re.findall(
@@ -106,7 +106,7 @@ def test_a_timeline_numbers_batches_rather_than_steps(tmp_path):
     assert numbers[-3:] == ["1", "2", "1"]  # sampling, sampling ahead, training
 
 
-def test_a_picture_needs_matplotlib_alone(tmp_path):
+def test_a_picture_needs_only_matplotlib(tmp_path):
     folder = run(tmp_path / "one")
     code = (
         "import sys; sys.modules.update(dict.fromkeys(['torch', 'transformers', 'vllm', 'pyarrow', 'datasets']))\n"

@@ -90,7 +90,7 @@ def test_other_names_are_looked_up_on_the_hub(here):
         said = said_of(["models/tinny", "models/tiny", *statuses], endpoint, here)
     assert "nor a model on the Hub. Did you mean models/tiny?" in said["models/tinny"]
     assert "is gated: accept its conditions" in said["me/gated"]
-    assert "the Hub has me/data, but it is no model" in said["me/data"]
+    assert "the Hub has me/data, but it is not a model" in said["me/data"]
     assert said["me/model"] == said["models/tiny"] == ""
     said = said_of(["me/model"], "http://127.0.0.1:9", here)
     assert "is not a folder here, and the Hub cannot be reached" in said["me/model"]
