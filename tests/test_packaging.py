@@ -91,7 +91,7 @@ def test_a_dataset_is_built_in_such_a_folder(site: Path, hostile: Path) -> None:
 
 
 def test_a_run_is_planned_in_such_a_folder(site: Path, hostile: Path) -> None:
-    pytest.importorskip("transformers")
+    pytest.importorskip("transformers", reason="transformers is not installed; type: make .venv/train")
     import random_models
     import small_runs
 

@@ -1,10 +1,12 @@
 """Sample from models, measure them, and train them with GRPO+ on datasets whose rewards can be trusted.
 
     config/       what a run is: one frozen Config, read from a TOML file; presets/ has the settings of the papers
-    sampling/     chats in, completions out: vLLM, an OpenAI-compatible server, transformers
+    sampling/     prompts in, completions out: vLLM, an OpenAI-compatible server, transformers
     evaluation/   how often a model solves the problems of a set, with confidence intervals
     learning/     from scored completions to better weights: objectives, model, optimizer steps
     rollouts/     batches of scored completions, and new weights for the sampler
+    weights/      new weights on their way from the learner to the engines
+    asynchronous/ a controller and its workers: training while sampling never stops
     run/          the folder of a run: checkpoints, metrics, pictures, the model card
     loop.py       the training loop, which reads from top to bottom
     commands/     curate train, evaluate, difficulty and plot

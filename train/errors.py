@@ -10,6 +10,7 @@ Each message says what is wrong and what to do. Whatever was saved before the er
         ParityError       sampler and learner disagree
         CheckpointError   its checkpoints
         NoRunError        its folder
+      ControllerGone      the controller that a rollout worker works for
       SamplerError        the model or server that answers prompts, in training and elsewhere
 
 SandboxError and CurateError, which come from the packages below, are raised beside them.
@@ -46,6 +47,10 @@ class CheckpointError(RunError):
 
 class NoRunError(RunError):
     """The folder holds no run, or one that has not come far enough to be drawn or described."""
+
+
+class ControllerGone(TrainError):
+    """The controller of a run cannot be reached. A worker tries again until its patience ends."""
 
 
 class SamplerError(TrainError):

@@ -260,7 +260,7 @@ class Trainer:
     def _publish(self, step: int) -> dict[str, float]:
         """Hand the weights after this step to the sampler, and return the metrics of the comparison."""
         began = self._timeline.now()
-        prompts = [(self._questions.at(position).chat, position) for position in range(_PROBES)]
+        prompts = [(self._questions.at(position).prompt_ids, position) for position in range(_PROBES)]
         with self._timeline.part(step, "sync"):
             metrics = publish(
                 self._learner,

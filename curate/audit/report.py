@@ -49,7 +49,7 @@ def _figures(audit: Audit) -> Iterator[tuple[str, int]]:
 def _markdown(audit: Audit) -> Iterator[str]:
     yield f"# Audit of {_cell(audit.subject)}\n"
     chosen = "all rows" if audit.sample is None else f"a sample of {audit.sample}"
-    yield f"Of {chosen}, with seed {audit.seed}. Content hash `{audit.content_hash}`.\n"
+    yield f"The audit covers {chosen}; its seed is {audit.seed}. The content hash is `{audit.content_hash}`.\n"
     yield "| | rows |\n|---|---:|"
     yield from (f"| {name.strip()} | {n:,} |" for name, n in _figures(audit))
     if audit.faults:

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from curate.dataset.reader import readable
 from curate.problem import MEASURED
 
 DIGESTS = "digests.parquet"  # the file's name
@@ -66,12 +67,14 @@ def write_digests(content: ContentHash, folder: Path) -> None:
 def read_digests(folder: Path, table: str) -> list[tuple[str, str]]:
     """Return the id and the digest of each row that was written to a table, in order.
 
-    Raises OSError or pyarrow's errors if there is no such file, or if it is damaged.
+    Raises CurateError if there is no such file, or if it is damaged.
     """
     import pyarrow.parquet as pq
 
-    rows = pq.read_table(folder / DIGESTS, columns=["id", "digest"], filters=[("table", "==", table)])
-    return list(zip(rows.column("id").to_pylist(), rows.column("digest").to_pylist(), strict=True))
+    path = folder / DIGESTS
+    with readable(path):
+        rows = pq.read_table(path, columns=["id", "digest"], filters=[("table", "==", table)])
+        return list(zip(rows.column("id").to_pylist(), rows.column("digest").to_pylist(), strict=True))
 
 
 def _ids(folder: Path) -> Iterator[list[str]]:

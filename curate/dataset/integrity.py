@@ -195,7 +195,7 @@ class _Rows:
             now = [(id, next(digests)) for id in self._ids[table]]
             try:
                 written = read_digests(self._dataset.path, table)
-            except Exception:  # pyarrow's errors; _changed_files names a file that was recorded
+            except CurateError:  # _changed_files names the file if it was recorded
                 continue
             if now == written:
                 continue

@@ -444,7 +444,7 @@ def _told(error: BaseException, source: str = "") -> str:
     """Return the type and the text of an exception, with the line of the test that raised it."""
     try:
         words = "".join(traceback.format_exception_only(error)).strip()
-    except Exception:
+    except Exception:  # __str__ of an exception is the test's own code, which can raise anything
         words = type(error).__name__
     lines = source.splitlines()
     numbers = [number for frame, number in traceback.walk_tb(error.__traceback__) if frame.f_code.co_filename == FILE]

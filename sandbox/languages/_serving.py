@@ -155,7 +155,7 @@ class Server:
             text = str(error)[:10_000]
             arguments = [graph.encode(argument) for argument in error.args]
             held = [[name, graph.encode(part)] for name, part in vars(error).items()]
-        except Exception:
+        except Exception:  # the submission wrote __str__ and the attributes, which can raise anything
             graph.forget_after(n_nodes)
             arguments, held = [text], []
         return [self._described(error)[0], self._class_reference(type(error)), arguments, held, text]

@@ -33,7 +33,8 @@ def built(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def rows(built):
-    return {row["id"]: row for row in load_dataset(str(built[0]), split="train")}
+    cache = built[0].with_name("cache")
+    return {row["id"]: row for row in load_dataset(str(built[0]), split="train", cache_dir=str(cache))}
 
 
 def test_a_reference_that_passes_every_assertion_is_verified_and_a_wrong_one_is_not(built, rows):
@@ -61,7 +62,8 @@ def test_verl_gets_such_tests_only_for_the_scorer_that_knows_them(built, tmp_pat
     for name in ("trl", "verifiers"):
         assert export(built[0], name, tmp_path / name, ExportOptions())["counts"]["exported"] == 4
     export(built[0], "verl", tmp_path / "ours", ExportOptions(verl_data_source="curate"))
-    for row in load_dataset("parquet", data_files=str(tmp_path / "ours" / "train.parquet"), split="train"):
+    files = str(tmp_path / "ours" / "train.parquet")
+    for row in load_dataset("parquet", data_files=files, split="train", cache_dir=str(tmp_path / "cache")):
         suite = suite_of_ground_truth(row["reward_model"]["ground_truth"])
         assert suite.assertions is not None
         assert suite.checker == "python"

@@ -166,7 +166,7 @@ def test_a_node_with_other_packages_is_left_out(folder: Path) -> None:
 
 
 def test_pandas_works_and_its_import_costs_a_program_neither_time_nor_memory() -> None:
-    pytest.importorskip("pandas")
+    pytest.importorskip("pandas", reason="pandas is not installed, which programs import here")
     source = "import pandas\ntable = pandas.DataFrame({'a': [1, 2, 3]})\nprint(table.a.sum(), pandas.__file__)"
     with Sandbox(workers=1, packages=["pandas"]) as box:
         result = run(box, source)

@@ -123,7 +123,7 @@ class Batch:
         def prompts() -> Iterator[SeededChat]:
             for position, question in zip(positions, questions, strict=True):
                 for number in range(size):
-                    yield question.chat, _seed(self._seed, position, number)
+                    yield question.prompt_ids, _seed(self._seed, position, number)
 
         began = self._now()
         for index, completion in self._sampler.sample(prompts(), self._sampling):

@@ -15,7 +15,7 @@ from typing import Any
 from curate.dataset.integrity import check_trusted
 from curate.dataset.locate import dataset_folder
 from curate.dataset.reader import Stored, readable
-from curate.prompt import Chat, Prompt
+from curate.prompt import Prompt
 from curate.trust import Trust, left_out_lines, left_out_text
 from rewards.length_budget import length_instruction
 from rewards.reward import Task
@@ -32,10 +32,10 @@ _COLUMNS = ("id", "statement", "starter_code", *_KEPT, "verified", "multi_answer
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A problem as a prompt, and the task by which an answer to it is judged."""
+    """A problem as the tokens of a prompt, and the task by which an answer to it is judged."""
 
     id: str
-    chat: Chat
+    prompt_ids: tuple[int, ...]
     task: Task
 
 
@@ -54,6 +54,8 @@ class Questions:
 
     def __init__(self, data: Data, prompt: Prompt, tokenizer: Any, *, seed: int, cache: Path) -> None:
         self._seed = seed
+        self._tokenizer = tokenizer
+        self._template_arguments = prompt.template_arguments
         self._targets = data.target_tokens
         self._cache = cache
         self._offsets: list[int] = []  # where each line of the file begins
@@ -117,4 +119,6 @@ class Questions:
         if self._targets:
             target = random.Random(f"{self._seed} {position} target").choice(self._targets)
             messages[-1]["content"] += "\n" + length_instruction(target)
-        return Question(id, messages, Task(Suite.from_json(tests), tuple(strongest or ()), limit, target_tokens=target))
+        ids = prompt_ids(self._tokenizer, messages, self._template_arguments)
+        task = Task(Suite.from_json(tests), tuple(strongest or ()), limit, target_tokens=target)
+        return Question(id, tuple(ids), task)

@@ -1,4 +1,4 @@
-"""Chats in, completions out.
+"""Prompts in, completions out.
 
 protocol.py      what a sampler is, and the types it takes and gives
 vllm.py          a model in this process, run by vLLM; vllm_worker.py runs in vLLM's own processes

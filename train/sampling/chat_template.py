@@ -1,4 +1,4 @@
-"""The tokens that a model's chat template makes of a chat."""
+"""The tokens of a prompt: those that a model's chat template makes of a chat."""
 
 import logging
 import re
@@ -13,14 +13,17 @@ log = logging.getLogger(__name__)
 NO_ARGUMENTS: Mapping[str, Any] = MappingProxyType({})
 
 
-def prompt_ids(tokenizer: Any, chat: Chat, arguments: Mapping[str, Any]) -> list[int]:
-    """Return the ids of a chat's tokens, up to the place where the answer begins.
+def prompt_ids(tokenizer: Any, prompt: Chat | tuple[int, ...], arguments: Mapping[str, Any]) -> list[int]:
+    """Return the ids of a prompt's tokens, up to the place where the answer begins.
 
+    prompt     a chat, or the ids themselves
     tokenizer  a tokenizer of transformers with a chat template
     arguments  further arguments of the chat template, such as enable_thinking
     """
+    if isinstance(prompt, tuple):
+        return list(prompt)
     ids: list[int] = tokenizer.apply_chat_template(
-        chat, add_generation_prompt=True, tokenize=True, return_dict=False, **arguments
+        prompt, add_generation_prompt=True, tokenize=True, return_dict=False, **arguments
     )
     return ids
 

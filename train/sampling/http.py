@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from curate.prompt import Chat
 from sandbox.concurrency.completed import completed
 from sandbox.concurrency.sockets import Sockets
 from train.errors import SamplerError
@@ -72,10 +73,11 @@ class HttpSampler:
         self._pool = urllib3.connection_from_url(self._url, maxsize=concurrency)
         self._pool.ConnectionCls = self._sockets.following(self._pool.ConnectionCls)
         about = self._describe_model()
-        self._extra: dict[str, Any] = dict(_VLLM_OPTIONS) if about.get("owned_by") == "vllm" else {}
-        if template_arguments:
-            self._extra["chat_template_kwargs"] = dict(template_arguments)
-        self._context = about.get("max_model_len")  # in tokens; None if the server does not state it
+        self._takes_ids = about.get("owned_by") == "vllm"
+        self._extra: dict[str, Any] = dict(_VLLM_OPTIONS) if self._takes_ids else {}
+        self._template_arguments = dict(template_arguments)
+        context = about.get("max_model_len")
+        self._context = context if isinstance(context, int) else None  # in tokens; None if the server does not state it
 
     def sample(
         self, prompts: Iterable[SeededChat], sampling: Sampling
@@ -122,21 +124,17 @@ class HttpSampler:
             raise SamplerError(f"the server at {self._url} has no model {self._model}. It has {names or 'none'}.")
         return known[self._model]
 
-    def _ask(self, chat: Any, seed: int, sampling: Sampling) -> Completion:
+    def _ask(self, prompt: Chat | tuple[int, ...], seed: int, sampling: Sampling) -> Completion:
         """Return the completion. Raises ValueError if the server refuses the prompt, SamplerError if it fails."""
+        path, asked = self._asked(prompt, sampling.max_tokens)
         request = {
             "model": self._model,
-            "messages": chat,
             "temperature": sampling.temperature,
             "top_p": sampling.top_p,
-            "max_tokens": sampling.max_tokens,
             "seed": seed,
             **self._extra,
+            **asked,
         }
-        if isinstance(self._context, int) and sampling.max_tokens >= self._context:
-            del request[
-                "max_tokens"
-            ]  # the server would refuse it; without it, an answer may use all tokens that the prompt leaves
         body = json.dumps(request).encode()
         first_failed: float | None = None
         tries = 0
@@ -144,7 +142,7 @@ class HttpSampler:
             tries += 1
             pause = min(_MAX_PAUSE_SECONDS, 0.2 * 2**tries)
             try:
-                answer = self._send("POST", "/chat/completions", body, _ANSWER_SECONDS)
+                answer = self._send("POST", path, body, _ANSWER_SECONDS)
             except HTTPError as error:
                 problem = str(error)
             else:
@@ -167,6 +165,24 @@ class HttpSampler:
             self._closed.wait(min(left, pause * random.uniform(1, 1.3)))
         raise SamplerError("the sampler was closed while it had work")
 
+    def _asked(self, prompt: Chat | tuple[int, ...], max_tokens: int) -> tuple[str, dict[str, Any]]:
+        """Return the path for a prompt of this form, and what a request there says about prompt and length."""
+        if not isinstance(prompt, tuple):
+            asked: dict[str, Any] = {"messages": prompt}
+            if self._template_arguments:
+                asked["chat_template_kwargs"] = self._template_arguments
+            # The server would refuse more than its context. Without a number, an answer may use all that the prompt
+            # leaves of it.
+            if self._context is None or max_tokens < self._context:
+                asked["max_tokens"] = max_tokens
+            return "/chat/completions", asked
+        if not self._takes_ids:
+            raise SamplerError(f"the server at {self._url} is not vLLM's, and only that takes prompts as token ids")
+        left = max_tokens if self._context is None else min(max_tokens, self._context - len(prompt))
+        if left < 1:
+            raise ValueError(f"the prompt has {len(prompt)} tokens, the model takes {self._context}")
+        return "/completions", {"prompt": prompt, "max_tokens": left}
+
     def _send(self, method: str, path: str, body: bytes | None, seconds: float) -> urllib3.BaseHTTPResponse:
         return self._pool.urlopen(
             method,
@@ -183,14 +199,14 @@ def _completion(answer: urllib3.BaseHTTPResponse, url: str) -> Completion:
     content = _content(answer)
     try:
         choice = content["choices"][0]
-        message = choice["message"]
+        text = choice["message"].get("content") if "message" in choice else choice["text"]
         ids = tuple(choice.get("token_ids") or ())
         # Some servers return the thinking separately; it is not part of the answer.
         return Completion(
-            text=message.get("content") or "",
+            text=text or "",
             finish_reason="length" if choice["finish_reason"] == "length" else "stop",
             n_tokens=len(ids) or int((content.get("usage") or {}).get("completion_tokens") or 0),
-            prompt_ids=tuple(content.get("prompt_token_ids") or ()),
+            prompt_ids=tuple(content.get("prompt_token_ids") or choice.get("prompt_token_ids") or ()),
             token_ids=ids,
         )
     except (KeyError, IndexError, TypeError, AttributeError) as error:

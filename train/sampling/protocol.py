@@ -1,10 +1,10 @@
-"""What a sampler is: chats in, completions out, each as soon as it is finished.
+"""What a sampler is: prompts in, completions out, each as soon as it is finished.
 
 A model runs in this process (vllm.py; transformers.py for tests), in processes of its own (processes.py) or behind
 an address (http.py). The samplers of training runs load new weights.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -13,7 +13,8 @@ from curate.prompt import Chat
 if TYPE_CHECKING:
     from torch import Tensor
 
-SeededChat = tuple[Chat, int]  # the messages, and the seed of this one sample
+# A prompt, as messages or as the ids of its tokens, and the seed of this one sample.
+SeededChat = tuple[Chat | tuple[int, ...], int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +59,34 @@ class Sampler(Protocol):
 
     def close(self) -> None:
         """Free the model's memory. This ends a call of `sample` that is in progress, even in another thread."""
+
+
+class Engine(Protocol):
+    """A model that draws tokens step by step, for many answers at once, and takes new weights between two steps.
+
+    One thread calls add, step and drop; `load` may be called by another thread at any time.
+    """
+
+    at_once: int  # further answers would only wait in the engine
+
+    def add(self, key: str, prompt_ids: tuple[int, ...], seed: int, sampling: Sampling) -> None:
+        """Begin an answer. Raises ValueError if the model cannot take the prompt."""
+
+    def step(self) -> list[tuple[str, Completion]]:
+        """Draw the next tokens, and return the answers that are finished, by their keys. Raises SamplerError."""
+
+    def drop(self, keys: Iterable[str]) -> None:
+        """Forget answers that have begun."""
+
+    def load(self, weights: Iterable[tuple[str, "Tensor"]], version: int) -> None:
+        """Load whole tensors under the names that the model's files have.
+
+        Answers that have begun go on under the new weights: what was cached under the old ones is computed again, and
+        `Completion.versions` says which token was drawn with which version. Raises SamplerError if that fails.
+        """
+
+    def logprobs(self, sequences: Sequence[tuple[int, ...]]) -> list[tuple[float, ...]]:
+        """Return the log-probability, before temperature, of every token but the first of each sequence."""
 
 
 class TrainedSampler(Sampler, Protocol):

@@ -72,4 +72,4 @@ def _case(node: ast.stmt, candidate: str, order: list[str] | None) -> Case:
                 raise AnotherProblem(f"a test of another problem: it passes {', '.join(map(str, named))}")
             arguments += [named[name] for name in names]
             return Case(json_text(arguments, "an input"), json_text(ast.literal_eval(expected), "an output"))
-    raise Unparsable(f"an assertion that is no example: {short(ast.unparse(node))}")
+    raise Unparsable(f"an assertion that is not an example: {short(ast.unparse(node))}")

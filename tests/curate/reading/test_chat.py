@@ -23,7 +23,7 @@ ASSERTIONS = Assertions(("f",), given="import math")
     [
         pytest.param("Add two numbers.", ["Add two numbers."], id="text"),
         pytest.param("[1, 2] is a list. Add it up.", ["[1, 2] is a list. Add it up."], id="text like JSON"),
-        pytest.param('{"a": 1}', ['{"a": 1}'], id="JSON that is no conversation"),
+        pytest.param('{"a": 1}', ['{"a": 1}'], id="JSON that is not a conversation"),
         pytest.param(ASKED, ["Add two numbers.", "It fails."], id="messages"),
         pytest.param(json.dumps(ASKED), ["Add two numbers.", "It fails."], id="messages as JSON text"),
         pytest.param({"messages": ASKED}, ["Add two numbers.", "It fails."], id="messages in an object"),

@@ -142,12 +142,12 @@ def test_any_number_of_mappings_are_read_each_under_a_name_of_its_own(tmp_path):
         locations.append((name, write_mapping(folder, FIELDS | {"id": "id"}, licence=f"licence {number}")))
     manifest = build(locations, tmp_path / "out", Options())
     assert {name: counts.kept for name, counts in manifest.counts.items()} == {"ours": 1, "theirs-2": 1}
-    rows = load_dataset(str(tmp_path / "out"), split="train")
+    rows = load_dataset(str(tmp_path / "out"), split="train", cache_dir=str(tmp_path / "cache"))
     assert [(row["id"], row["source"], row["licence"]) for row in rows] == [
         ("ours/a/7", "ours", "licence 0"),
         ("theirs-2/a/7", "theirs-2", "licence 1"),
     ]
-    rejected = load_dataset(str(tmp_path / "out"), "rejected", split="train")
+    rejected = load_dataset(str(tmp_path / "out"), "rejected", split="train", cache_dir=str(tmp_path / "cache"))
     assert [(row["id"], row["source"]) for row in rejected] == [("ours/1", "ours"), ("theirs-2/1", "theirs-2")]
     card = (tmp_path / "out" / "README.md").read_text()
     assert "| Data of your own (ours) | licence 0 | rows.jsonl |" in card
@@ -176,7 +176,7 @@ def test_statements_and_solutions_without_tests_are_kept_only_on_request(tmp_pat
     manifest = build([("pairs", location)], tmp_path / "dropped", Options())
     assert manifest.counts["pairs"].rejected == {"filter": {"few_tests": 1}}
     build([("pairs", location)], tmp_path / "kept", Options(min_tests=0))
-    (row,) = load_dataset(str(tmp_path / "kept"), split="train")
+    (row,) = load_dataset(str(tmp_path / "kept"), split="train", cache_dir=str(tmp_path / "cache"))
     assert (row["n_tests"], row["verified"], row["reference"], row["solutions"]) == (0, False, None, [SUM])
 
 

@@ -88,7 +88,7 @@ def test_a_decompression_bomb_is_not_unpacked(monkeypatch):
             livecodebench_row("7", "s", [('1\n"a"', "1"), ('2\n"b"', "Error: list index out of range")], func_name="f"),
             id="an error message as expected value",
         ),
-        pytest.param(livecodebench_row("7", "s", [("1\nnope", "1")], func_name="f"), id="an argument that is no JSON"),
+        pytest.param(livecodebench_row("7", "s", [("1\nnope", "1")], func_name="f"), id="an argument that is not JSON"),
         pytest.param(
             livecodebench_row("7", "s", metadata=json.dumps({"func_name": "f"})),
             id="stdin tests for a function",

@@ -62,7 +62,7 @@ def test_tasks_that_are_not_code_are_rejected_as_such(tmp_path):
     [
         pytest.param("{", id="torn"),
         pytest.param("{'ground_truth': '7'}", id="no tests"),
-        pytest.param(repr({"test_cases": ["1"]}), id="a test that is no object"),
+        pytest.param(repr({"test_cases": ["1"]}), id="a test that is not an object"),
         pytest.param(repr(function_info(call([1], 2), call([1], 2, "g"))), id="two functions"),
         pytest.param(
             repr(function_info(call([1], 2), {"type": "stdin_stdout", "input": "1", "output": "2"})),

@@ -189,7 +189,7 @@ def test_a_full_disk_is_noticed_before_the_work_and_the_work_continues_when_ther
     own = ["unshare", "--mount", *(["--map-root-user"] if os.geteuid() else [])]
     done = subprocess.run([*own, "sh", "-c", script], cwd=ROOT, capture_output=True, text=True)
     if done.returncode == 77:
-        pytest.skip("no disk can be mounted here")
+        pytest.skip("a small disk cannot be mounted: that needs root, or user namespaces")
     assert done.returncode == 0, done.stderr + done.stdout
     assert "Traceback" not in done.stderr
     before, during = [line for line in done.stderr.splitlines() if line.startswith("Error: ")]

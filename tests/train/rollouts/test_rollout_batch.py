@@ -22,7 +22,7 @@ class Endless:
     """An endless series of questions, which are named after their positions."""
 
     def at(self, position):
-        return Question(f"q{position}", [{"role": "user", "content": str(position)}], Task())
+        return Question(f"q{position}", (position,), Task())
 
 
 class Sampler:
@@ -34,9 +34,9 @@ class Sampler:
 
     def sample(self, prompts, sampling):
         asked = list(prompts)
-        self.asked += [(chat[0]["content"], seed) for chat, seed in asked]
+        self.asked += [(str(ids[0]), seed) for ids, seed in asked]
         for index in self._order(list(range(len(asked)))):
-            text = f"{asked[index][0][0]['content']} {index % 2}"
+            text = f"{asked[index][0][0]} {index % 2}"
             yield index, Completion(text, "stop", 1, (1,), (2,), (-0.5,), (7,))
 
 

@@ -79,6 +79,19 @@ def test_the_server_gives_the_answers_that_were_taught_with_their_ids(sampler):
     assert all(answer.prompt_ids for answer in answers.values())
 
 
+def test_prompts_as_token_ids_get_the_answers_of_the_same_chats(sampler):
+    from_chats = dict(sampler.sample(prompts("sum", "larger", times=2), SAMPLING))
+    asked = [(from_chats[index].prompt_ids, seed) for index, (_, seed) in enumerate(prompts("sum", "larger", times=2))]
+    assert dict(sampler.sample(asked, SAMPLING)) == from_chats
+    ((_, refused),) = sampler.sample([((3,) * 5000, 0)], SAMPLING)
+    assert "5000 tokens" in str(refused)
+
+
+def test_only_a_server_of_vllm_takes_prompts_as_token_ids():
+    with answering(plain) as (url, _), pytest.raises(SamplerError, match="only that takes prompts as token ids"):
+        list(open_sampler("m", url).sample([((1, 2), 0)], SAMPLING))
+
+
 def test_max_tokens_is_limited_to_what_the_prompt_leaves_of_the_context(sampler):
     for most in (1000, 1024, 16384):
         ((_, answer),) = sampler.sample(prompts("sum", times=1), Sampling(max_tokens=most))

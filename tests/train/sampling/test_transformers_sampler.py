@@ -61,6 +61,12 @@ def test_it_samples_with_the_new_weights(sampler, tiny_model):
     assert dict(sampler.sample(prompts("sum"), SAMPLING)) == before
 
 
+def test_prompts_as_token_ids_get_the_answers_of_the_same_chats(sampler):
+    from_chats = dict(sampler.sample(prompts("sum", "larger", times=2), SAMPLING))
+    asked = [(from_chats[index].prompt_ids, seed) for index, (_, seed) in enumerate(prompts("sum", "larger", times=2))]
+    assert dict(sampler.sample(asked, SAMPLING)) == from_chats
+
+
 def test_a_prompt_that_is_too_long_is_refused_and_the_others_go_on(sampler):
     long = [{"role": "user", "content": "word " * 2000}]
     answers = dict(sampler.sample([(long, 0), *prompts("sum", times=1)], SAMPLING))

@@ -130,6 +130,12 @@ def test_a_seed_decides_a_sample_whatever_is_sampled_beside_it(sampler):
     assert len({answer.text for answer in together.values()}) > 1
 
 
+def test_prompts_as_token_ids_get_the_answers_of_the_same_chats(sampler):
+    from_chats = dict(sampler.sample(prompts("sum", "larger", times=2), SAMPLING))
+    asked = [(from_chats[index].prompt_ids, seed) for index, (_, seed) in enumerate(prompts("sum", "larger", times=2))]
+    assert dict(sampler.sample(asked, SAMPLING)) == from_chats
+
+
 def test_a_prompt_that_is_too_long_is_refused_and_the_others_go_on(sampler):
     asked = [(tiny_world.chat("word " * 5000), 0), *prompts("sum", times=1)]
     answers = dict(sampler.sample(asked, SAMPLING))

@@ -1,0 +1,16 @@
+"""Training while sampling never stops: a controller beside rank 0, and workers that ask it for prompts.
+
+    learner ranks <- rank 0: loop.py <- controller (groups, journal, rewards)
+                                            ^ calls in this process, or HTTP
+                     worker x n: one engine each; asks for groups, sends answers, fetches weights; opens no port
+
+messages.py    what workers and the controller say to each other, the same in one process and over HTTP
+staleness.py   the bound: which groups may be asked, and which cut may be trained on, so that nothing is ever too old
+groups.py      the states of a group, from being asked to being used
+journal.py     everything that happened to groups, on disk before it is trained on
+controller.py  hands out groups under leases, takes answers, has them scored, and cuts batches
+audit.py       proof from the journal: nothing was lost, doubled, or too old
+worker.py      one engine that works for a controller, wherever that is
+routes.py      the controller over HTTP
+client.py      the controller, as a worker sees it over HTTP
+"""

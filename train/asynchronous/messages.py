@@ -1,0 +1,132 @@
+"""What workers and the controller say to each other, the same in one process and over HTTP (as msgpack).
+
+A worker asks; the controller never calls a worker. All versions are numbers of weights, counted from 0.
+"""
+
+from typing import Literal, Protocol
+
+from msgspec import Struct
+
+from train.weights.manifest import Manifest
+
+Span = tuple[int, int, int]  # version of the weights, and the first token and the end of what was drawn with it
+
+
+class Draw(Struct, frozen=True):
+    """How the tokens of a group are drawn; top_p is 1 in training."""
+
+    temperature: float
+    top_p: float
+    max_tokens: int
+    logprobs: bool = True
+
+
+class Lease(Struct, frozen=True):
+    """One group to sample: all answers to one prompt.
+
+    group     number of the group, counted from 0 in the order of asking; evaluation counts separately, from -1 down
+    attempt   how often the group was asked before; its prompt and seeds stay the same
+    version   the birth of the group: the version that the worker had loaded when it asked
+    prompt    ids of the prompt's tokens
+    seeds     one for each answer
+    seconds   the lease runs out after this time unless the worker says that it lives
+    """
+
+    group: int
+    attempt: int
+    version: int
+    prompt: tuple[int, ...]
+    seeds: tuple[int, ...]
+    draw: Draw
+    seconds: float
+
+
+class WorkRequest(Struct, frozen=True):
+    """A worker asks for groups.
+
+    loaded  version of the weights that it samples with
+    slots   number of further answers that it can draw at once
+    """
+
+    worker: str
+    loaded: int
+    slots: int
+
+
+class Work(Struct, frozen=True):
+    """The reply: groups to sample. `wait_seconds` says when to ask again, `over` that the run has ended."""
+
+    leases: tuple[Lease, ...] = ()
+    wait_seconds: float = 0.0
+    over: bool = False
+
+
+class Answer(Struct, frozen=True):
+    """One finished answer. (group, number, attempt) identifies it, so that it can be sent again.
+
+    tokens    token ids, 4 bytes each, little-endian and unsigned
+    logprobs  their log-probabilities after temperature, as 4-byte floats, little-endian; empty in evaluation
+    spans     versions of the weights that drew the tokens, without gaps, versions ascending
+    finish    "refused" if the engine cannot take the prompt; then there are no tokens
+    """
+
+    group: int
+    number: int
+    attempt: int
+    tokens: bytes
+    logprobs: bytes
+    spans: tuple[Span, ...]
+    finish: Literal["stop", "length", "refused"]
+
+
+class Answers(Struct, frozen=True):
+    """Finished answers of a worker."""
+
+    worker: str
+    answers: tuple[Answer, ...]
+
+
+# "taken"; "again": it was there already, which is fine; "stale": the group was given to another worker, or given up.
+Receipt = Literal["taken", "again", "stale"]
+
+
+class Beat(Struct, frozen=True):
+    """A sign of life.
+
+    loaded             version of the weights that it samples with
+    running            (group, attempt) of the leases it works on
+    tokens_per_second  tokens drawn, over the last seconds
+    cache_use          share of the engine's cache that is in use
+    """
+
+    worker: str
+    loaded: int
+    running: tuple[tuple[int, int], ...]
+    tokens_per_second: float = 0.0
+    cache_use: float = 0.0
+
+
+class Orders(Struct, frozen=True):
+    """The reply: (group, attempt) of the leases to drop, and whether the run has ended."""
+
+    drop: tuple[tuple[int, int], ...] = ()
+    over: bool = False
+
+
+class ControllerCalls(Protocol):
+    """The controller as a worker sees it, in the same process or over HTTP.
+
+    Every call can be repeated. Raises ControllerGone if the controller cannot be reached.
+    """
+
+    def work(self, request: WorkRequest) -> Work:
+        """Ask for groups."""
+
+    def answers(self, answers: Answers) -> list[Receipt]:
+        """Hand over finished answers; one receipt for each."""
+
+    def beat(self, beat: Beat) -> Orders:
+        """Say that the worker lives."""
+
+    def weights(self, after: int, wait_seconds: float) -> Manifest | None:
+        """Return the newest manifest if its version is above `after`, waiting up to so many seconds; else None."""

@@ -1,0 +1,38 @@
+"""A manifest: all that a machine needs in order to fetch one version of the weights and to check what it got."""
+
+from msgspec import Struct
+
+
+class WeightFile(Struct, frozen=True):
+    """A safetensors file; its name is relative to the folder or URL of the version."""
+
+    name: str
+    size: int  # bytes
+    blake3: str  # hexadecimal
+
+
+class Probe(Struct, frozen=True):
+    """Fixed tokens, and their log-probabilities under the weights, before temperature.
+
+    tokens    the ids of each sequence
+    logprobs  for each sequence, one for every token but the first
+    """
+
+    tokens: tuple[tuple[int, ...], ...]
+    logprobs: tuple[tuple[float, ...], ...]
+
+
+class Manifest(Struct, frozen=True):
+    """One version of the weights.
+
+    files      empty if the weights are handed over without files
+    checksums  the checksum of each tensor as the learner sent it, by its name in the model's files
+    probe      an engine that has loaded the weights must agree with these numbers
+    most_error  upper bound of the mean of exp |difference of log-probabilities| in that comparison
+    """
+
+    version: int
+    files: tuple[WeightFile, ...] = ()
+    checksums: dict[str, str] = {}
+    probe: Probe | None = None
+    most_error: float = 1.001
