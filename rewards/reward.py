@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from rewards.parameters import check_text, check_whole
+from rewards.parameters import check_number, check_text, check_whole
 from sandbox import Suite, Verdict
 
 __all__ = [
@@ -71,6 +71,8 @@ class Task:
     strongest_tests      places of the tests that kill mutants, the strongest first (column of that name)
     time_limit_seconds   the problem's calibrated limit for one test (column of that name)
     expected             the right answer to a question of mathematics
+    id                   the name of the task in its dataset
+    prompt               the text of the last message, to which the completion is an answer
     target_tokens        the length that the prompt asks for
     max_tokens           the length at which completions are cut off
     """
@@ -81,6 +83,8 @@ class Task:
     expected: str = ""
     target_tokens: int | None = None
     max_tokens: int | None = None
+    id: str = ""
+    prompt: str = ""
 
     def __post_init__(self) -> None:
         if self.tests is not None and not isinstance(self.tests, Suite):
@@ -97,16 +101,30 @@ class Reward:
     verdict   a fixed word, which metrics count
     seconds   wall time that scoring took
     detail    for people: why the reward is unknown, or what is wrong
+    parts     name and value of each reward in a weighted sum, before its weight; nan if it is unknown or was not called
+    steps     rewards of the steps of the answer, for process supervision: for each step, the number of characters of
+              the answer up to its end, and its reward, in the order of the text
     """
 
     value: float | None
     verdict: str
     seconds: float = 0.0
     detail: str = ""
+    parts: tuple[tuple[str, float], ...] = ()
+    steps: tuple[tuple[int, float], ...] = ()
 
     def __post_init__(self) -> None:
         if self.value is not None and not math.isfinite(self.value):
             raise ValueError(f"a reward must be a finite number, or None if it is unknown, not {self.value}")
+        if self.steps:
+            _check_steps(self.steps)
+
+
+def _check_steps(steps: tuple[tuple[int, float], ...]) -> None:
+    """Raise ValueError unless each step has a finite reward and ends at or after the one before it."""
+    for place, (end, value) in enumerate(steps):
+        check_whole("the end of a step", end, least=steps[place - 1][0] if place else 0)
+        check_number("the reward of a step", value)
 
 
 # A reward as a function. It raises ValueError if the task lacks what the reward needs.

@@ -10,6 +10,7 @@ Each message says what is wrong and what to do. Whatever was saved before the er
         ParityError       sampler and learner disagree
         CheckpointError   its checkpoints
         NoRunError        its folder
+      TransferError       new weights on their way to the engines
       ControllerGone      the controller that a rollout worker works for
       SamplerError        the model or server that answers prompts, in training and elsewhere
 
@@ -47,6 +48,10 @@ class CheckpointError(RunError):
 
 class NoRunError(RunError):
     """The folder holds no run, or one that has not come far enough to be drawn or described."""
+
+
+class TransferError(TrainError):
+    """Weights cannot be published or fetched. Engines go on with those that they have."""
 
 
 class ControllerGone(TrainError):

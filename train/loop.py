@@ -8,6 +8,7 @@ The learner can consist of many processes (torchrun): the loop runs in the first
 import logging
 import math
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import ExitStack, closing
 from dataclasses import replace
 from pathlib import Path
@@ -57,6 +58,8 @@ def train(config: Config, run: Path, *, report: Report = lambda step, metrics: N
 
     Raises a TrainError, CurateError or SandboxError that says what to do; what was saved stays valid.
     """
+    if config.rollout.pipeline == "async":
+        raise ConfigError('rollout.pipeline = "async" is not there yet; give "one-off"')
     with ExitStack() as stack:
         learner = stack.enter_context(closing(_load_learner(config)))
         if learner.rank:
@@ -137,6 +140,7 @@ class Trainer:
         )
         if self._done.ahead is not None:
             self._pipeline.resume(self._done.position, self._done.ahead)
+        self._saving: Future[Path] | None = None  # the checkpoint that is being written
         self._hopeless_steps = 0  # the latest successive steps in which nearly all answers were cut off
 
     def run(self) -> None:
@@ -146,7 +150,10 @@ class Trainer:
             if self._done.step == 0:
                 self._metrics.log(0, self._evaluate(0))
             for step in range(self._done.step + 1, self._config.run.steps + 1):
+                if self._saving is not None and self._saving.done():
+                    self._finish_saving()  # if the disk is full, the run learns it now and not at the next checkpoint
                 self._make_step(step)
+            self._finish_saving()
             self._learner.save_pretrained(self._folder / model_card.MODEL)
             model_card.write(self._folder)
         except (Exception, KeyboardInterrupt) as error:
@@ -158,13 +165,12 @@ class Trainer:
         saved = checkpoint.steps(self._folder)
         progress = Progress()
         if saved:
-            progress, state = checkpoint.load(saved[-1])
+            progress = checkpoint.load(saved[-1], self._learner.load_state)
             if progress.questions != self._questions.digest:
                 raise ConfigError(
                     f"{self._config.data.dataset} holds other problems to train on than when {self._folder} began. "
                     "Give the same data.include as then, or choose another --out."
                 )
-            self._learner.load_state(state)
             log.info("continues after step %d", progress.step)
         self._metrics.resumed_at(progress.step if saved else -1)  # step 0 is evaluated again
         return progress
@@ -304,12 +310,27 @@ class Trainer:
         )
 
     def _save(self) -> None:
+        """Begin to write a checkpoint. The training goes on meanwhile, up to the next checkpoint."""
         with self._timeline.part(self._done.step, "checkpoint"):
-            checkpoint.save(self._folder, self._done, self._learner.state(), keep=self._config.run.keep)
+            self._finish_saving()
+            self._saving = checkpoint.save(
+                self._folder, self._done, self._learner.save_state, keep=self._config.run.keep
+            )
         self._saved_step = self._done.step
+
+    def _finish_saving(self) -> None:
+        """Wait until the checkpoint that is being written is complete. Raises CheckpointError if it cannot be."""
+        saving, self._saving = self._saving, None
+        if saving is not None:
+            saving.result()
 
     def _rescue(self, error: BaseException) -> None:
         """Save the last whole step, if the weights are still those of that step."""
+        try:
+            self._finish_saving()
+        except CheckpointError as failure:
+            log.warning("%s", failure)
+            return
         if not self._step_of_weights == self._done.step > self._saved_step or isinstance(
             error, OSError | CheckpointError
         ):
@@ -335,7 +356,7 @@ def _sequences(group: Group, objective: Objective) -> list[TrainingSequence]:
     """Return what the learner sees of a group. Completions whose reward is unknown are left out."""
     rewards = rewards_of(group, cut_off_known=objective.overlong != "unknown")
     rewards_PG = torch.tensor([rewards], dtype=torch.float64)
-    (advantages,) = outcome_advantages(rewards_PG, by_std=objective.by_std).tolist()
+    (advantages,) = outcome_advantages(rewards_PG, by_std=objective.by_std, epsilon=objective.std_epsilon).tolist()
     return [
         TrainingSequence(
             prompt_ids=rollout.prompt_ids,

@@ -9,6 +9,7 @@ from typing import Any
 
 import random_models
 import torch
+from learner_states import state_of
 
 from train.config import Model, Objective, Optimizer
 from train.learning.learner import Learner
@@ -38,14 +39,14 @@ def train(path: str) -> dict[str, object]:
     one = learner(path)
     figures = updates(one, [0, 3])  # in the second, policy and reference differ
     one.refresh_reference()
-    state = one.state()
-    one.load_state(state)
+    halfway = Path(path).parent / f"halfway-{os.environ.get('WORLD_SIZE', 1)}"
+    one.save_state(halfway).result()
+    one.load_state(halfway)
     figures += updates(one, [1])
     one.save_pretrained(Path(path).parent / f"saved-{os.environ.get('WORLD_SIZE', 1)}")
     made: dict[str, object] = {
         "figures": figures,
-        "state": one.state(),
-        "halfway": state,
+        "state": state_of(one),
         "weights": dict(one.weights()),
         "logprobs": one.logprobs(random_models.sequences(5, seed=2)),
     }

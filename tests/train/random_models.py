@@ -51,20 +51,21 @@ def folder(path: Path, family: str = "qwen2", *, seed: int = 0) -> str:
     return str(path)
 
 
-def sequences(n: int = 12, *, seed: int = 0, longest: int = 14) -> list[Any]:
-    """Return random sequences.
+def sequences(n: int = 12, *, seed: int = 0, longest: int = 14, answers: int = 3) -> list[Any]:
+    """Return random sequences; each prompt has so many answers.
 
     Advantages differ from token to token, some answers are cut off, and some log-probabilities of the sampler are nan.
     """
     from train.learning.sequences import TrainingSequence
 
     rng = random.Random(seed)
-    made = []
+    made: list[Any] = []
     for number in range(n):
         tokens = rng.randint(1, longest)
+        prompt_ids = tuple(rng.randrange(VOCABULARY) for _ in range(rng.randint(1, 9)))
         made.append(
             TrainingSequence(
-                prompt_ids=tuple(rng.randrange(VOCABULARY) for _ in range(rng.randint(1, 9))),
+                prompt_ids=made[-1].prompt_ids if number % answers else prompt_ids,
                 token_ids=tuple(rng.randrange(VOCABULARY) for _ in range(tokens)),
                 sampler_logprobs=tuple(
                     float("nan") if rng.random() < 0.05 else rng.uniform(-6, -1) for _ in range(tokens)

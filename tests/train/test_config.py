@@ -8,11 +8,14 @@ import pytest
 from sandbox import Limits, Outcome, Program, SandboxOptions
 from train import config
 from train.config import Config, Data, Model, Sandbox, Stage, with_sandbox
+from train.config.checks import doubts
 from train.config.file import preset_table
 from train.errors import ConfigError
 from train.rollouts.scoring import open_sandbox
 
 SMALL = '[model]\npath = "m"\n[data]\ndataset = "d"\n'
+FRESH = "rollout.staleness=0"
+ASYNC = ["rollout.pipeline=async", "objective.old=learner", "objective.truncation=2"]
 
 
 def test_keys_that_a_file_leaves_out_have_their_defaults(file):
@@ -40,6 +43,11 @@ def test_the_presets_are_those_of_the_papers(file):
     assert [stage.max_tokens for stage in both.stages] == [16384, 32768]
     assert read("deepseekmath").objective.kl == 0.04
     assert read("intellect2").objective.delta == 4
+    asynchronous = {name: read(name).rollout for name in ("areal", "intellect2")}
+    assert {name: (each.pipeline, each.staleness) for name, each in asynchronous.items()} == {
+        "areal": ("async", 4),
+        "intellect2": ("async", 2),
+    }
 
 
 def test_the_file_replaces_its_preset_and_set_replaces_the_file(file):
@@ -92,9 +100,23 @@ def test_a_written_configuration_is_read_back_unchanged(file):
         pytest.param(SMALL, ["objective.reference_steps=5"], "needs objective.kl", id="no reference"),
         pytest.param(SMALL, ["objective.mismatch_low=0.9"], "no completion would be left", id="no bounds"),
         pytest.param(
-            SMALL, ["rollout.pipeline=fast"], "must be one of 'sync', 'minibatch', 'one-off', not 'fast'", id="choice"
+            SMALL, ["rollout.pipeline=fast"], "must be one of 'sync', 'minibatch', 'one-off', 'async', not", id="choice"
         ),
         pytest.param(SMALL, ["optimizer.epochs=2", "rollout.pipeline=minibatch"], "no whole batch", id="again"),
+        pytest.param(SMALL, ["rollout.pipeline=async"], 'old = "learner" and objective.truncation', id="naive"),
+        pytest.param(
+            SMALL, ["rollout.pipeline=async", "objective.old=learner"], "nothing corrects for answers", id="no weights"
+        ),
+        pytest.param(
+            SMALL, ["rollout.naive=true"], 'is for rollout.pipeline = "async", not for "sync"', id="not naive"
+        ),
+        pytest.param(
+            SMALL, [*ASYNC, "engine.memory_share=0.9"], "lower engine.memory_share to 0.6", id="shared at all times"
+        ),
+        pytest.param(SMALL, ["rollout.max_seconds=0.05"], "before a single answer of 96 tokens", id="no time"),
+        pytest.param(SMALL, ["workers.local=false"], '[workers] is for rollout.pipeline = "async"', id="no workers"),
+        pytest.param(SMALL, [*ASYNC, "workers.local=false"], "Give workers.listen, such as 0.0.0.0:7878", id="deaf"),
+        pytest.param(SMALL, [*ASYNC, "workers.listen=:7878"], "must be HOST:PORT", id="no host"),
         pytest.param(SMALL, ["optimizer.betas=[0.9]"], "must be a list of 2 values", id="list"),
         pytest.param(SMALL, ["rollout"], "give section.key=value", id="no value"),
         pytest.param(SMALL, ["stages.1.max_tokens=3"], "the number of stages is 1", id="no such stage"),
@@ -102,7 +124,7 @@ def test_a_written_configuration_is_read_back_unchanged(file):
         pytest.param(SMALL, ["objective.delta=1.1"], "must be at least 1 + clip_high", id="delta"),
         pytest.param(SMALL, ["rollout.temperature=0"], "must be more than 0", id="greedy"),
         pytest.param(
-            "preset = 'grpo'\n" + SMALL, [], "unknown preset 'grpo'; known are deepcoder-16k", id="unknown preset"
+            "preset = 'grpo'\n" + SMALL, [], "unknown preset 'grpo'; known are areal, deep", id="unknown preset"
         ),
         pytest.param("model = ", [], "is not TOML", id="not TOML"),
         pytest.param("model = 3\n[data]\ndataset='d'", [], "model must be a section, not 3", id="no table"),
@@ -112,6 +134,17 @@ def test_mistakes_are_explained(text, changes, words, file):
     with pytest.raises(ConfigError) as error:
         config.read_config(file(text), changes)
     assert words in str(error.value)
+
+
+def test_an_asynchronous_run_corrects_for_stale_answers_unless_it_is_asked_not_to(file):
+    for changes in (ASYNC, ["rollout.pipeline=async", "rollout.naive=true"], ["rollout.pipeline=async", FRESH]):
+        assert config.read_config(file(SMALL), changes).rollout.pipeline == "async"
+
+
+@pytest.mark.parametrize(("staleness", "words"), [(4, []), (5, ["--set rollout.staleness=4"])])
+def test_more_staleness_than_is_proven_is_doubted(staleness, words, file):
+    read = config.read_config(file(SMALL), [*ASYNC, f"rollout.staleness={staleness}"])
+    assert [word for word, doubt in zip(words, doubts(read), strict=True) if word in doubt] == words
 
 
 def test_a_missing_file_is_explained(tmp_path):

@@ -8,7 +8,8 @@ import signal
 import subprocess
 import sys
 import time
-from contextlib import contextmanager
+from concurrent.futures import Future, wait
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,6 +17,7 @@ import pyarrow.parquet
 import pytest
 import small_runs
 from click.testing import CliRunner
+from learner_states import load_into, state_of
 from safetensors.torch import load_file
 
 from cli import main
@@ -171,6 +173,7 @@ def test_a_preset_trains_once_its_sizes_are_small(preset, small, tmp_path, tiny_
         "rollout.prompts=3",
         "rollout.completions=6",
         "rollout.online_filter=false",
+        *(["rollout.pipeline=one-off"] if preset in ("areal", "intellect2") else []),
         "optimizer.minibatches=2",
         "optimizer.row_tokens=256",
         "sandbox.workers=2",
@@ -194,7 +197,7 @@ def test_a_run_that_ends_early_keeps_its_last_step(small, tmp_path, whole):
     changes = ["rollout.pipeline=one-off", "run.checkpoint_steps=100"]
     with pytest.raises(KeyboardInterrupt):
         trained(small, tmp_path / "run", *changes, report=interrupt)
-    assert checkpoint.load(checkpoint.steps(tmp_path / "run")[-1])[0].step == 3
+    assert checkpoint.steps(tmp_path / "run")[-1].name == "step-000003"
     trained(small, tmp_path / "run", *changes, resume=True)
     assert same(weights(tmp_path / "run"), weights(whole("one-off")))
 
@@ -263,11 +266,11 @@ def test_a_sampler_that_keeps_old_weights_is_detected(small, six_problems, tiny_
     config = small_runs.read(small)
     learner = Learner(config.model, config.objective, config.optimizer, temperature=1.0, total_updates=1, seed=0)
     prompts = [([{"role": "user", "content": "Read two integers on one line and print their sum."}], 0)]
-    state = learner.state()
+    state = state_of(learner)
     publish(learner, Deaf(str(tiny_model)), 1, prompts, temperature=1.0, most_error=1.01)  # there is nothing to miss
     torch.manual_seed(0)
     state["weights"] = {name: each + 0.02 * torch.randn_like(each) for name, each in state["weights"].items()}
-    learner.load_state(state)
+    load_into(learner, state)
     with pytest.raises(ParityError, match="after weight update 2 sampler and learner differ"):
         publish(learner, Deaf(str(tiny_model)), 2, prompts, temperature=1.0, most_error=1.01)
     publish(learner, TransformersSampler(str(tiny_model)), 2, prompts, temperature=1.0, most_error=1.001)
@@ -276,40 +279,94 @@ def test_a_sampler_that_keeps_old_weights_is_detected(small, six_problems, tiny_
 ROLLOUT = Rollout("p", (1, 2), (3, 4), (-0.1, -0.30000000000000004), (0, 1), False, "a\u2028b", float("nan"), "x", 0.5)
 
 
-def test_a_checkpoint_is_complete_and_old_ones_are_deleted(tmp_path):
+def writer(value, n=1):
+    """Return what writes a learner's state of n equal values, as Learner.save_state does."""
     import torch
 
-    ahead = ((replace(ROLLOUT, reward=0.1), replace(ROLLOUT, reward=1 / 3)),)
+    from train.learning.sharded_state import write_in_background
+
+    return lambda folder: write_in_background({"w": torch.full((n,), float(value))}, folder, None)
+
+
+def load(folder):
+    """Return the progress and the value of such a checkpoint."""
+    import torch
+
+    from train.learning import sharded_state
+
+    w = torch.zeros(1)
+    return checkpoint.load(folder, lambda learner: sharded_state.read({"w": w}, learner, None)), w.item()
+
+
+def test_a_checkpoint_is_complete_and_old_ones_are_deleted(tmp_path):
+    parts = {"parts": (("code", 1 / 7), ("format", 0.1)), "steps": ((1, 0.3), (2, -0.1)), "drawn": (True, False)}
+    ahead = ((replace(ROLLOUT, reward=0.1), replace(ROLLOUT, reward=1 / 3, source="taco", **parts)),)
     for step in (1, 2, 3):
         progress = Progress(step, 7 * step, 12.0, 1.5, 1, (0.25, 0.5), ahead)
-        checkpoint.save(tmp_path, progress, {"weights": {"w": torch.tensor([float(step)])}}, keep=2)
-    found, state = checkpoint.load(checkpoint.steps(tmp_path)[-1])
-    assert found == progress
-    assert state["weights"]["w"].tolist() == [3.0]
+        saving = checkpoint.save(tmp_path, progress, writer(step), keep=2)
+        assert saving.result() == tmp_path / "checkpoints" / f"step-00000{step}"
+    assert load(checkpoint.steps(tmp_path)[-1]) == (progress, 3.0)
     assert [path.name for path in checkpoint.steps(tmp_path)] == ["step-000002", "step-000003"]
 
 
-def test_a_full_disk_is_named_and_harms_no_earlier_checkpoint(tmp_path):
-    import torch
+def test_a_checkpoint_does_not_exist_before_the_learner_has_written(tmp_path):
+    learner = Future()
+    saving = checkpoint.save(tmp_path, Progress(step=1), lambda folder: learner, keep=2)
+    assert not saving.done()
+    assert checkpoint.steps(tmp_path) == []
+    learner.set_result(None)
+    assert checkpoint.steps(tmp_path) == [saving.result()]
 
-    checkpoint.save(tmp_path, Progress(step=1), {"w": torch.ones(3)}, keep=2)
+
+@contextmanager
+def full_disk():
+    """Allow no file of more than 10 kB meanwhile."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, hard))  # no file may be larger
+    resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, hard))
     try:
-        with pytest.raises(CheckpointError, match="Make room; the same command with --resume"):
-            checkpoint.save(tmp_path, Progress(step=2), {"w": torch.ones(1_000_000)}, keep=2)
+        yield
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def test_a_full_disk_is_named_and_harms_no_earlier_checkpoint(tmp_path):
+    checkpoint.save(tmp_path, Progress(step=1), writer(1), keep=2).result()
+    with full_disk(), pytest.raises(CheckpointError, match="Make room; the same command with --resume"):
+        checkpoint.save(tmp_path, Progress(step=2), writer(2, n=1_000_000), keep=2).result()
     (left,) = checkpoint.steps(tmp_path)
-    assert checkpoint.load(left)[0].step == 1
+    assert load(left) == (Progress(step=1), 1.0)
     assert [path.name for path in left.parent.iterdir()] == ["step-000001"]
 
 
-def test_a_damaged_checkpoint_is_named(tmp_path):
-    folder = checkpoint.save(tmp_path, Progress(step=1), {}, keep=1)
-    (folder / "learner.pt").write_bytes(b"torn")
+def test_a_run_whose_disk_fills_up_ends_at_the_next_step(small, tmp_path, monkeypatch):
+    save = checkpoint.save
+
+    def save_when_the_disk_is_full_at_step_2(run, progress, learner, *, keep):
+        with full_disk() if progress.step == 2 else nullcontext():
+            saving = save(run, progress, learner, keep=keep)
+            wait([saving])
+        return saving
+
+    monkeypatch.setattr(checkpoint, "save", save_when_the_disk_is_full_at_step_2)
+    with pytest.raises(CheckpointError, match=r"step-000002: .* from the checkpoint before"):
+        trained(small, tmp_path / "run", "run.checkpoint_steps=1")
+    assert [path.name for path in checkpoint.steps(tmp_path / "run")] == ["step-000001"]
+    assert [line["step"] for line in small_runs.lines(tmp_path / "run" / "metrics.jsonl")] == [0, 1, 2]
+
+
+@pytest.mark.parametrize("part", ["learner/.metadata", "learner/__0_0.distcp", "progress.json"])
+def test_a_damaged_checkpoint_is_named(part, tmp_path):
+    folder = checkpoint.save(tmp_path, Progress(step=1), writer(1), keep=1).result()
+    (folder / part).write_bytes(b"torn")
     with pytest.raises(CheckpointError, match=r"step-000001: a damaged checkpoint .* Delete that folder"):
-        checkpoint.load(folder)
+        load(folder)
+
+
+def test_a_checkpoint_of_an_earlier_version_is_explained(tmp_path):
+    folder = checkpoint.save(tmp_path, Progress(step=1), writer(1), keep=1).result()
+    (folder / "learner.pt").touch()
+    with pytest.raises(CheckpointError, match=r"earlier version .* --overwrite"):
+        load(folder)
 
 
 def test_a_folder_holds_one_run_and_one_process(small, tmp_path):

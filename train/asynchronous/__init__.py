@@ -6,8 +6,16 @@
 
 messages.py    what workers and the controller say to each other, the same in one process and over HTTP
 staleness.py   the bound: which groups may be asked, and which cut may be trained on, so that nothing is ever too old
+settings.py    what a controller has to know of a run's configuration
+events.py      what happens to groups
 groups.py      the states of a group, from being asked to being used
 journal.py     everything that happened to groups, on disk before it is trained on
+packed.py      token ids and log-probabilities as bytes
+answers.py     what an answer has to satisfy
+leases.py      who samples what, and who has stopped
+dealing.py     how groups are dealt out when several workers have room
+tally.py       what is counted beside the groups
+sampler.py     the workers of a controller as one sampler, for evaluation
 controller.py  hands out groups under leases, takes answers, has them scored, and cuts batches
 audit.py       proof from the journal: nothing was lost, doubled, or too old
 worker.py      one engine that works for a controller, wherever that is

@@ -29,7 +29,7 @@ class Lease(Struct, frozen=True):
     version   the birth of the group: the version that the worker had loaded when it asked
     prompt    ids of the prompt's tokens
     seeds     one for each answer
-    seconds   the lease runs out after this time unless the worker says that it lives
+    seconds   the lease runs out after this time without an answer, or a beat that names it while tokens are drawn
     """
 
     group: int
@@ -86,15 +86,16 @@ class Answers(Struct, frozen=True):
     answers: tuple[Answer, ...]
 
 
-# "taken"; "again": it was there already, which is fine; "stale": the group was given to another worker, or given up.
-Receipt = Literal["taken", "again", "stale"]
+# "taken"; "again": it was there already, which is fine; "stale": the group was given to another worker, or given up;
+# "broken": it makes no sense, the controller's log says why, and the group is given to another worker.
+Receipt = Literal["taken", "again", "stale", "broken"]
 
 
 class Beat(Struct, frozen=True):
     """A sign of life.
 
     loaded             version of the weights that it samples with
-    running            (group, attempt) of the leases it works on
+    running            (group, attempt) of the leases it works on, until all their answers are handed over
     tokens_per_second  tokens drawn, over the last seconds
     cache_use          share of the engine's cache that is in use
     """
@@ -129,4 +130,7 @@ class ControllerCalls(Protocol):
         """Say that the worker lives."""
 
     def weights(self, after: int, wait_seconds: float) -> Manifest | None:
-        """Return the newest manifest if its version is above `after`, waiting up to so many seconds; else None."""
+        """Return the newest manifest if its version is not `after`, waiting up to so many seconds; else None.
+
+        The version is lower than `after` if the run was resumed at an earlier step: the worker has to load it.
+        """

@@ -29,6 +29,7 @@ from train.config.sections import (
     Run,
     Sandbox,
     Stage,
+    Workers,
 )
 from train.config.table import as_table, from_table
 
@@ -46,6 +47,7 @@ __all__ = [
     "Run",
     "Sandbox",
     "Stage",
+    "Workers",
     "as_table",
     "from_table",
     "presets",

@@ -1,6 +1,6 @@
 """Check the values of a configuration: one function per section yields a message for each fault."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from train.config.sections import Config
 
 _MOST_SHARED_MEMORY = 0.6  # share of a GPU for an engine that works at the same time as the trainer
+_MOST_TOKENS_PER_SECOND = 1000  # of one answer; no engine draws faster
+_MOST_PROVEN_STALENESS = 4  # AReaL's runs lose quality above this
 _ABOVE_ZERO = {  # in other keys, 0 has a meaning of its own
     "rollout": "prompts max_rounds max_seconds",
     "engine": "tensor_parallel memory_share load_seconds sync_seconds parity",
@@ -35,9 +37,22 @@ DECIDED_BY = {  # options of vLLM that other keys of the configuration decide ->
 
 def check(config: "Config") -> None:
     """Raise ConfigError for the first value that makes no sense."""
-    sections = (_stages, _above_zero, _rollout, _engine, _reward, _sandbox, _objective, _optimizer, _evaluation)
+    sections = (
+        _stages, _above_zero, _rollout, _asynchronous, _engine, _workers, _reward, _sandbox, _objective, _optimizer,
+        _evaluation,
+    )  # fmt: skip
     for message in chain.from_iterable(check_section(config) for check_section in sections):
         raise ConfigError(message)
+
+
+def doubts(config: "Config") -> Iterator[str]:
+    """Yield what may be meant as it is but deserves a second thought, for plans and logs."""
+    if config.rollout.pipeline == "async" and config.rollout.staleness > _MOST_PROVEN_STALENESS:
+        yield (
+            f"rollout.staleness = {config.rollout.staleness}: AReaL's models became worse above "
+            f"{_MOST_PROVEN_STALENESS}, and a wider window gains little speed. To be on the safe side: "
+            f"--set rollout.staleness={_MOST_PROVEN_STALENESS}"
+        )
 
 
 def _above_zero(config: "Config") -> Iterator[str]:
@@ -72,6 +87,33 @@ def _rollout(config: "Config") -> Iterator[str]:
             "sampled with are gone when the learner comes to it"
         )
 
+    longest = max(stage.max_tokens for stage in config.stages)
+    if rollout.max_seconds < longest / _MOST_TOKENS_PER_SECOND:
+        yield (
+            f"rollout.max_seconds = {rollout.max_seconds:g} ends the run before a single answer of {longest} tokens "
+            "can be finished. Give the time that a whole batch may take, such as 7200"
+        )
+
+
+def _asynchronous(config: "Config") -> Iterator[str]:
+    rollout, objective = config.rollout, config.objective
+    if rollout.naive and rollout.pipeline != "async":
+        yield f'rollout.naive is for rollout.pipeline = "async", not for "{rollout.pipeline}". Leave it out'
+    if rollout.pipeline != "async" or rollout.staleness == 0 or rollout.naive:
+        return
+    correct = 'Set objective.old = "learner" and objective.truncation = 2.0'
+    compare = "or, to see what happens without, rollout.naive = true"
+    if objective.old == "sampler":
+        yield (
+            'rollout.pipeline = "async": with objective.old = "sampler", ratios are clipped around the weights that '
+            f"sampled an answer, which are up to {rollout.staleness} updates old. {correct}, {compare}"
+        )
+    if not objective.truncation:
+        yield (
+            'rollout.pipeline = "async": without objective.truncation nothing corrects for answers that are up to '
+            f"{rollout.staleness} updates old. {correct}, {compare}"
+        )
+
 
 def _engine(config: "Config") -> Iterator[str]:
     engine = config.engine
@@ -80,14 +122,35 @@ def _engine(config: "Config") -> Iterator[str]:
     except ConfigError as error:
         yield f"engine: {error}"
         return
+    overrides = options.vllm.get("hf_overrides", {})
+    if not isinstance(overrides, Mapping):
+        yield "engine.hf_overrides must be a table"
+    elif "head_dtype" in overrides:
+        yield "engine.hf_overrides: head_dtype is decided by model.head_dtype. Set that instead"
     if engine.kind != "vllm" and (options.vllm or engine.concurrency):
         yield f'engine.options and engine.concurrency are for vLLM, not for engine.kind = "{engine.kind}"'
     if engine.tensor_parallel > 1 and not engine.gpus:
         yield "engine.tensor_parallel: name the GPUs in engine.gpus; in the trainer's process an engine has only one"
-    if config.rollout.pipeline == "one-off" and not engine.gpus and engine.memory_share > _MOST_SHARED_MEMORY:
+    overlaps = config.rollout.pipeline in ("one-off", "async")
+    if overlaps and not engine.gpus and config.workers.local and engine.memory_share > _MOST_SHARED_MEMORY:
         yield (
-            'rollout.pipeline = "one-off": trainer and engine work at the same time and share the memory of one GPU. '
-            f"Name other GPUs in engine.gpus, or lower engine.memory_share to {_MOST_SHARED_MEMORY:g}"
+            f'rollout.pipeline = "{config.rollout.pipeline}": trainer and engine work at the same time and share the '
+            "memory of one GPU. Name other GPUs in engine.gpus, or lower engine.memory_share to "
+            f"{_MOST_SHARED_MEMORY:g}"
+        )
+
+
+def _workers(config: "Config") -> Iterator[str]:
+    workers = config.workers
+    if config.rollout.pipeline != "async" and (workers.listen or not workers.local):
+        yield f'[workers] is for rollout.pipeline = "async", not for "{config.rollout.pipeline}"'
+    host, _, port = workers.listen.rpartition(":")
+    if workers.listen and not (host and port.isdecimal() and int(port) < 2**16):
+        yield f"workers.listen must be HOST:PORT, such as 0.0.0.0:7878, not {workers.listen!r}"
+    if not workers.local and not workers.listen:
+        yield (
+            "workers.local = false: workers that are started elsewhere need an address to find this command. Give "
+            "workers.listen, such as 0.0.0.0:7878"
         )
 
 

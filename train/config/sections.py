@@ -17,6 +17,9 @@ from train.config import checks
 class Model:
     path: str  # a folder, or the name of a model on the Hub
     dtype: Literal["float32", "bfloat16"] = "float32"  # precision of the computation; the trained weights stay float32
+    # Precision of the logits, on both sides. "model": that of dtype. "float32": the product of hidden states and head
+    # is not rounded, so that learner and engine differ less. vLLM's residual stream always has the precision of dtype.
+    head_dtype: Literal["model", "float32"] = "model"
     lora_rank: int = 0  # rank of the LoRA layers; 0: all weights are trained
     lora_alpha: float = 32.0  # the output of the LoRA layers is multiplied by this value over their rank
     activation_checkpointing: bool = False  # costs a third more computation, but memory does not grow with depth
@@ -37,8 +40,16 @@ class Rollout:
     completions: int = 16  # completions of each prompt
     temperature: float = 1.0  # temperature of the samples; the learner computes probabilities at the same one
     # What happens at the same time. "sync": nothing. "minibatch": the learner trains on the first minibatch while the
-    # rest is sampled. "one-off": the next batch is sampled while the learner trains on this one.
-    pipeline: Literal["sync", "minibatch", "one-off"] = "sync"
+    # rest is sampled. "one-off": the next batch is sampled while the learner trains on this one. "async": sampling
+    # never stops, answers go on under new weights, and the learner trains on what is ready.
+    pipeline: Literal["sync", "minibatch", "one-off", "async"] = "sync"
+    # Under "async", the most updates of the weights from asking for a group to training on it; 0: as "sync". Up to 4 it
+    # costs hardly any quality (AReaL), and above 1 it pays from some dozens of GPUs on.
+    staleness: int = 1
+    # Under "async", the most groups that are sampled at once; 0: as many as `staleness` allows. A value that just keeps
+    # the engines busy makes answers younger.
+    most_running: int = 0
+    naive: bool = False  # true: "async" may train without weights that correct for stale answers, to compare
     online_filter: bool = True  # replace groups whose advantages are all zero by those of further prompts
     max_rounds: int = 4  # rounds of sampling for one batch; then it is used as it is, or ends the run if empty
     max_seconds: float = 7200.0  # time limit for sampling one batch; an engine that needs longer counts as hanging
@@ -56,9 +67,25 @@ class Engine:
     options: Mapping[str, Any] = field(default_factory=dict)
     load_seconds: float = 1200.0  # time limit for starting the engine
     sync_seconds: float = 600.0  # time limit for loading new weights
+    # Engines of `gpus` that may die and be started again within an hour, over all engines. A rare failure in a run of
+    # weeks is repaired; an engine that dies at once again and again ends the run.
+    restarts_per_hour: int = 3
     # Upper bound of the mean of exp |difference| of log-probabilities between engine and learner. NeMo-RL allows 1.05
     # in half precision; in float32 they hardly differ.
     parity: float = 1.001
+
+
+@dataclass(frozen=True, slots=True)
+class Workers:
+    """Who samples under the pipeline "async". A worker has one engine, asks this command for prompts, and may be on any
+    machine: `curate rollout --controller URL` starts one."""
+
+    # HOST:PORT where further workers find this command; empty: it listens for those of this machine only. The token
+    # that workers must give is in the environment variable CURATE_TOKEN.
+    listen: str = ""
+    # true: this command starts the engines of this machine itself, one in its own process or, if engine.gpus names
+    # GPUs, a process for every engine.tensor_parallel of them. false: it waits for workers that are started elsewhere.
+    local: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +144,7 @@ class Most:
 @dataclass(frozen=True, slots=True)
 class Objective:
     by_std: bool = False  # true: divide advantages by their group's standard deviation (GRPO); false: Dr.GRPO
+    std_epsilon: float = 1e-4  # added to that standard deviation: 1e-4 in TRL, 1e-6 in verl; 0: nothing is added
     clip_low: float = 0.2  # ratios are clipped to the range from 1 - clip_low to 1 + clip_high
     clip_high: float = 0.28  # more than clip_low is clip-higher (DAPO, DeepCoder)
     delta: float | None = None  # bound of the ratio where the advantage is negative (INTELLECT-2: 4); none: no bound
@@ -184,6 +212,9 @@ class Run:
     tensorboard: bool = False  # true: write the metrics for TensorBoard, too
     most_truncated: float = 0.95  # share of cut-off answers that ends the run if it lasts for five steps
     save_samples: int = 4  # completions of each step that are kept, with their verdicts
+    # true: the whole journal of an asynchronous run is kept, so that --replay can train the run again; it takes 8 bytes
+    # per token. false: what is older than the oldest checkpoint is deleted.
+    keep_journal: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,6 +226,7 @@ class Config:
     prompt: Prompt = field(default_factory=Prompt)
     rollout: Rollout = field(default_factory=Rollout)
     engine: Engine = field(default_factory=Engine)
+    workers: Workers = field(default_factory=Workers)
     reward: Reward = field(default_factory=Reward)
     sandbox: Sandbox = field(default_factory=Sandbox)
     most: Most = field(default_factory=Most)

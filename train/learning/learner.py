@@ -8,6 +8,7 @@ import copy
 import math
 import shutil
 from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, wait
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from torch import Tensor
 
 from train import config
 from train.errors import LearnerError
+from train.learning import sharded_state
 from train.learning.loss import Logprobs, Minibatch, loss, minibatch, minibatch_metrics
 from train.learning.model import Policy, layers, load, merged, weights
 from train.learning.ranks import Ranks, whole
@@ -23,6 +25,8 @@ from train.learning.schedule import learning_rate
 from train.learning.sequences import Row, TrainingSequence, in_rows
 
 _Key = tuple[tuple[int, ...], tuple[int, ...]]  # identifies a completion by the token ids of its prompt and of itself
+# Beginnings of the names in a state.
+_WEIGHTS, _MOMENTS, _REFERENCE, _UPDATES = "weights/", "moments/", "reference/", "updates"
 _DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 
 
@@ -50,7 +54,13 @@ class Learner:
         # The memory of a machine holds the whole model once, but not once for each GPU.
         with self._ranks.named_errors(), self._ranks.in_turn():
             self._causal = load(model, seed=seed)
-            self._policy = Policy(self._causal, self._dtype, temperature, autocast=self._ranks.size == 1)
+            self._policy = Policy(
+                self._causal,
+                self._dtype,
+                temperature,
+                autocast=self._ranks.size == 1,
+                exact_logits=model.head_dtype == "float32",
+            )
             if self._ranks.size > 1:
                 self._ranks.shard(self._policy, layers(self._causal), self._dtype)
             self._policy.to(self._device)
@@ -67,6 +77,8 @@ class Learner:
         )
         self._updates = 0
         self._open = True
+        self._writing: Future[None] = Future()
+        self._writing.set_result(None)
         self._reference: dict[str, Tensor] = {}
         self._old: dict[_Key, Tensor] = {}
         self._of_reference: dict[_Key, Tensor] = {}
@@ -135,26 +147,29 @@ class Learner:
         """Make the current weights the reference of the objective's k3, as in DeepSeekMath's iterative GRPO."""
         self._everywhere("_refresh_reference")
 
-    def state(self) -> dict[str, Any]:
-        """Return all that the next update depends on, as whole tensors on the CPU, the same for any number of ranks.
+    def save_state(self, folder: Path) -> Future[None]:
+        """Begin to write all that the next update depends on into a new folder, for any number of ranks to continue.
 
-        It includes no random state, because updates are not random.
+        folder: its parent exists, and all ranks see it
+
+        The state is copied before this returns, so training can go on. The future ends when all ranks have written; it
+        raises CheckpointError if one of them could not. The state has no random numbers, because updates have none.
         """
-        state: dict[str, Any] = self._everywhere("_state")
-        return state
+        self._everywhere("_save_state", folder)
+        return self._writing
 
-    def load_state(self, state: dict[str, Any]) -> None:
-        """Continue from a state that `state` returned. Raises LearnerError if it belongs to another model."""
-        if {name: value.shape for name, value in state["weights"].items()} != {
-            name: value.shape for name, value in self._trained.items()
-        }:
+    def load_state(self, folder: Path) -> None:
+        """Continue from a state that `save_state` wrote.
+
+        Raises CheckpointError if it is damaged, and LearnerError if it belongs to another model.
+        """
+        outline = sharded_state.outline(folder)
+        shapes = {name: shape for name, shape in outline.items() if name.startswith(_WEIGHTS)}
+        if shapes != {f"{_WEIGHTS}{name}": weight.shape for name, weight in self._trained.items()}:
             raise LearnerError(f"the checkpoint has the weights of another model than {self._path}")
-        if self._objective.kl and not state["reference"]:
+        if self._objective.kl and not any(name.startswith(_REFERENCE) for name in outline):
             raise LearnerError("the checkpoint has no reference: its run had no objective.kl, and this one has")
-        outline = {key: list(value) if isinstance(value, dict) else value for key, value in state.items()}
-        with self._ranks.named_errors():
-            self._ranks.tell(("_load_state", (outline, None)))
-            self._load_state(outline, state)
+        self._everywhere("_load_state", folder, sorted(outline))
 
     def save_pretrained(self, folder: Path) -> None:
         """Write the model and its tokenizer, in `dtype`, as transformers and vLLM read them.
@@ -197,6 +212,7 @@ class Learner:
             raise
 
     def _free(self) -> None:
+        self._wait_for_writing()
         for part in ("_policy", "_causal", "_optimizer", "_trained", "_reference", "_old", "_of_reference"):
             self.__dict__.pop(part, None)
 
@@ -210,37 +226,37 @@ class Learner:
         # All are gathered before the first is used, since gathering between a sampler's own collectives would deadlock.
         return [(name, weight.cpu()) for name, weight in weights(self._causal, self._dtype)]
 
-    def _state(self) -> dict[str, Any]:
-        moments = {name: self._optimizer.state.get(weight, {}) for name, weight in self._trained.items()}
-        return {
-            "updates": self._updates,
-            "weights": {name: _copy(weight) for name, weight in self._trained.items()},
-            "moments": {
-                f"{name}/{key}": _copy(value) for name, state in moments.items() for key, value in state.items()
-            },
-            "reference": {name: _copy(weight) for name, weight in self._reference.items()},
-        }
-
-    @torch.no_grad()
-    def _load_state(self, outline: dict[str, Any], state: dict[str, Any] | None) -> None:
-        """Load the state on all ranks. `outline` names its tensors, which rank 0 holds, and has its other values."""
-
-        def take(into: Tensor, kind: str, name: str) -> Tensor:
-            self._ranks.spread(into, None if state is None else state[kind][name])
-            return into
-
-        self._updates = outline["updates"]
+    def _state(self) -> dict[str, Tensor]:
+        """Return this rank's part of the state: the tensors themselves, which the next update changes."""
+        state = {f"{_WEIGHTS}{name}": weight.detach() for name, weight in self._trained.items()}
         for name, weight in self._trained.items():
-            take(weight, "weights", name)
+            state |= {f"{_MOMENTS}{name}/{key}": value for key, value in self._optimizer.state.get(weight, {}).items()}
+        state |= {f"{_REFERENCE}{name}": weight for name, weight in self._reference.items()}
+        return {_UPDATES: torch.tensor(self._updates), **state}
+
+    def _save_state(self, folder: Path) -> None:
+        self._wait_for_writing()
+        if not self._ranks.all_agree(folder.parent.is_dir()):
+            raise LearnerError(f"some ranks do not see {folder.parent}. Choose an --out that all machines share.")
+        copied = {name: sharded_state.copy_to_cpu(value) for name, value in self._state().items()}
+        self._writing = sharded_state.write_in_background(copied, folder, self._ranks.background_group)
+
+    def _wait_for_writing(self) -> None:
+        wait([self._writing])  # if it has failed, rank 0 raises that where it asks for the result
+
+    def _load_state(self, folder: Path, names: list[str]) -> None:
         self._optimizer.state.clear()
-        for key in outline["moments"]:
-            name, _, moment = key.rpartition("/")
-            weight = self._trained[name]
-            empty = torch.zeros((), device=self._device) if moment == "step" else torch.zeros_like(weight)
-            self._optimizer.state[weight][moment] = take(empty, "moments", key)
-        self._reference = {
-            name: take(torch.empty_like(self._trained[name]), "reference", name) for name in outline["reference"]
-        }
+        for name in names:
+            if name.startswith(_MOMENTS):
+                weight, _, moment = name.removeprefix(_MOMENTS).rpartition("/")
+                like = self._trained[weight].detach()
+                empty = torch.zeros((), device=self._device) if moment == "step" else torch.zeros_like(like)
+                self._optimizer.state[self._trained[weight]][moment] = empty
+        references = [name.removeprefix(_REFERENCE) for name in names if name.startswith(_REFERENCE)]
+        self._reference = {name: torch.zeros_like(self._trained[name].detach()) for name in references}
+        state = self._state()
+        sharded_state.read(state, folder, self._ranks.background_group)
+        self._updates = int(state[_UPDATES])
 
     def _rows(self, sequences: Sequence[TrainingSequence]) -> Iterator[Row]:
         """Yield this rank's share of the rows into which the sequences are packed."""
@@ -332,7 +348,3 @@ def _check(objective: config.Objective) -> None:
         raise LearnerError(
             'truncation and mismatch_high compare the learner with the sampler: set objective.old = "learner"'
         )
-
-
-def _copy(tensor: Tensor) -> Tensor:
-    return whole(tensor).cpu().clone()

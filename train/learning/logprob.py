@@ -14,16 +14,17 @@ CHUNK_TOKENS = 1024
 
 def logprob_and_entropy(
     hidden_TD: Tensor, head_VD: Tensor, target_T: Tensor, *, temperature: float = 1.0, entropy_gradient: bool = False,
-    chunk_tokens: int = CHUNK_TOKENS,
+    chunk_tokens: int = CHUNK_TOKENS, exact: bool = False,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     """Return two float32 tensors of shape (T,): log-probabilities and entropies.
 
     The log-probability is that of each target under softmax(hidden @ head.T / temperature), with a gradient to hidden
     and head. The entropy is that of the same distribution, in nats, with a gradient only where it is wanted.
-    `temperature` must be the sampler's, whose log-probabilities are reported after temperature.
+    `temperature` must be the sampler's, whose log-probabilities are reported after temperature. If `exact`, products of
+    matrices in half precision are not rounded to half precision again, as in an engine with a head in float32.
     """
     made: tuple[Tensor, Tensor] = _Chunked.apply(  # type: ignore[no-untyped-call]
-        hidden_TD, head_VD, target_T, temperature, entropy_gradient, chunk_tokens
+        hidden_TD, head_VD, target_T, temperature, entropy_gradient, chunk_tokens, exact
     )
     return made
 
@@ -32,14 +33,15 @@ class _Chunked(torch.autograd.Function):
     @staticmethod
     def forward(
         ctx: Any, hidden_TD: Tensor, head_VD: Tensor, target_T: Tensor, temperature: float, entropy_gradient: bool,
-        chunk_tokens: int,
+        chunk_tokens: int, exact: bool,
     ) -> tuple[Tensor, Tensor]:  # fmt: skip
         logp_T = hidden_TD.new_empty(len(target_T), dtype=torch.float32)
         entropy_T = torch.empty_like(logp_T)
         normaliser_T = torch.empty_like(logp_T)
+        product = _exact_product if exact else _rounded_product
         for at in range(0, len(target_T), chunk_tokens):
             part = slice(at, at + chunk_tokens)
-            logits_CV = (hidden_TD[part] @ head_VD.T).float() / temperature
+            logits_CV = product(hidden_TD[part], head_VD.T) / temperature
             normaliser_T[part] = logits_CV.logsumexp(1)
             logp_T[part] = logits_CV.gather(1, target_T[part, None])[:, 0] - normaliser_T[part]
             # H = log Z - E[logit]: one pass, and no (chunk x vocabulary) log-probabilities beside the logits
@@ -47,6 +49,7 @@ class _Chunked(torch.autograd.Function):
             entropy_T[part] = normaliser_T[part] - (p_CV * logits_CV).sum(1)
         ctx.save_for_backward(hidden_TD, head_VD, target_T, normaliser_T, entropy_T)
         ctx.temperature, ctx.entropy_gradient, ctx.chunk_tokens = temperature, entropy_gradient, chunk_tokens
+        ctx.product = product
         if not entropy_gradient:
             ctx.mark_non_differentiable(entropy_T)
         return logp_T, entropy_T
@@ -61,7 +64,7 @@ class _Chunked(torch.autograd.Function):
         grad_head_VD = torch.zeros_like(head_VD, dtype=torch.float32) if wants_head else None
         for at in range(0, len(target_T), ctx.chunk_tokens):
             part = slice(at, at + ctx.chunk_tokens)
-            logits_CV = (hidden_TD[part] @ head_VD.T).float() / ctx.temperature
+            logits_CV = ctx.product(hidden_TD[part], head_VD.T) / ctx.temperature
             logits_CV -= normaliser_T[part, None]
             p_CV = logits_CV.exp()
             grad_CV = p_CV * -grad_T[part, None]
@@ -73,6 +76,18 @@ class _Chunked(torch.autograd.Function):
             if grad_hidden_TD is not None:
                 grad_hidden_TD[part] = grad_CV.to(head_VD.dtype) @ head_VD
             if grad_head_VD is not None:
-                grad_head_VD += (grad_CV.to(hidden_TD.dtype).T @ hidden_TD[part]).float()
+                grad_head_VD += ctx.product(grad_CV.to(hidden_TD.dtype).T, hidden_TD[part])
         head_gradient = None if grad_head_VD is None else grad_head_VD.to(head_VD.dtype)
-        return grad_hidden_TD, head_gradient, None, None, None, None
+        return grad_hidden_TD, head_gradient, None, None, None, None, None
+
+
+def _rounded_product(left: Tensor, right: Tensor) -> Tensor:
+    """Return the product in float32, after it was rounded to the precision of its factors."""
+    return (left @ right).float()
+
+
+def _exact_product(left: Tensor, right: Tensor) -> Tensor:
+    """Return the product in float32, without that rounding."""
+    if left.device.type == "cuda" and left.dtype != torch.float32:
+        return torch.mm(left, right, out_dtype=torch.float32)  # the factors need no copies in float32
+    return left.float() @ right.float()

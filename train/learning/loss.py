@@ -89,7 +89,7 @@ def minibatch(
     heard_T = sampler_T.isfinite()
     sampler_T = torch.where(heard_T, sampler_T, 0.0)
     old_T = sampler_T if old is None else torch.cat([torch.empty(0), *old])
-    counts_T = torch.ones_like(sampler_T)
+    counts_T = torch.tensor([float(drew) for sequence in sequences for drew in _drawn(sequence)])
     if old is None or objective.truncation or objective.mismatch_high:
         counts_T = counts_T * heard_T
     if objective.overlong in ("mask", "unknown"):
@@ -155,10 +155,26 @@ def minibatch_metrics(logp_T: Tensor, entropy_T: Tensor, batch: Minibatch, objec
     if batch.reference_T is not None:
         metrics["kl"] = _mean(k3(logp_T, batch.reference_T), batch.counts_T)
     if objective.truncation:
-        metrics["mismatch/weight_mean"] = _mean(batch.weight_T, batch.counts_T)
+        metrics |= _weights(batch, objective)
     if objective.mismatch_high:
         metrics["mismatch/kept"] = batch.kept_T.sum().item() / batch.n_tokens
     return metrics
+
+
+def _drawn(sequence: TrainingSequence) -> Sequence[bool]:
+    return sequence.drawn or (True,) * len(sequence.token_ids)
+
+
+def _weights(batch: Minibatch, objective: Objective) -> dict[str, float]:
+    """Describe the weights of the tokens. Their effective sample size is 1 if they are equal, and falls towards 0 as a
+    few of them outweigh the others."""
+    weight_T = batch.weight_T.double() * batch.counts_T
+    squares = batch.n_tokens * weight_T.square().sum().item()
+    return {
+        "mismatch/weight_mean": _mean(batch.weight_T, batch.counts_T),
+        "mismatch/weight_truncated": _mean((batch.weight_T >= objective.truncation).float(), batch.counts_T),
+        "mismatch/weight_ess": weight_T.sum().item() ** 2 / squares if squares else 0.0,
+    }
 
 
 def _clip_ratios(logp_T: Tensor, batch: Minibatch, objective: Objective) -> dict[str, float]:

@@ -111,7 +111,9 @@ def _kept_by_a_layer(config: Any, dtype: torch.dtype) -> float:
                 input_ids=torch.zeros(1, _COUNTED_TOKENS, dtype=torch.int64, device="meta"),
                 position_ids=torch.zeros(1, _COUNTED_TOKENS, dtype=torch.int64, device="meta"),
                 use_cache=False,
-                lengths=(1,) * _COUNTED_TOKENS,  # a fused kernel keeps no attention matrix, so none is counted
+                lengths=(
+                    (1,) * _COUNTED_TOKENS,
+                ),  # a fused kernel keeps no attention matrix, so almost none is counted
             )
         del made
         kept.append(sum(kept_bytes.values()))

@@ -18,18 +18,23 @@ from train.learning.logprob import logprob_and_entropy
 from train.learning.ranks import whole
 from train.learning.sequences import Row, TrainingSequence, in_rows
 
-_PROBE_TOKENS = (7, 5)  # lengths of the two sequences of the probe
+_PROBE = ((3, (5, 3)), (2, (4,)))  # lengths of the two prompts of the probe, each with those of its answers
+_PROBE_ROW_TOKENS = 64  # enough for all of them
 _SAME = 1e-3  # log-probabilities in float32 differ by less, unless attention leaks or the head does more
 
 
 class Policy(nn.Module):
     """Maps a Row to two tensors of shape (R,): each target's log-probability after temperature, and entropy in nats.
 
-    autocast: compute in `dtype` although weights are float32; not needed if weights arrive in `dtype`, as from FSDP.
+    autocast     compute in `dtype` although weights are float32; not needed if weights arrive in `dtype`, as from FSDP
+    exact_logits compute logits in float32 from hidden states and a head in `dtype`, as vLLM does with a float32 head
     """
 
-    def __init__(self, causal: Any, dtype: torch.dtype, temperature: float, *, autocast: bool = True) -> None:
+    def __init__(
+        self, causal: Any, dtype: torch.dtype, temperature: float, *, autocast: bool = True, exact_logits: bool = False
+    ) -> None:
         super().__init__()
+        self.exact_logits = exact_logits
         self.causal, self.dtype, self.temperature = causal, dtype, temperature
         self.autocast = autocast and dtype != torch.float32
 
@@ -49,8 +54,9 @@ class Policy(nn.Module):
             hidden_RD = torch.cat([hidden_RD, hidden_RD.new_ones(len(hidden_RD), 1)], 1)
             head_VD = torch.cat([head_VD, head.bias.to(self.dtype)[:, None]], 1)
         return logprob_and_entropy(
-            hidden_RD, head_VD, row.targets_R, temperature=self.temperature, entropy_gradient=entropy_gradient
-        )
+            hidden_RD, head_VD, row.targets_R, temperature=self.temperature, entropy_gradient=entropy_gradient,
+            exact=self.exact_logits,
+        )  # fmt: skip
 
 
 def load(config: Model, *, seed: int = 0) -> Any:
@@ -137,38 +143,44 @@ def with_lora(causal: Any, config: Model, seed: int) -> None:
 
 
 def _fit(causal: Any, path: str) -> None:
-    """Switch to packed attention, and check that two sequences in one row get the same log-probabilities as alone.
+    """Switch to packed attention, and check that answers in one row get the same log-probabilities as alone.
 
-    They differ if anything passes between the sequences, or if the logits are not a plain matrix product.
+    They differ if anything but attention passes along the row, or if the logits are not a plain matrix product.
     """
     settings = causal.config.get_text_config()
     soft = [name for name in ("final_logit_softcapping", "attn_logit_softcapping") if getattr(settings, name, None)]
     if soft:
         raise LearnerError(f"{path}: {soft[0]} is not supported. Choose a model of another family.")
     draw = torch.Generator().manual_seed(0)
-    probe = [torch.randint(settings.vocab_size, (n,), generator=draw) for n in _PROBE_TOKENS]
-    none = (0.0,) * max(_PROBE_TOKENS)
+    probe = []
+    for prompt_tokens, answers in _PROBE:
+        prompt = torch.randint(settings.vocab_size, (prompt_tokens,), generator=draw)
+        probe += [(prompt, torch.randint(settings.vocab_size, (n,), generator=draw)) for n in answers]
     sequences = [
         TrainingSequence(
-            (int(ids[0]),), tuple(ids[1:].tolist()), none[: len(ids) - 1], none[: len(ids) - 1], False, 0.0
+            tuple(prompt.tolist()), tuple(answer.tolist()), *((0.0,) * len(answer),) * 2, truncated=False, reward=0.0
         )
-        for ids in probe
+        for prompt, answer in probe
     ]
     with torch.no_grad():
         alone = [
-            causal(input_ids=ids[None, :-1], use_cache=False).logits[0].float().log_softmax(1).gather(1, ids[1:, None])
-            for ids in probe
+            causal(input_ids=torch.cat([prompt, answer])[None, :-1], use_cache=False)
+            .logits[0, -len(answer) :]
+            .float()
+            .log_softmax(1)
+            .gather(1, answer[:, None])[:, 0]
+            for prompt, answer in probe
         ]
         try:
             causal.set_attn_implementation(PACKED)
-            (row,) = in_rows(sequences, row_tokens=sum(_PROBE_TOKENS))
+            (row,) = in_rows(sequences, row_tokens=_PROBE_ROW_TOKENS)
             packed, _ = Policy(causal, torch.float32, 1.0)(row)
         except (TypeError, ValueError, AttributeError) as error:
             raise LearnerError(f"{path}: its family does not take packed rows ({error}). Choose another.") from error
-        difference = (packed - torch.cat(alone)[:, 0]).abs().max().item()
+        difference = (packed - torch.cat(alone)[row.places_R]).abs().max().item()
     if not difference < _SAME:
         raise LearnerError(
-            f"{path}: log-probabilities of sequences in one row are not those that the model gives each alone "
+            f"{path}: log-probabilities of answers in one row are not those that the model gives each alone "
             f"(by {difference:.2g}). State that passes along a row, or logits that are scaled or capped, are not "
             "supported. Choose a model of another family."
         )

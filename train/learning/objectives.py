@@ -10,6 +10,8 @@ that the parts of a batch can be added up: the gradient does not depend on how t
 ranks.
 """
 
+import math
+
 import torch
 from torch import Tensor
 
@@ -22,7 +24,7 @@ def outcome_advantages(rewards_PG: Tensor, *, by_std: bool, epsilon: float = 1e-
     GRPO (DeepSeekMath, arXiv:2402.03300, sec. 4.1.2): (r - mean) / (std + epsilon), with the unbiased std
     as in TRL. Dr.GRPO (arXiv:2503.20783) leaves out the division: by_std is False.
     A reward of nan (no signal) is left out of mean and std, and its advantage is 0. The advantage of a completion
-    without others is 0 as well.
+    without others is 0 as well, and so are all advantages of a prompt whose rewards are the same, for any epsilon.
     """
     known_PG = ~rewards_PG.isnan()
     n_P1 = known_PG.sum(1, keepdim=True)
@@ -31,7 +33,9 @@ def outcome_advantages(rewards_PG: Tensor, *, by_std: bool, epsilon: float = 1e-
     if not by_std:
         return centred_PG
     variance_P1 = centred_PG.square().sum(1, keepdim=True) / (n_P1 - 1).clamp(min=1)
-    return centred_PG / (variance_P1.sqrt() + epsilon)
+    # Their mean is rounded, so that equal rewards can differ from it, which a small epsilon would blow up.
+    differ_P1 = rewards_PG.nan_to_num(-math.inf).amax(1, True) > rewards_PG.nan_to_num(math.inf).amin(1, True)
+    return torch.where(differ_P1, centred_PG / (variance_P1.sqrt() + epsilon), 0.0)
 
 
 def ratio(logp_T: Tensor, old_T: Tensor) -> Tensor:

@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
+from functools import cache
 from typing import Any
 
 import torch
@@ -39,6 +40,8 @@ class Ranks:
             # The group lasts as long as the process: a second group in one process sometimes waits for ever.
             dist.init_process_group(backends, timeout=timedelta(seconds=timeout_seconds))
             atexit.register(_leave)
+        # For a thread in the background, whose messages would get mixed up with those of the others. None: one rank.
+        self.background_group = _background_group(timeout_seconds) if self.size > 1 else None
 
     @contextmanager
     def in_turn(self) -> Iterator[None]:
@@ -93,18 +96,12 @@ class Ranks:
         if self.size > 1:
             dist.all_reduce(tensor)
 
-    def spread(self, into: Any, from_rank_0: Tensor | None) -> None:
-        """Distribute a tensor that rank 0 has whole: each rank gets its part."""
-        if not hasattr(into, "device_mesh"):
-            if from_rank_0 is not None:
-                into.copy_(from_rank_0)
-            if self.size > 1:
-                dist.broadcast(into, src=0)
-            return
-        from torch.distributed.tensor import distribute_tensor
-
-        given = torch.empty(into.shape, dtype=into.dtype) if from_rank_0 is None else from_rank_0.to(into.dtype)
-        into.copy_(distribute_tensor(given.to(self.device), into.device_mesh, into.placements))
+    def all_agree(self, mine: bool) -> bool:
+        """Return whether it is true on all ranks."""
+        disagreeing = torch.tensor(float(not mine))
+        if self.size > 1:
+            dist.all_reduce(disagreeing)
+        return disagreeing.item() == 0
 
     @contextmanager
     def named_errors(self) -> Iterator[None]:
@@ -123,6 +120,11 @@ class Ranks:
                 f"rank {self.rank} of {self.size} has lost the others, or they failed first; see their messages. "
                 f"--resume continues the run. ({error})"
             ) from error
+
+
+@cache
+def _background_group(timeout_seconds: float) -> Any:
+    return dist.new_group(backend="gloo", timeout=timedelta(seconds=timeout_seconds))
 
 
 def _leave() -> None:

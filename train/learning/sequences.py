@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from train.learning.packing import rows, shares
+from train.learning.packing import Part, rows, shares
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +20,8 @@ class TrainingSequence:
     sampler_logprobs  one for each of token_ids, after temperature; nan or infinite where the sampler gave none
     advantages        one for each of token_ids
     reward            nan if there was no signal
+    drawn             for each of token_ids, whether the policy drew it; empty: it drew all of them. The loss leaves the
+                      others out, such as the output of a tool between two turns
     """
 
     prompt_ids: tuple[int, ...]
@@ -28,6 +30,7 @@ class TrainingSequence:
     advantages: tuple[float, ...]
     truncated: bool
     reward: float
+    drawn: tuple[bool, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.prompt_ids:
@@ -37,16 +40,20 @@ class TrainingSequence:
                 f"{len(self.token_ids)} tokens, {len(self.sampler_logprobs)} log-probabilities and "
                 f"{len(self.advantages)} advantages: there must be as many of each"
             )
+        if self.drawn and len(self.drawn) != len(self.token_ids):
+            raise ValueError(f"{len(self.token_ids)} tokens, but {len(self.drawn)} values that say who drew them")
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """The input of one forward pass: sequences one after another, L tokens in all, with R completion tokens to predict.
+    """The input of one forward pass: prompts, each followed by its answers in this row, L tokens in all, with R
+    completion tokens to predict.
 
-    The last token of each sequence is left out, since nothing is predicted from it. An empty row has one token and
-    predicts nothing.
+    The last token of each answer is left out, since nothing is predicted from it. The positions of an answer's tokens
+    continue those of its prompt. An empty row has one token and predicts nothing.
 
-    lengths      tokens of each sequence
+    lengths      for each prompt, its own tokens followed by those of each of its answers; a prompt with a single answer
+                 is one sequence
     positions_R  the position in the row from which each completion token is predicted
     targets_R    the completion tokens themselves
     places_R     their places in the minibatch
@@ -54,7 +61,7 @@ class Row:
 
     token_ids_L: Tensor
     position_ids_L: Tensor
-    lengths: tuple[int, ...]
+    lengths: tuple[tuple[int, ...], ...]
     positions_R: Tensor
     targets_R: Tensor
     places_R: Tensor
@@ -68,34 +75,39 @@ def in_rows(
     If a sequence is longer than row_tokens, rows become as long as that sequence, so that a batch that took an hour to
     sample is not thrown away.
     """
-    lengths = [len(each.prompt_ids) + len(each.token_ids) - 1 for each in sequences]
-    first_place = [0]
-    for each in sequences:
-        first_place.append(first_place[-1] + len(each.token_ids))
-    packed = rows(lengths, most_tokens=max([row_tokens, *lengths]))
-    for row in shares(packed, lengths, ranks=ranks)[rank]:
-        yield _row([sequences[number] for number in row], [first_place[number] for number in row], device)
+    of_prompt: dict[tuple[int, ...], list[tuple[int, int]]] = {}
+    first_places = [0]
+    for number, each in enumerate(sequences):
+        of_prompt.setdefault(each.prompt_ids, []).append((number, max(len(each.token_ids) - 1, 0)))
+        first_places.append(first_places[-1] + len(each.token_ids))
+    packed = rows([(len(prompt_ids), answers) for prompt_ids, answers in of_prompt.items()], row_tokens=row_tokens)
+    for row in shares(packed, ranks=ranks)[rank]:
+        yield _row(row, sequences, first_places, device)
 
 
-def _row(sequences: Sequence[TrainingSequence], first_places: Sequence[int], device: str) -> Row:
+def _row(parts: Sequence[Part], sequences: Sequence[TrainingSequence], first_places: Sequence[int], device: str) -> Row:
     ids: list[int] = []
     position_ids: list[int] = []
     positions: list[int] = []
     places: list[int] = []
     targets: list[int] = []
-    lengths: list[int] = []
-    for each, first_place in zip(sequences, first_places, strict=True):
-        n_tokens = len(each.token_ids)
-        read = (*each.prompt_ids, *each.token_ids)[:-1]
-        start = len(ids) + len(each.prompt_ids) - 1
-        positions += range(start, start + n_tokens)
-        places += range(first_place, first_place + n_tokens)
-        targets += each.token_ids
-        position_ids += range(len(read))
-        lengths.append(len(read))
-        ids += read
+    lengths: list[tuple[int, ...]] = []
+    for part in parts:
+        ids += sequences[part.answers[0][0]].prompt_ids
+        position_ids += range(part.prompt)
+        end_of_prompt = len(ids) - 1
+        for number, n_read in part.answers:
+            token_ids, first_place = sequences[number].token_ids, first_places[number]
+            if token_ids:
+                positions += (end_of_prompt, *range(len(ids), len(ids) + n_read))
+            places += range(first_place, first_place + len(token_ids))
+            targets += token_ids
+            position_ids += range(part.prompt, part.prompt + n_read)
+            ids += token_ids[:n_read]
+        answers = [n_read for _, n_read in part.answers if n_read]
+        lengths.append((part.prompt, *answers) if len(answers) > 1 else (part.tokens,))
     if not ids:
-        ids, position_ids, lengths = [0], [0], [1]
+        ids, position_ids, lengths = [0], [0], [(1,)]
     token_ids_L, position_ids_L, positions_R, targets_R, places_R = (
         torch.tensor(each, dtype=torch.int64, device=device) for each in (ids, position_ids, positions, targets, places)
     )

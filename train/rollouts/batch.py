@@ -28,7 +28,14 @@ Submit = Callable[[Answer, Task], "Future[Reward]"]
 
 @dataclass(frozen=True, slots=True)
 class Rollout:
-    """One completion of a problem's prompt, with its reward and the version of the weights that drew each token."""
+    """One completion of a problem's prompt, with its reward and the version of the weights that drew each token.
+
+    source  where the problem comes from: the column `source` of its dataset
+    parts   name and value of each reward function, before its weight; nan where it is unknown
+    steps   for each step that has a reward of its own, the number of tokens up to its end, and that reward
+    drawn   for each token, whether the model drew it; empty: it drew all of them. Others, such as the output of a tool
+            between two turns, are read but not learned
+    """
 
     problem_id: str
     prompt_ids: tuple[int, ...]
@@ -40,6 +47,10 @@ class Rollout:
     reward: float  # nan: no signal
     verdict: str
     reward_seconds: float
+    source: str = ""
+    parts: tuple[tuple[str, float], ...] = ()
+    steps: tuple[tuple[int, float], ...] = ()
+    drawn: tuple[bool, ...] = ()
 
 
 Group = tuple[Rollout, ...]
@@ -55,9 +66,14 @@ def rewards_of(group: Group, *, cut_off_known: bool = True) -> list[float]:
 
 def signal(group: Group, *, cut_off_known: bool = True) -> str:
     """Return a fixed word for what a group teaches: "some" if its rewards differ, or why it teaches nothing."""
-    known = {reward for reward in rewards_of(group, cut_off_known=cut_off_known) if not math.isnan(reward)}
+    return lesson([(rollout.reward, rollout.truncated) for rollout in group], cut_off_known=cut_off_known)
+
+
+def lesson(rewards: Sequence[tuple[float, bool]], *, cut_off_known: bool = True) -> str:
+    """Return what `signal` says of a group, given the reward of each completion and whether it was cut off."""
+    known = {reward for reward, cut_off in rewards if not math.isnan(reward) and (cut_off_known or not cut_off)}
     if not known:
-        return "unknown" if all(math.isnan(rollout.reward) for rollout in group) else "cut_off"
+        return "unknown" if all(math.isnan(reward) for reward, _ in rewards) else "cut_off"
     if len(known) > 1:
         return "some"
     return "none" if min(known) <= 0 else "all"
@@ -107,9 +123,9 @@ class Batch:
             first = self.position
             self.position += missing
             for group in self._round(range(first, first + missing)):
-                lesson = signal(group, cut_off_known=self._cut_off_known)
-                self.counts[lesson] += 1
-                if lesson == "some" or not self._settings.online_filter:
+                taught = signal(group, cut_off_known=self._cut_off_known)
+                self.counts[taught] += 1
+                if taught == "some" or not self._settings.online_filter:
                     missing -= 1
                     yield group
 
@@ -123,7 +139,7 @@ class Batch:
         def prompts() -> Iterator[SeededChat]:
             for position, question in zip(positions, questions, strict=True):
                 for number in range(size):
-                    yield question.prompt_ids, _seed(self._seed, position, number)
+                    yield question.prompt_ids, sample_seed(self._seed, position, number)
 
         began = self._now()
         for index, completion in self._sampler.sample(prompts(), self._sampling):
@@ -182,7 +198,7 @@ def _all_scored(answers: Sequence[tuple[Completion, "Future[Reward]"] | None]) -
     return all(answer is not None and answer[1].done() for answer in answers)
 
 
-def _seed(seed: int, position: int, number: int) -> int:
+def sample_seed(seed: int, position: int, number: int) -> int:
     """Return the seed of one sample: never the same twice in a run, always the same when the run is repeated."""
     digest = hashlib.sha256(f"{seed} {position} {number}".encode()).digest()
     return int.from_bytes(digest[:4]) >> 1

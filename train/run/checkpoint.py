@@ -1,24 +1,25 @@
 """All that a run needs to continue as if nothing had happened, in one folder, which is complete or does not exist.
 
-RUN/checkpoints/step-000010/    learner.pt: weights, optimizer, schedule, random state
-                                progress.json: step, data position, stage, and the batch that was sampled ahead
+RUN/checkpoints/step-000010/    learner/: weights, optimizer, schedule; each rank has written its own part of them
+                                ahead.parquet: the batch that was sampled ahead, if there is one
+                                progress.json: step, data position, stage: a few numbers, whatever the batch's size
 """
 
 import json
 import os
 import shutil
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
-
-import torch
 
 from train.errors import CheckpointError
-from train.rollouts.batch import Group, Rollout
+from train.rollouts.batch import Group
+from train.run.ahead import read_groups, write_groups
 
 FOLDER = "checkpoints"
-_LEARNER, _PROGRESS = "learner.pt", "progress.json"
+_LEARNER, _AHEAD, _PROGRESS = "learner", "ahead.parquet", "progress.json"
+_LEARNER_BEFORE = "learner.pt"  # what earlier versions wrote: the whole state in one file
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,30 +36,54 @@ class Progress:
     questions: str = ""  # digest of the questions, since a position is only meaningful for the same questions
 
 
-def save(run: Path, progress: Progress, learner: dict[str, Any], *, keep: int) -> Path:
-    """Write a checkpoint, then delete all but the newest `keep`. Raises CheckpointError; earlier ones stay valid."""
+def save(run: Path, progress: Progress, save_learner: Callable[[Path], Future[None]], *, keep: int) -> Future[Path]:
+    """Begin to write a checkpoint; once it is complete, all but the newest `keep` are deleted.
+
+    save_learner: begins to write the learner's state into a new folder, as Learner.save_state does
+
+    The future ends with the checkpoint's folder. Like this function, it raises CheckpointError if the checkpoint cannot
+    be written; earlier ones stay valid. Wait for it before the next call.
+    """
     folder = run / FOLDER / f"step-{progress.step:06d}"
     aside = folder.with_name(f".{folder.name}.writing")
+    saved: Future[Path] = Future()
+
+    def failed(error: BaseException) -> CheckpointError:
+        shutil.rmtree(aside, ignore_errors=True)
+        return CheckpointError(
+            f"cannot write checkpoint {folder}: {error}. Make room; the same command with --resume continues from "
+            f"{'the checkpoint before' if steps(run) else 'the start'}."
+        )
+
+    def complete(learner: Future[None]) -> None:
+        try:
+            learner.result()
+            _flush(aside)
+            shutil.rmtree(folder, ignore_errors=True)  # from an attempt that was later resumed at an earlier step
+            aside.rename(folder)
+            _flush(folder.parent)
+            for old in steps(run)[: -max(keep, 1)]:
+                shutil.rmtree(old)
+        except BaseException as error:
+            saved.set_exception(failed(error))
+        else:
+            saved.set_result(folder)
+
     try:
         for leftover in folder.parent.glob(".step-*.writing"):  # a run that was killed left it behind
             shutil.rmtree(leftover)
         aside.mkdir(parents=True)
-        torch.save(learner, aside / _LEARNER)
-        (aside / _PROGRESS).write_text(json.dumps(asdict(progress)), encoding="utf-8")
-        for path in (aside / _LEARNER, aside / _PROGRESS, aside):
+        if progress.ahead is not None:
+            write_groups(aside / _AHEAD, progress.ahead)
+        numbers = asdict(replace(progress, ahead=None))
+        (aside / _PROGRESS).write_text(json.dumps(numbers), encoding="utf-8")
+        for path in aside.iterdir():
             _flush(path)
-        shutil.rmtree(folder, ignore_errors=True)  # from an attempt that was later resumed at an earlier step
-        aside.rename(folder)
-        _flush(folder.parent)
-        for old in steps(run)[: -max(keep, 1)]:
-            shutil.rmtree(old)
-    except (OSError, RuntimeError) as error:  # torch turns a full disk into a RuntimeError
-        shutil.rmtree(aside, ignore_errors=True)
-        raise CheckpointError(
-            f"cannot write checkpoint {folder}: {error}. Make room; the same command with --resume continues from "
-            f"{'the checkpoint before' if steps(run) else 'the start'}."
-        ) from error
-    return folder
+        learner = save_learner(aside / _LEARNER)
+    except OSError as error:
+        raise failed(error) from error
+    learner.add_done_callback(complete)
+    return saved
 
 
 def steps(run: Path) -> list[Path]:
@@ -66,24 +91,36 @@ def steps(run: Path) -> list[Path]:
     return sorted((run / FOLDER).glob("step-*"))
 
 
-def load(folder: Path) -> tuple[Progress, dict[str, Any]]:
-    """Return the progress and the learner's state in a checkpoint. Raises CheckpointError if it is damaged."""
-    try:
-        learner = torch.load(folder / _LEARNER, map_location="cpu", weights_only=True)
-        progress = json.loads((folder / _PROGRESS).read_text(encoding="utf-8"))
-        ahead = None if progress["ahead"] is None else tuple(map(_group, progress["ahead"]))
-        return Progress(**{**progress, "recent_clipped": tuple(progress["recent_clipped"]), "ahead": ahead}), learner
-    except Exception as error:  # many types of exceptions, depending on what is damaged
+def load(folder: Path, load_learner: Callable[[Path], None]) -> Progress:
+    """Return the progress in a checkpoint, after the learner has continued from its state.
+
+    load_learner: reads the learner's state from a folder, as Learner.load_state does
+
+    Raises CheckpointError if the checkpoint is damaged or was written by an earlier version.
+    """
+    if (folder / _LEARNER_BEFORE).exists():
         raise CheckpointError(
-            f"{folder}: a damaged checkpoint ({type(error).__name__}: {error}). Delete that folder; then --resume "
-            "continues from the one before."
-        ) from error
+            f"{folder} was written by an earlier version of curate, which kept the whole state in one file. Finish the "
+            "run with that version, or begin it again with --overwrite."
+        )
+    try:
+        progress = json.loads((folder / _PROGRESS).read_text(encoding="utf-8"))
+        ahead = read_groups(folder / _AHEAD) if (folder / _AHEAD).exists() else None
+        read = Progress(**{**progress, "recent_clipped": tuple(progress["recent_clipped"]), "ahead": ahead})
+    except Exception as error:  # many types of exceptions, depending on what is damaged
+        raise _damaged(folder, error) from error
+    try:
+        load_learner(folder / _LEARNER)
+    except CheckpointError as error:
+        raise _damaged(folder, error) from error
+    return read
 
 
-def _group(rollouts: Sequence[dict[str, Any]]) -> Group:
-    # Not by curate.json_records: it would look at every single token of a batch.
-    lists = ("prompt_ids", "token_ids", "logprobs", "versions")
-    return tuple(Rollout(**{**rollout, **{name: tuple(rollout[name]) for name in lists}}) for rollout in rollouts)
+def _damaged(folder: Path, error: Exception) -> CheckpointError:
+    return CheckpointError(
+        f"{folder}: a damaged checkpoint ({type(error).__name__}: {error}). Delete that folder; then --resume "
+        "continues from the one before."
+    )
 
 
 def _flush(path: Path) -> None:

@@ -20,7 +20,12 @@ def describe_rewards(reward: Reward) -> list[str]:
 
 def describe_objective(objective: Objective) -> list[str]:
     """Return a sentence for each term; the formulas are in train/learning/objectives.py."""
-    by_std = ", divided by its standard deviation" if objective.by_std else ", not divided by its standard deviation"
+    epsilon = f" + {objective.std_epsilon:g}" if objective.std_epsilon else ""
+    by_std = (
+        f", divided by its standard deviation{epsilon}"
+        if objective.by_std
+        else ", not divided by its standard deviation"
+    )
     wide = ", wider above than below (clip-higher)" if objective.clip_high > objective.clip_low else ""
     sentences = [
         f"Advantage: the reward minus the mean of its group{by_std}.",

@@ -25,10 +25,12 @@ _MAY_CHANGE = (
     "run",
     "evaluation",
     "engine",
+    "workers",
     "data.include",  # a checkpoint knows the problems that it was trained on
     "sandbox",
     "most",
     "rollout.max_seconds",
+    "rollout.most_running",
     "optimizer.row_tokens",
 )
 _MUST_STAY = (

@@ -11,6 +11,7 @@ from curate.dataset.reader import Stored, readable
 from curate.prompt import Prompt
 from curate.trust import Trust, left_out_lines
 from train.config import Config, Data
+from train.config.checks import doubts
 from train.learning.memory import Memory, estimate
 
 _RANKS = (1, 2, 4, 8)
@@ -27,9 +28,10 @@ def plan(config: Config) -> Iterator[str]:
     yield from _prompt(config.prompt)
     if packages := config.sandbox.options().found_packages():
         yield f"packages   {', '.join(map(str, packages))}"
+    staleness = f", answers at most {rollout.staleness} updates stale" if rollout.pipeline == "async" else ""
     yield (
         f"batch      {rollout.prompts} prompts x {rollout.completions} answers = {batch}, "
-        f"{optimizer.minibatches * optimizer.epochs} updates with each, pipeline {rollout.pipeline}"
+        f"{optimizer.minibatches * optimizer.epochs} updates with each, pipeline {rollout.pipeline}{staleness}"
     )
     for number, stage in enumerate(config.stages):
         ends = [f"until step {stage.until_step}"] * bool(stage.until_step)
@@ -39,6 +41,7 @@ def plan(config: Config) -> Iterator[str]:
             f"{batch * stage.max_tokens:,} in a batch" + "".join(f", {end}" for end in ends)
         )
     yield f"steps      {config.run.steps}, a checkpoint every {config.run.checkpoint_steps}"
+    yield from (f"note       {doubt}" for doubt in doubts(config))
     longest = max(stage.max_tokens for stage in config.stages) + config.data.max_prompt_tokens
     yield from _memory(config, row_tokens=max(optimizer.row_tokens, longest))
 

@@ -1,13 +1,14 @@
 """The sampler that a run's configuration asks for, ready to load weights."""
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from transformers import AutoConfig
 
 from sandbox.concurrency.deadline import call_with_timeout
-from train.config import Config
+from train.config import Config, Model
 from train.engine_options import EngineOptions
 from train.errors import ConfigError, SamplerError
 from train.sampling.protocol import TrainedSampler
@@ -29,8 +30,10 @@ def open_engine(config: Config) -> TrainedSampler:
         return TransformersSampler(
             path, most_tokens=context_tokens, template_arguments=config.prompt.template_arguments
         )
+    given = EngineOptions(engine.concurrency or None, engine.options).for_vllm()
     options = {
-        **EngineOptions(engine.concurrency or None, engine.options).for_vllm(),
+        **given,
+        **_head(config.model, given.get("hf_overrides", {})),
         "max_model_len": context_tokens,
         "gpu_memory_utilization": engine.memory_share,
         "tensor_parallel_size": engine.tensor_parallel,
@@ -42,6 +45,11 @@ def open_engine(config: Config) -> TrainedSampler:
 
         return SamplerProcesses(path, engine, options)
     return _open_in_this_process(config, path, options)
+
+
+def _head(model: Model, overrides: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options of vLLM that decide the precision of the head."""
+    return {"hf_overrides": {**overrides, "head_dtype": "float32"}} if model.head_dtype == "float32" else {}
 
 
 def _context_tokens(config: Config, path: str) -> int:

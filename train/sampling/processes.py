@@ -7,14 +7,11 @@ their seeds, the answers stay the same. If engines die too often, the run ends w
 import logging
 import multiprocessing
 import os
-import shutil
 import signal
-import tempfile
 import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from multiprocessing.connection import Connection, wait
-from pathlib import Path
 from typing import Any
 
 from torch import Tensor
@@ -22,12 +19,12 @@ from torch import Tensor
 from train import config
 from train.errors import SamplerError
 from train.sampling.protocol import Completion, Sampling, SeededChat
+from train.sampling.restart_budget import RestartBudget
+from train.sampling.weights_in_memory import WeightsInMemory
 
 log = logging.getLogger(__name__)
 
-_RESTARTS = 3  # restarts that a run allows, over all engines
 _POLL_SECONDS = 1.0  # time between checks that silent engines are still alive
-_MEMORY = Path("/dev/shm")
 # The beginnings of the names of the variables that torchrun sets.
 _TORCHRUN = ("TORCHELASTIC_", "MASTER_ADDR", "MASTER_PORT", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE",
              "GROUP_RANK", "GROUP_WORLD_SIZE", "ROLE_")  # fmt: skip
@@ -44,9 +41,9 @@ class SamplerProcesses:
         self._arguments = [
             (model, settings.gpus[first : first + size], options) for first in range(0, len(settings.gpus), size)
         ]
-        self._folder: Path | None = None
-        self._weights: tuple[Path, int] | None = None
-        self._restarts = 0
+        self._weights: WeightsInMemory | None = None
+        self._version = 0
+        self._restarts = RestartBudget(settings.restarts_per_hour)
         self._closed = False
         self._engines: list[_Engine] = []
         try:
@@ -93,32 +90,17 @@ class SamplerProcesses:
 
     def load(self, weights: Iterable[tuple[str, Tensor]], version: int) -> None:
         """Load whole tensors under their names in the model's files; see train/sampling/protocol.py."""
-        from safetensors import SafetensorError
-        from safetensors.torch import save_file
-
-        # Tied tensors share their memory, which the file format does not allow.
-        tensors = {name: tensor.detach().cpu().clone() for name, tensor in weights}
-        if self._folder is None:
-            size = sum(tensor.nbytes for tensor in tensors.values())
-            roomy = (
-                _MEMORY.is_dir() and shutil.disk_usage(_MEMORY).free > 2.2 * size
-            )  # the old weights and the new ones
-            self._folder = Path(tempfile.mkdtemp(prefix="curate-weights-", dir=_MEMORY if roomy else None))
-        old, path = self._weights, self._folder / f"{version}.safetensors"
-        try:
-            save_file(tensors, path)
-        except (OSError, SafetensorError) as error:
-            raise SamplerError(f"cannot write new weights to {path}: {error}. Make room there.") from error
-        self._weights = path, version
+        new = WeightsInMemory(weights)
+        old, self._weights, self._version = self._weights, new, version
         for engine in self._engines:
-            engine.send("load", path, version)
+            engine.send("load", new.path, version)
         for number, engine in enumerate(self._engines):
             try:
                 engine.expect("loaded", self._settings.sync_seconds)
             except SamplerError as error:
                 self._restart(number, error)
-        if old is not None and old[0] != path:
-            old[0].unlink(missing_ok=True)
+        if old is not None:
+            old.close()
 
     def sleep(self) -> None:
         """Do nothing: the engines have GPUs of their own."""
@@ -128,15 +110,18 @@ class SamplerProcesses:
         self._closed = True
         for engine in self._engines:
             engine.end()
-        if self._folder is not None:
-            shutil.rmtree(self._folder, ignore_errors=True)
+        if self._weights is not None:
+            self._weights.close()
+            self._weights = None
 
     def _restart(self, number: int, error: SamplerError) -> None:
         if self._closed:  # another thread closed the engines, which is why this one has lost its own
             raise error
-        self._restarts += 1
-        if self._restarts > _RESTARTS:
-            raise SamplerError(f"engines have failed {self._restarts} times, the last time: {error}") from error
+        if not self._restarts.spend(time.monotonic()):
+            raise SamplerError(
+                f"engines have failed more than {self._restarts.per_hour} times within an hour, which is "
+                f"engine.restarts_per_hour; the last time: {error}"
+            ) from error
         log.warning("an engine failed and is started again: %s", error)
         self._engines[number].end()
         self._engines[number] = _Engine(*self._arguments[number])
@@ -144,7 +129,7 @@ class SamplerProcesses:
             self._engines[number].end()
         self._engines[number].expect("ready", self._settings.load_seconds)
         if self._weights is not None:
-            self._engines[number].send("load", *self._weights)
+            self._engines[number].send("load", self._weights.path, self._version)
             self._engines[number].expect("loaded", self._settings.sync_seconds)
 
 
@@ -199,9 +184,9 @@ class _Engine:
 
 def _serve(connection: Connection, model: str, gpus: Sequence[int], options: dict[str, Any]) -> None:
     """Run an engine in this process. It obeys the messages of the trainer until the connection is closed."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all processes, but the trainer ends this one
-    weights_folders: list[Path] = []  # empty before the first weights, then one folder
-    threading.Thread(target=_end_with_parent, args=(weights_folders,), daemon=True).start()
+    for number in (signal.SIGINT, signal.SIGTERM):  # Ctrl-C and torchrun reach all processes of a run, but the
+        signal.signal(number, signal.SIG_IGN)  # trainer needs this one until it has saved, and ends it then
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     for name in [name for name in os.environ if name.startswith(_TORCHRUN)]:
         del os.environ[name]  # otherwise this process would be taken for one of the trainer's ranks
     os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"  # the engine has this process to itself already
@@ -214,7 +199,6 @@ def _serve(connection: Connection, model: str, gpus: Sequence[int], options: dic
         while True:
             kind, *content = connection.recv()
             if kind == "load":
-                weights_folders[:] = [content[0].parent]
                 sampler.load_file(*content)
                 connection.send(("loaded",))
             else:
@@ -224,7 +208,7 @@ def _serve(connection: Connection, model: str, gpus: Sequence[int], options: dic
     except SamplerError as error:
         connection.send(("failed", str(error)))
     except (EOFError, OSError):
-        time.sleep(0.2)  # the run is over; if it was killed, _end_with_parent cleans up now
+        return  # the run is over
 
 
 def _visible(gpus: Sequence[int]) -> str:
@@ -240,11 +224,9 @@ def _visible(gpus: Sequence[int]) -> str:
     return ",".join(seen[gpu] if seen else str(gpu) for gpu in gpus)
 
 
-def _end_with_parent(weights_folders: list[Path]) -> None:
-    """Remove the file of weights once the trainer is gone; it would stay in memory until the machine is restarted."""
+def _end_with_parent() -> None:
+    """End this process once the trainer is gone, even in the midst of a long answer."""
     parent = multiprocessing.parent_process()
     if parent is not None:
         parent.join()
-        for folder in weights_folders:
-            shutil.rmtree(folder, ignore_errors=True)
         os._exit(1)

@@ -86,7 +86,13 @@ class Engine(Protocol):
         """
 
     def logprobs(self, sequences: Sequence[tuple[int, ...]]) -> list[tuple[float, ...]]:
-        """Return the log-probability, before temperature, of every token but the first of each sequence."""
+        """Return the log-probability, before temperature, of every token but the first of each sequence.
+
+        Answers that have begun may go on meanwhile; those that finish are returned by the next `step`.
+        """
+
+    def cache_use(self) -> float:
+        """Return the share of the cache that is in use; 0 if it is not known."""
 
 
 class TrainedSampler(Sampler, Protocol):

@@ -1,10 +1,12 @@
 """A model in this process, sampled by transformers alone: slow, simple, and the same to the last bit each time.
 
-It is for tests, and for machines without vLLM. Answers to a batch of prompts are drawn together, padded on the left.
+It is for tests, and for machines without vLLM. Answers that begin together are drawn together, padded on the left.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
-from itertools import islice
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby, islice
 from typing import Any
 
 import torch
@@ -12,10 +14,33 @@ from torch import Tensor
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from train.errors import SamplerError
+from train.sampling import stepwise
 from train.sampling.chat_template import NO_ARGUMENTS, prompt_ids, warn_of_unknown
 from train.sampling.protocol import Completion, Sampling, SeededChat
 
 _PROMPTS_AT_ONCE = 64
+
+
+@dataclass(slots=True)
+class _Answer:
+    """An answer in progress; each drawn token has its log-probability and the version of the weights that drew it."""
+
+    key: str
+    prompt_ids: tuple[int, ...]
+    generator: torch.Generator
+    sampling: Sampling
+    drawn: list[tuple[int, float, int]] = field(default_factory=list)
+    is_over: bool = False
+
+
+@dataclass(slots=True)
+class _Batch:
+    """Answers that are drawn together: their tokens so far, padded on the left, and the cache of all but the last."""
+
+    answers: list[_Answer]
+    ids_BT: Tensor
+    mask_BT: Tensor
+    cache: Any = None
 
 
 class TransformersSampler:
@@ -41,77 +66,138 @@ class TransformersSampler:
         self._context = most_tokens or self._model.config.max_position_embeddings
         self._version = 0
         self._closed = False
+        self.at_once = _PROMPTS_AT_ONCE
+        self._waiting: list[_Answer] = []  # they begin with the next step
+        self._batches: list[_Batch] = []
+        self._turn = threading.Lock()  # load() and close() may come from other threads
 
     def sample(
         self, prompts: Iterable[SeededChat], sampling: Sampling
     ) -> Iterator[tuple[int, Completion | ValueError]]:
         """Yield (index, completion) as completions finish; see train/sampling/protocol.py."""
         waiting = enumerate(prompts)
+        # The next answers begin when all of these are finished: what is drawn together decides their last bits.
         while batch := list(islice(waiting, _PROMPTS_AT_ONCE)):
+            yield from stepwise.sample(
+                self,
+                batch,
+                sampling,
+                lambda seeded: tuple(prompt_ids(self._tokenizer, seeded[0], self._template_arguments)),
+            )
+
+    def add(self, key: str, prompt_ids: tuple[int, ...], seed: int, sampling: Sampling) -> None:
+        """Begin an answer; see `Engine` in train/sampling/protocol.py."""
+        if len(prompt_ids) >= self._context:
+            raise ValueError(f"the prompt has {len(prompt_ids)} tokens, the model takes {self._context}")
+        with self._turn:
+            self._waiting.append(_Answer(key, prompt_ids, torch.Generator().manual_seed(seed), sampling))
+
+    def step(self) -> list[tuple[str, Completion]]:
+        """Draw one token of every answer, and return finished answers; see `Engine` in train/sampling/protocol.py."""
+        with self._turn:
             if self._closed:
                 raise SamplerError("the sampler was closed while it had work")
-            fitting = []
-            for index, (chat, seed) in batch:
-                ids = prompt_ids(self._tokenizer, chat, self._template_arguments)
-                if len(ids) < self._context:
-                    fitting.append((index, ids, seed))
-                else:
-                    yield index, ValueError(f"the prompt has {len(ids)} tokens, the model takes {self._context}")
-            if fitting:
-                yield from self._draw(fitting, sampling)
+            for sampling, answers in groupby(self._waiting, lambda answer: answer.sampling):
+                del sampling
+                while chunk := list(islice(answers, _PROMPTS_AT_ONCE)):
+                    self._batches.append(self._batch(chunk))
+            self._waiting = []
+            finished = [answer for batch in self._batches for answer in self._draw(batch)]
+            self._batches = [batch for batch in self._batches if not all(answer.is_over for answer in batch.answers)]
+        return [(answer.key, self._completion(answer)) for answer in finished]
+
+    def drop(self, keys: Iterable[str]) -> None:
+        """Forget answers that have begun."""
+        dropped = set(keys)
+        with self._turn:
+            self._waiting = [answer for answer in self._waiting if answer.key not in dropped]
+            for answer in (answer for batch in self._batches for answer in batch.answers):
+                answer.is_over = answer.is_over or answer.key in dropped
+            self._batches = [batch for batch in self._batches if not all(answer.is_over for answer in batch.answers)]
+
+    @torch.no_grad()
+    def logprobs(self, sequences: Sequence[tuple[int, ...]]) -> list[tuple[float, ...]]:
+        """Return log-probabilities of given tokens, before temperature; see `Engine` in train/sampling/protocol.py."""
+        with self._turn:
+            found = []
+            for sequence in sequences:
+                ids_T = torch.tensor(sequence, dtype=torch.long)
+                logp_TV = self._model(ids_T[None]).logits[0, :-1].float().log_softmax(-1)
+                found.append(tuple(logp_TV.gather(1, ids_T[1:, None])[:, 0].tolist()))
+            return found
+
+    def cache_use(self) -> float:
+        """Return 0: the cache grows as it needs to."""
+        return 0.0
 
     def load(self, weights: Iterable[tuple[str, Tensor]], version: int) -> None:
         """Load whole tensors under their names in the model's files; see train/sampling/protocol.py."""
-        # Not strict: files leave out tensors that are tied to others.
-        if unknown := self._model.load_state_dict(dict(weights), strict=False).unexpected_keys:
-            raise SamplerError(f"{', '.join(unknown[:3])} are not weights of this model")
-        self._version = version
+        with self._turn:
+            # Not strict: files leave out tensors that are tied to others.
+            if unknown := self._model.load_state_dict(dict(weights), strict=False).unexpected_keys:
+                raise SamplerError(f"{', '.join(unknown[:3])} are not weights of this model")
+            self._version = version
+            for batch in self._batches:
+                batch.cache = None  # it was computed with the old weights
 
     def sleep(self) -> None:
         """Do nothing: there is no memory to lend."""
 
     def close(self) -> None:
-        """Stop sampling before the next batch."""
+        """Stop sampling before the next step."""
         self._closed = True
 
-    @torch.no_grad()
-    def _draw(self, asked: list[tuple[int, list[int], int]], sampling: Sampling) -> Iterator[tuple[int, Completion]]:
-        longest = max(len(ids) for _, ids, _ in asked)
-        ids_BT = torch.tensor([[self._tokenizer.pad_token_id or 0] * (longest - len(ids)) + ids for _, ids, _ in asked])
-        mask_BT = torch.tensor([[0] * (longest - len(ids)) + [1] * len(ids) for _, ids, _ in asked])
-        position_BT = (mask_BT.cumsum(1) - 1).clamp(min=0)
-        generators = [torch.Generator().manual_seed(seed) for _, _, seed in asked]
-        drawn: list[list[tuple[int, float]]] = [[] for _ in asked]
-        going = set(range(len(asked)))
-        cache = None
-        while going:
-            out = self._model(
-                ids_BT, attention_mask=mask_BT, position_ids=position_BT, past_key_values=cache, use_cache=True
-            )
-            cache = out.past_key_values
-            logp_BV = _log_probabilities(out.logits[:, -1].float(), sampling)
-            ids_B1 = torch.zeros(len(asked), 1, dtype=torch.long)
-            for row in sorted(going):
-                token = int(_choice(logp_BV[row], generators[row], sampling.temperature))
-                ids_B1[row, 0] = token
-                drawn[row].append((token, float(logp_BV[row, token])))
-                full = len(drawn[row]) >= min(sampling.max_tokens, self._context - len(asked[row][1]))
-                if full or token in self._ends:
-                    going.discard(row)
-                    yield asked[row][0], self._completion(asked[row][1], drawn[row])
-            ids_BT, position_BT = ids_B1, position_BT[:, -1:] + 1
-            mask_BT = torch.cat([mask_BT, torch.ones(len(asked), 1, dtype=torch.long)], 1)
+    def _batch(self, answers: list[_Answer]) -> _Batch:
+        longest = max(len(answer.prompt_ids) for answer in answers)
+        padding = self._tokenizer.pad_token_id or 0
+        missing = [longest - len(answer.prompt_ids) for answer in answers]
+        return _Batch(
+            answers,
+            torch.tensor([[padding] * n + list(answer.prompt_ids) for n, answer in zip(missing, answers, strict=True)]),
+            torch.tensor([[0] * n + [1] * (longest - n) for n in missing]),
+        )
 
-    def _completion(self, prompt_ids: list[int], drawn: list[tuple[int, float]]) -> Completion:
-        ids = tuple(token for token, _ in drawn)
+    @torch.no_grad()
+    def _draw(self, batch: _Batch) -> list[_Answer]:
+        """Draw a token of every answer in the batch that is not over; return those that are over then."""
+        position_BT = (batch.mask_BT.cumsum(1) - 1).clamp(min=0)
+        new = slice(None) if batch.cache is None else slice(-1, None)
+        out = self._model(
+            batch.ids_BT[:, new],
+            attention_mask=batch.mask_BT,
+            position_ids=position_BT[:, new],
+            past_key_values=batch.cache,
+            use_cache=True,
+        )
+        batch.cache = out.past_key_values
+        sampling = batch.answers[0].sampling
+        logp_BV = _log_probabilities(out.logits[:, -1].float(), sampling)
+        ids_B1 = torch.zeros(len(batch.answers), 1, dtype=torch.long)
+        over = []
+        for row, answer in enumerate(batch.answers):
+            if answer.is_over:
+                continue
+            token = int(_choice(logp_BV[row], answer.generator, sampling.temperature))
+            ids_B1[row, 0] = token
+            answer.drawn.append((token, float(logp_BV[row, token]), self._version))
+            is_full = len(answer.drawn) >= min(sampling.max_tokens, self._context - len(answer.prompt_ids))
+            if is_full or token in self._ends:
+                answer.is_over = True
+                over.append(answer)
+        batch.ids_BT = torch.cat([batch.ids_BT, ids_B1], 1)
+        batch.mask_BT = torch.cat([batch.mask_BT, torch.ones_like(ids_B1)], 1)
+        return over
+
+    def _completion(self, answer: _Answer) -> Completion:
+        ids = tuple(token for token, _, _ in answer.drawn)
         return Completion(
             text=self._tokenizer.decode(ids, skip_special_tokens=True),
             finish_reason="stop" if ids[-1] in self._ends else "length",
             n_tokens=len(ids),
-            prompt_ids=tuple(prompt_ids),
+            prompt_ids=answer.prompt_ids,
             token_ids=ids,
-            logprobs=tuple(logprob for _, logprob in drawn),
-            versions=(self._version,) * len(ids),
+            logprobs=tuple(logprob for _, logprob, _ in answer.drawn),
+            versions=tuple(version for _, _, version in answer.drawn),
         )
 
 

@@ -1,15 +1,17 @@
-"""A model in this process, run by vLLM. No other file uses vLLM's Python interface."""
+"""A model in this process, run by vLLM. Besides vllm_weights.py, no other file uses vLLM's Python interface."""
 
 import gc
 import itertools
 import os
 import threading
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from train.errors import SamplerError
+from train.sampling import stepwise
 from train.sampling.chat_template import NO_ARGUMENTS, prompt_ids, warn_of_unknown
 from train.sampling.model_name import check_folder
 from train.sampling.protocol import Completion, Sampling, SeededChat
@@ -26,6 +28,7 @@ _CPU_ENVIRONMENT = {
     "VLLM_CPU_OMP_THREADS_BIND": "nobind",  # other processes use these CPUs, too
 }
 _CLOSE_SECONDS = 60.0  # time limit for a step in progress, or for new weights on their way
+_NO_LABEL = "default"  # vLLM's name for the weights that it started with
 _DISCARD = 2  # how deep vLLM sleeps: it drops the weights, too, and `load` brings new ones
 
 
@@ -44,6 +47,7 @@ class VllmSampler:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # warnings about how vLLM and torch use each other
             self._llm = _loaded(model, options)
+        _check_head(self._llm, options)
         self._sleeps = bool(options.get("enable_sleep_mode"))
         self._engine = self._llm.llm_engine
         self._tokenizer = self._llm.get_tokenizer()
@@ -55,40 +59,87 @@ class VllmSampler:
         warn_of_unknown(self._tokenizer, template_arguments, model)
         self._template_arguments = template_arguments
         # More requests would only wait in the engine.
-        self._at_once: int = self._engine.vllm_config.scheduler_config.max_num_seqs
+        self.at_once: int = self._engine.vllm_config.scheduler_config.max_num_seqs
         self._numbers = itertools.count()
         self._closed = False
-        self._version = 0
-        self._turn = threading.Lock()  # close() may come from another thread
+        self._finished: list[Any] = []  # outputs that the next step returns
+        self._turn = threading.Lock()  # load() and close() may come from other threads
 
     def sample(
         self, prompts: Iterable[SeededChat], sampling: Sampling
     ) -> Iterator[tuple[int, Completion | ValueError]]:
         """Yield (index, completion) as completions finish; see train/sampling/protocol.py."""
-        from vllm.exceptions import VLLMValidationError
+        return stepwise.sample(
+            self,
+            enumerate(prompts),
+            sampling,
+            lambda seeded: tuple(prompt_ids(self._tokenizer, seeded[0], self._template_arguments)),
+        )
 
-        waiting = enumerate(prompts)
-        running: dict[str, int] = {}
-        try:
-            while True:
-                while len(running) < self._at_once and (item := next(waiting, None)) is not None:
-                    index, (chat, seed) = item
-                    number = str(next(self._numbers))
-                    try:
-                        self._add(number, chat, seed, sampling)
-                    except VLLMValidationError as error:
-                        yield index, ValueError(str(error))
-                    else:
-                        running[number] = index
-                if not running:
-                    return
-                for output in self._step():
-                    if output.finished:
-                        yield running.pop(output.request_id), self._completion(output)
-        finally:
-            with self._turn:
-                if running and not self._closed:
-                    self._engine.abort_request(list(running))
+    def add(self, key: str, prompt_ids: tuple[int, ...], seed: int, sampling: Sampling) -> None:
+        """Begin an answer; see `Engine` in train/sampling/protocol.py."""
+        from vllm import SamplingParams
+        from vllm.sampling_params import RequestOutputKind
+
+        parameters = SamplingParams(
+            temperature=sampling.temperature,
+            top_p=sampling.top_p,
+            max_tokens=sampling.max_tokens,
+            seed=seed,
+            logprobs=0 if sampling.logprobs else None,  # the log-probability of the drawn token, and of 0 others
+            detokenize=False,  # this is done once, at the end
+            output_kind=RequestOutputKind.FINAL_ONLY,
+        )
+        with self._turn:
+            if not self._closed:
+                self._begin(key, prompt_ids, parameters)
+
+    def step(self) -> list[tuple[str, Completion]]:
+        """Draw the next tokens, and return finished answers; see `Engine` in train/sampling/protocol.py."""
+        with self._turn:
+            if not self._finished:
+                self._collect()
+            outputs, self._finished = self._finished, []
+        return [(output.request_id, self._completion(output)) for output in outputs]
+
+    def drop(self, keys: Iterable[str]) -> None:
+        """Forget answers that have begun."""
+        dropped = set(keys)
+        with self._turn:
+            self._finished = [output for output in self._finished if output.request_id not in dropped]
+            if dropped and not self._closed:
+                self._engine.abort_request(list(dropped))
+
+    def logprobs(self, sequences: Sequence[tuple[int, ...]]) -> list[tuple[float, ...]]:
+        """Return log-probabilities of given tokens, before temperature; see `Engine` in train/sampling/protocol.py.
+
+        Answers that finish meanwhile are returned by the next `step`.
+        """
+        from vllm import SamplingParams
+        from vllm.sampling_params import RequestOutputKind
+
+        parameters = SamplingParams(
+            temperature=0, max_tokens=1, prompt_logprobs=0, detokenize=False, output_kind=RequestOutputKind.FINAL_ONLY
+        )
+        keys = [f"logprobs-{next(self._numbers)}" for _ in sequences]
+        with self._turn:
+            others_run = not self._closed and self._engine.has_unfinished_requests()
+            if not self._closed:
+                numbers = [self._begin(key, ids, parameters) for key, ids in zip(keys, sequences, strict=True)]
+                self._bring_forward(numbers)
+            found: dict[str, Any] = {}
+            while len(found) < len(keys):
+                self._collect()
+                found |= {output.request_id: output for output in self._finished if output.request_id in keys}
+            self._finished = [output for output in self._finished if output.request_id not in found]
+            if keys and not others_run:
+                self._llm.reset_prefix_cache()  # leave no trace: what is drawn next must not depend on this call
+        return [_of_prompt(found[key]) for key in keys]
+
+    def cache_use(self) -> float:
+        """Return the share of the cache that is in use, or 0 if the engine runs in a process of its own."""
+        core = self._core
+        return 0.0 if core is None or self._closed else float(core.scheduler.get_kv_cache_usage())
 
     def load(self, weights: Iterable[tuple[str, "Tensor"]], version: int) -> None:
         """Load whole tensors under their names in the model's files; see train/sampling/protocol.py."""
@@ -106,16 +157,43 @@ class VllmSampler:
 
     def _load(self, method: str, version: int, **arguments: Any) -> None:
         with self._turn:
+            if self._closed:
+                raise SamplerError("the sampler was closed before new weights came")
             try:
                 if self._sleeps:
                     self._llm.wake_up(tags=["weights"])
-                self._llm.collective_rpc(method, **arguments)
-                if self._sleeps:
-                    self._llm.wake_up(tags=["kv_cache"])
-                self._llm.reset_prefix_cache()  # its content was computed with the old weights
+                with self._nothing_in_flight():
+                    self._llm.collective_rpc(method, **arguments)
+                    if self._sleeps:
+                        self._llm.wake_up(tags=["kv_cache"])
+                    # The cache was computed with the old weights, that of answers in progress included. With False,
+                    # which vLLM returns without any message, these would go on from the old cache.
+                    if not self._llm.reset_prefix_cache(reset_running_requests=True):
+                        raise SamplerError("it did not forget what it had cached under the old ones")
+                    self._engine.set_weight_version(str(version))
             except Exception as error:  # any exception, from any of vLLM's processes
                 raise SamplerError(f"vLLM did not load new weights: {_last_line(error)}") from error
-            self._version = version
+
+    @contextmanager
+    def _nothing_in_flight(self) -> Iterator[None]:
+        """Hold the engine between two steps.
+
+        With asynchronous scheduling, which is vLLM's default on GPUs, one step is always in flight. Its tokens belong
+        to the old weights, so it is waited for.
+        """
+        core = self._core
+        if core is None and self._engine.has_unfinished_requests():
+            raise SamplerError("it runs in a process of its own, where weights cannot change while answers are drawn")
+        if core is None or not core.batch_queue:
+            yield
+            return
+        core.pause_scheduler(mode="keep", clear_cache=False)
+        try:
+            while core.batch_queue:
+                self._collect()
+            yield
+        finally:
+            core.resume_scheduler()
 
     def close(self) -> None:
         """End the engine after the step in progress. If that step hangs, the engine lives until the process ends."""
@@ -128,33 +206,41 @@ class VllmSampler:
             if its_turn:
                 self._turn.release()
 
-    def _step(self) -> list[Any]:
-        with self._turn:
-            if self._closed:
-                raise SamplerError("the sampler was closed while it had work")
-            try:
-                return self._engine.step()  # type: ignore[no-any-return]
-            except Exception as error:  # the engine's process died, memory ran out, a kernel failed
-                raise SamplerError(f"vLLM has failed: {_last_line(error)}. The same command continues.") from error
+    @property
+    def _core(self) -> Any:
+        """vLLM's engine core, or None if it runs in a process of its own."""
+        return getattr(self._engine.engine_core, "engine_core", None)
 
-    def _add(self, number: str, chat: Any, seed: int, sampling: Sampling) -> None:
-        from vllm import SamplingParams
-        from vllm.sampling_params import RequestOutputKind
+    def _collect(self) -> None:
+        """Make a step, and keep its finished outputs. The caller has the turn."""
+        if self._closed:
+            raise SamplerError("the sampler was closed while it had work")
+        try:
+            self._finished += [output for output in self._engine.step() if output.finished]
+        except Exception as error:  # the engine's process died, memory ran out, a kernel failed
+            raise SamplerError(f"vLLM has failed: {_last_line(error)}. The same command continues.") from error
 
-        ids = prompt_ids(self._tokenizer, chat, self._template_arguments)
-        parameters = SamplingParams(
-            temperature=sampling.temperature,
-            top_p=sampling.top_p,
-            max_tokens=sampling.max_tokens,
-            seed=seed,
-            logprobs=0 if sampling.logprobs else None,  # the log-probability of the drawn token, and of 0 others
-            detokenize=False,  # this is done once, at the end
-            output_kind=RequestOutputKind.FINAL_ONLY,
-        )
-        with self._turn:
-            if not self._closed:
-                (prompt,) = self._engine.renderer.render_cmpl([{"prompt_token_ids": ids}])
-                self._engine.add_request(number, prompt, parameters)
+    def _begin(self, key: str, ids: tuple[int, ...], parameters: Any) -> str:
+        """Hand a request to the engine, and return the engine's own name of it. The caller has the turn.
+
+        Raises ValueError if the model cannot take it.
+        """
+        from vllm.exceptions import VLLMValidationError
+
+        try:
+            (prompt,) = self._engine.renderer.render_cmpl([{"prompt_token_ids": list(ids)}])
+            return str(self._engine.add_request(key, prompt, parameters))
+        except VLLMValidationError as error:
+            raise ValueError(str(error)) from error
+
+    def _bring_forward(self, names: Sequence[str]) -> None:
+        """Let these requests begin before all others that wait, such as those that a load has interrupted."""
+        if self._core is not None:
+            waiting = self._core.scheduler.waiting
+            ours = [request for request in waiting if request.request_id in names]
+            waiting.remove_requests(ours)
+            for request in reversed(ours):
+                waiting.prepend_request(request)
 
     def _completion(self, output: Any) -> Completion:
         (answer,) = output.outputs
@@ -166,8 +252,17 @@ class VllmSampler:
             prompt_ids=tuple(output.prompt_token_ids),
             token_ids=ids,
             logprobs=tuple(of_place[id].logprob for id, of_place in zip(ids, answer.logprobs or (), strict=False)),
-            versions=(self._version,) * len(ids),
+            versions=self._versions(answer, len(ids)),
         )
+
+    def _versions(self, answer: Any, n_tokens: int) -> tuple[int, ...]:
+        """Return the version of the weights that drew each token, from the engine's own labels."""
+        versions: list[int] = []
+        for span in answer.weight_versions or ():
+            versions += [0 if span.version == _NO_LABEL else int(span.version)] * (span.end - span.start)
+        if len(versions) != n_tokens:
+            raise SamplerError(f"vLLM told the versions of {len(versions)} tokens of {n_tokens}")
+        return tuple(versions)
 
     def _shut_down(self) -> None:
         self._engine.engine_core.shutdown()
@@ -205,6 +300,20 @@ def _loaded(model: str, options: dict[str, Any]) -> Any:
         )
     except Exception as error:  # many types of exceptions: configuration, download, memory, the engine's own process
         raise SamplerError(f"vLLM cannot load {model}: {_last_line(error)}") from error
+
+
+def _of_prompt(output: Any) -> tuple[float, ...]:
+    ids = output.prompt_token_ids
+    return tuple(of_place[id].logprob for id, of_place in zip(ids[1:], output.prompt_logprobs[1:], strict=True))
+
+
+def _check_head(llm: Any, options: Mapping[str, Any]) -> None:
+    """Raise SamplerError if the head has to be in float32, and vLLM computes it otherwise on this platform."""
+    import torch
+
+    if options.get("hf_overrides", {}).get("head_dtype") == "float32" and llm.model_config.head_dtype != torch.float32:
+        llm.llm_engine.engine_core.shutdown()
+        raise SamplerError('vLLM cannot compute the head in float32 here. Set model.head_dtype = "model".')
 
 
 def _last_line(error: Exception) -> str:

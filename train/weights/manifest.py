@@ -11,6 +11,19 @@ class WeightFile(Struct, frozen=True):
     blake3: str  # hexadecimal
 
 
+class SentTensor(Struct, frozen=True):
+    """A tensor as the learner sent it, under its name in the model's files.
+
+    dtype     torch's name, such as bfloat16
+    checksum  see checksums.py; 16 hexadecimal digits
+    """
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    checksum: str
+
+
 class Probe(Struct, frozen=True):
     """Fixed tokens, and their log-probabilities under the weights, before temperature.
 
@@ -25,14 +38,16 @@ class Probe(Struct, frozen=True):
 class Manifest(Struct, frozen=True):
     """One version of the weights.
 
-    files      empty if the weights are handed over without files
-    checksums  the checksum of each tensor as the learner sent it, by its name in the model's files
-    probe      an engine that has loaded the weights must agree with these numbers
+    files       empty if the weights are handed over without files
+    folder      where the files are on the learner's machine; processes of other machines fetch them over HTTP
+    tensors     an engine that has loaded the weights must hold exactly these
+    probe       and it must agree with these numbers
     most_error  upper bound of the mean of exp |difference of log-probabilities| in that comparison
     """
 
     version: int
     files: tuple[WeightFile, ...] = ()
-    checksums: dict[str, str] = {}
+    folder: str = ""
+    tensors: tuple[SentTensor, ...] = ()
     probe: Probe | None = None
     most_error: float = 1.001

@@ -1,6 +1,7 @@
 """An update has the loss and gradient of the same objective written naively: with full logits, token by token."""
 
 import math
+from dataclasses import replace
 
 import pytest
 
@@ -8,6 +9,7 @@ torch = pytest.importorskip("torch", reason="torch is not installed")
 pytest.importorskip("transformers", reason="transformers is not installed")
 
 import random_models  # noqa: E402
+from learner_states import state_of  # noqa: E402
 
 from train.config import Model, Objective, Optimizer  # noqa: E402
 from train.learning.learner import Learner  # noqa: E402
@@ -53,6 +55,7 @@ def naive(now, began, sequences, objective):
         logp_TV = logits(now, sequence).log_softmax(1)
         dropped = objective.overlong == "mask" and sequence.truncated
         counted = [not dropped and (math.isfinite(mu) or not needs_sampler) for mu in sequence.sampler_logprobs]
+        counted = [count and drew for count, drew in zip(counted, sequence.drawn or counted, strict=True)]
         kept = True
         if objective.mismatch_high and any(counted):
             gaps = [old - mu for old, mu, c in zip(at_begin, sequence.sampler_logprobs, counted, strict=True) if c]
@@ -96,11 +99,23 @@ def path(tmp_path_factory):
     return random_models.folder(tmp_path_factory.mktemp("golden") / "model")
 
 
-@pytest.mark.parametrize("name", OBJECTIVES)
-def test_loss_and_gradient_equal_those_of_the_naive_version(path, name):
+def of_two_turns(sequence):
+    """Return the sequence with a middle part that the model did not draw, as when a tool answered it."""
+    third = len(sequence.token_ids) // 3
+    drawn = tuple(not third <= place < 2 * third for place in range(len(sequence.token_ids)))
+    return replace(sequence, drawn=drawn)
+
+
+@pytest.mark.parametrize(
+    ("name", "turns"),
+    [*((name, 1) for name in OBJECTIVES), *((name, 2) for name in ("grpo", "grpo-plus", "dr-grpo", "all"))],
+)
+def test_loss_and_gradient_equal_those_of_the_naive_version(path, name, turns):
     from transformers import AutoModelForCausalLM
 
     objective, given = OBJECTIVES[name], random_models.sequences(16, seed=3)
+    if turns == 2:
+        given = list(map(of_two_turns, given))
     # Without memory in the first moment it is the gradient, and no norm is clipped here.
     optimizer = Optimizer(learning_rate=0.02, betas=(0.0, 0.99), clip_norm=1e9, row_tokens=48)
     learner = Learner(Model(path), objective, optimizer, temperature=TEMPERATURE, total_updates=9, seed=0)
@@ -111,7 +126,7 @@ def test_loss_and_gradient_equal_those_of_the_naive_version(path, name):
     figures = learner.update(given[8:], most_tokens=MOST_TOKENS)
     expected = naive(now, began, given[8:], objective)
     expected.backward()
-    moments = learner.state()["moments"]
+    moments = state_of(learner)["moments"]
     gradients = {name: parameter.grad for name, parameter in now.named_parameters()}
     norm = torch.cat([gradient.flatten() for gradient in gradients.values()]).norm().item()
     assert figures["loss"] == pytest.approx(expected.item(), rel=1e-4, abs=1e-6)

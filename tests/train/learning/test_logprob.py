@@ -53,6 +53,14 @@ def test_entropy_has_the_gradient_of_full_logits_where_it_is_wanted(temperature,
         torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-5)
 
 
+def test_exact_logits_of_half_precision_factors_are_those_in_double_precision():
+    hidden, head, target = inputs(torch.bfloat16)
+    hidden, head = hidden * 8, head * 8  # logits of the size that language models have
+    expected, _ = whole(hidden.double(), head.double(), target, 1.0)
+    rounded, exact = (logprob_and_entropy(hidden, head, target, chunk_tokens=4, exact=way)[0] for way in (False, True))
+    assert (exact - expected).abs().max() < 1e-3 < (rounded - expected).abs().max()
+
+
 def test_a_frozen_head_gets_no_gradient():
     hidden, head, target = inputs()
     hidden.requires_grad_()

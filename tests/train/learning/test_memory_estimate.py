@@ -6,6 +6,7 @@ torch = pytest.importorskip("torch", reason="torch is not installed")
 pytest.importorskip("transformers", reason="transformers is not installed")
 
 import random_models  # noqa: E402
+from learner_states import state_of  # noqa: E402
 
 from train.config import Model, Objective, Optimizer  # noqa: E402
 from train.errors import LearnerError  # noqa: E402
@@ -27,7 +28,7 @@ def test_weights_moments_and_reference_are_exact(path, lora_rank):
     given = random_models.sequences(2)
     learner.begin_batch(given)
     learner.update(given)
-    state = learner.state()
+    state = state_of(learner)
     found = estimate(model, row_tokens=100, reference=True)
     sizes = {
         kind: sum(each.nbytes for name, each in state[kind].items() if not name.endswith("/step"))

@@ -11,7 +11,7 @@ import random_models  # noqa: E402
 
 from train.config import Model  # noqa: E402
 from train.errors import LearnerError  # noqa: E402
-from train.learning.attention import packed_attention  # noqa: E402
+from train.learning.attention import _places, packed_attention  # noqa: E402
 from train.learning.model import Policy, load, weights  # noqa: E402
 from train.learning.sequences import in_rows  # noqa: E402
 
@@ -38,6 +38,29 @@ def test_packed_log_probabilities_equal_those_of_each_sequence_alone(tmp_path, f
         with torch.no_grad():
             theirs = plain(ids[None]).logits[0, at:-1].log_softmax(1).gather(1, ids[at + 1 :, None])[:, 0]
         torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("family", ["qwen2", "qwen3", "llama", "mistral", "phi", "qwen3-moe"])
+def test_a_shared_prompt_gives_the_gradients_of_each_answer_with_a_prompt_of_its_own(tmp_path, family):
+    policy = Policy(load(Model(random_models.folder(tmp_path, family))), torch.float32, 1.0)
+    given = random_models.sequences(12, answers=5, seed=1)
+    found = []
+    for sequences in ([given], [[each] for each in given]):
+        policy.zero_grad()
+        values = []
+        for part in sequences:
+            (row,) = in_rows(part, row_tokens=1000)
+            logp_R, entropy_R = policy(row, entropy_gradient=True)
+            wanted = torch.tensor([place for each in part for place in each.advantages])
+            (logp_R * wanted[row.places_R] + 0.1 * entropy_R).sum().backward()
+            values.append(torch.zeros(len(wanted)).index_copy(0, row.places_R, logp_R.detach()))
+        gradients = [parameter.grad for parameter in policy.parameters() if parameter.grad is not None]
+        found.append((torch.cat(values), gradients))
+    (shared, of_shared), (alone, of_alone) = found
+    torch.testing.assert_close(shared, alone, rtol=1e-5, atol=1e-5)
+    scale = max(gradient.abs().max() for gradient in of_alone)
+    for one, other in zip(of_shared, of_alone, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-6 * float(scale))
 
 
 @pytest.mark.parametrize("family", ["qwen2", "phi", "qwen3-moe"])
@@ -87,8 +110,18 @@ def test_a_model_without_some_of_its_weights_is_refused(tmp_path):
         load(Model(path))
 
 
+def test_on_gpus_the_keys_of_an_answer_begin_with_those_of_its_prompt():
+    query_ends, key_ends, most_queries, most_keys, keys = _places(((3, 2, 1), (4,), (1, 1, 1)), torch.device("cpu"))
+    sequences = [(0, 1, 2), (0, 1, 2, 3, 4), (0, 1, 2, 5), (6, 7, 8, 9), (10,), (10, 11), (10, 12)]
+    assert keys.tolist() == [place for sequence in sequences for place in sequence]
+    assert key_ends.tolist() == [0, 3, 8, 12, 16, 17, 19, 21]
+    assert query_ends.tolist() == [0, 3, 5, 6, 10, 11, 12, 13]
+    assert (most_queries, most_keys) == (4, 5)
+    assert _places(((3,), (4,)), torch.device("cpu"))[-1] is None
+
+
 @pytest.mark.parametrize("extra", ["softcap", "s_aux"])
 def test_unsupported_attention_is_refused(extra):
     one = torch.ones(1, 1, 3, 8)
     with pytest.raises(ValueError, match="soft caps"):
-        packed_attention(torch.nn.Identity(), one, one, one, None, lengths=(3,), **{extra: 1.0})
+        packed_attention(torch.nn.Identity(), one, one, one, None, lengths=((3,),), **{extra: 1.0})

@@ -52,8 +52,10 @@ def test_a_reward_without_signal_takes_no_part_and_has_advantage_zero():
     close(found[1:], [[0.0] * 4] * 2)
 
 
-def test_groups_that_all_pass_or_all_fail_teach_nothing():
-    close(outcome_advantages(tensor([[1, 1, 1], [0, 0, 0]]), by_std=True), [[0.0] * 3] * 2)
+@pytest.mark.parametrize("epsilon", [1e-4, 0.0])
+def test_groups_whose_rewards_are_the_same_teach_nothing(epsilon):
+    given = tensor([[1, 1, 1], [0, 0, 0], [0.1, 0.1, 0.1], [NAN, 0.3, 0.3]])
+    close(outcome_advantages(given, by_std=True, epsilon=epsilon), [[0.0] * 3] * 4)
 
 
 def by_hand(logp, old, advantage, low, high, delta):

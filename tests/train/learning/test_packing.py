@@ -1,41 +1,67 @@
-"""Packing neither loses nor repeats a sequence, and no row is too long."""
+"""Packing neither loses nor repeats an answer, and no row is too long."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from train.learning.packing import rows, shares
+from train.learning.packing import KEYS_PER_TOKEN, Part, first_fit, rows, shares
 
 LENGTHS = st.lists(st.integers(1, 100), max_size=60)
+GROUPS = st.lists(st.tuples(st.integers(1, 40), st.lists(st.integers(0, 60), min_size=1, max_size=12)), max_size=12)
+
+
+def numbered(groups):
+    """Give each answer a number, as the sequences of a minibatch have."""
+    numbers = iter(range(1000))
+    return [(prompt, [(next(numbers), tokens) for tokens in answers]) for prompt, answers in groups]
+
+
+@given(GROUPS)
+def test_each_answer_is_in_one_row_with_its_prompt_and_no_row_is_too_long(groups):
+    packed = rows(numbered(groups), row_tokens=100)
+    found = sorted((*answer, part.prompt) for row in packed for part in row for answer in part.answers)
+    assert found == [(*answer, prompt) for prompt, answers in numbered(groups) for answer in answers]
+    assert all(sum(part.tokens for part in row) <= 100 for row in packed)
+    assert all(sum(part.keys for part in row) <= KEYS_PER_TOKEN * 100 for row in packed)
+
+
+@given(st.lists(st.tuples(st.integers(1, 20), st.lists(st.integers(1, 20), min_size=1, max_size=3)), max_size=12))
+def test_answers_that_fit_into_a_row_are_not_separated(groups):
+    packed = rows(numbered(groups), row_tokens=100)
+    assert sum(len(row) for row in packed) == len(groups)
 
 
 @given(LENGTHS)
-def test_each_sequence_is_in_one_row_and_no_row_is_too_long(lengths):
-    packed = rows(lengths, most_tokens=100)
-    assert sorted(place for row in packed for place in row) == list(range(len(lengths)))
-    assert all(sum(lengths[place] for place in row) <= 100 for row in packed)
-
-
-@given(LENGTHS)
-def test_no_two_rows_could_be_joined(lengths):
-    filled = sorted(sum(lengths[place] for place in row) for row in rows(lengths, most_tokens=100))
+def test_no_two_bins_could_be_joined(lengths):
+    filled = sorted(
+        sum(lengths[place] for place in bin) for bin in first_fit([(each, 0) for each in lengths], (100, 0))
+    )
     assert len(filled) < 2 or filled[0] + filled[1] > 100
 
 
-def test_a_sequence_longer_than_a_row_is_refused():
-    with pytest.raises(ValueError, match="101 tokens does not fit into a row of 100"):
-        rows([5, 101], most_tokens=100)
+@pytest.mark.parametrize("size", [(101, 1), (1, 201)])
+def test_an_item_larger_than_a_bin_is_refused(size):
+    with pytest.raises(ValueError, match=r"does not fit into a bin of \(100, 200\)"):
+        first_fit([(5, 5), size], (100, 200))
 
 
-@given(LENGTHS, st.integers(1, 5))
-def test_every_rank_has_equally_many_rows_and_together_they_have_all(lengths, ranks):
-    packed = rows(lengths, most_tokens=100)
-    parts = shares(packed, lengths, ranks=ranks)
-    assert len(parts) == ranks
-    assert len({len(part) for part in parts}) == 1
-    assert sorted(row for part in parts for row in part if row) == sorted(packed)
+@given(GROUPS, st.integers(1, 5))
+def test_every_rank_has_equally_many_rows_and_together_they_have_all(groups, ranks):
+    packed = rows(numbered(groups), row_tokens=100)
+    divided = shares(packed, ranks=ranks)
+    assert len(divided) == ranks
+    assert len({len(own) for own in divided}) == 1
+    of_all = [row for own in divided for row in own if row]
+    assert sorted(of_all, key=lambda row: row[0].answers) == sorted(packed, key=lambda row: row[0].answers)
 
 
 def test_work_is_balanced_between_ranks():
-    parts = shares([[0], [1], [2], [3]], [90, 80, 20, 10], ranks=2)
-    assert sorted(sorted(row[0] for row in part) for part in parts) == [[0, 3], [1, 2]]
+    packed = [[Part(1, ((number, tokens),))] for number, tokens in enumerate((90, 80, 20, 10))]
+    divided = shares(packed, ranks=2)
+    assert sorted(sorted(row[0].answers[0][0] for row in own) for own in divided) == [[0, 3], [1, 2]]
+
+
+def test_the_work_of_a_shared_prompt_counts_once_and_attention_to_it_for_each_answer():
+    alone, shared = Part(6000, ((0, 6000),)), Part(6000, ((0, 6000), (1, 6000)))
+    assert alone.work == 12_000 + 12_000
+    assert shared.work == 18_000 + 12_000 + 9_000

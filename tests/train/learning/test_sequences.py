@@ -11,9 +11,26 @@ from hypothesis import strategies as st  # noqa: E402
 from train.learning.sequences import TrainingSequence, in_rows  # noqa: E402
 
 
-@given(st.integers(0, 9), st.integers(1, 60), st.integers(1, 3), st.integers(0, 5))
-def test_every_completion_token_is_predicted_once_from_all_tokens_before_it(n, row_tokens, ranks, seed):
-    sequences = random_models.sequences(n, seed=seed)
+def read_before(row):
+    """Return, for each place in the row, the tokens to which it attends, its own included, by what lengths say."""
+    seen = []
+    ids, positions = row.token_ids_L.tolist(), row.position_ids_L.tolist()
+    for prompt, *answers in row.lengths:
+        start = len(seen)
+        shared = ids[start : start + prompt]
+        assert positions[start : start + prompt] == list(range(prompt))
+        seen += [shared[: n + 1] for n in range(prompt)]
+        for answer in answers:
+            start = len(seen)
+            assert positions[start : start + answer] == list(range(prompt, prompt + answer))
+            seen += [shared + ids[start : start + n + 1] for n in range(answer)]
+    assert len(seen) == len(ids) == len(positions)
+    return seen
+
+
+@given(st.integers(0, 9), st.integers(1, 60), st.integers(1, 3), st.integers(1, 4), st.integers(0, 5))
+def test_every_completion_token_is_predicted_once_from_all_tokens_before_it(n, row_tokens, ranks, answers, seed):
+    sequences = random_models.sequences(n, seed=seed, answers=answers)
     expected = [
         ([*each.prompt_ids, *each.token_ids[:place]], token)
         for each in sequences
@@ -22,21 +39,43 @@ def test_every_completion_token_is_predicted_once_from_all_tokens_before_it(n, r
     found = {}
     for rank in range(ranks):
         for row in in_rows(sequences, row_tokens=row_tokens, ranks=ranks, rank=rank):
-            assert sum(row.lengths) == len(row.token_ids_L) == len(row.position_ids_L)
+            seen = read_before(row)
             for at, target, place in zip(
                 row.positions_R.tolist(), row.targets_R.tolist(), row.places_R.tolist(), strict=True
             ):
                 assert place not in found
-                start = at - int(row.position_ids_L[at])
-                assert row.position_ids_L[start : at + 1].tolist() == list(range(at + 1 - start))
-                found[place] = row.token_ids_L[start : at + 1].tolist(), target
+                found[place] = seen[at], target
     assert [found[place] for place in range(len(found))] == expected
+
+
+def answer(prompt_ids, n_tokens):
+    return TrainingSequence(prompt_ids, (2,) * n_tokens, (0.0,) * n_tokens, (0.0,) * n_tokens, False, 0.0)
+
+
+def test_a_prompt_is_in_a_row_once_for_all_of_its_answers():
+    first, second = (1,) * 30, (3,) * 20
+    given = [answer(first, 5), answer(second, 1), answer(first, 10), answer(first, 1), answer(second, 8)]
+    (row,) = in_rows(given, row_tokens=100)
+    assert row.lengths == ((30, 4, 9), (27,))
+    assert len(row.places_R) == 25
+
+
+def test_answers_that_do_not_fit_into_one_row_take_their_prompt_along():
+    rows = list(in_rows([answer((1,) * 30, 31) for _ in range(5)], row_tokens=100))
+    assert sorted(row.lengths for row in rows) == [((30, 30, 30),), ((30, 30, 30),), ((60,),)]
+
+
+def test_a_row_repeats_only_so_many_keys_however_short_the_answers_are():
+    rows = list(in_rows([answer((1,) * 40, 2) for _ in range(12)], row_tokens=100))
+    keys = [sum(40 + answer for part in row.lengths for answer in part[1:]) for row in rows]
+    assert len(rows) == 3
+    assert max(keys) <= 2 * 100
 
 
 def test_rows_grow_to_hold_a_longer_sequence():
     rows = list(
         in_rows(
-            random_models.sequences(3) + [TrainingSequence((1,), (2,) * 50, (0.0,) * 50, (0.0,) * 50, False, 0.0)],
+            random_models.sequences(3) + [answer((1,), 50)],
             row_tokens=9,
         )
     )

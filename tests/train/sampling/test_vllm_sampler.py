@@ -231,3 +231,53 @@ def test_closing_ends_what_another_thread_samples(tiny_model, environment):
     sampler.close()
     thread.join(60)
     assert ends == ["the sampler was closed while it had work"]
+
+
+@pytest.fixture
+def headlong(tiny_model, tmp_path):
+    """Return a model whose hidden states are exact in bfloat16, so that only its logits can be rounded."""
+    import torch
+    from transformers import AutoModelForCausalLM
+
+    shutil.copytree(tiny_model, tmp_path / "headlong")
+    model = AutoModelForCausalLM.from_pretrained(tiny_model)
+    with torch.no_grad():
+        for name, weight in model.named_parameters():
+            if name.endswith(("o_proj.weight", "down_proj.weight")):
+                weight.zero_()  # the layers have no effect
+        embedding = model.get_input_embeddings().weight
+        embedding.copy_(embedding.sign())
+        norm = model.model.norm.weight
+        norm.copy_(torch.linspace(0.05, 0.2, len(norm)).bfloat16())
+    model.save_pretrained(tmp_path / "headlong")
+    return tmp_path / "headlong"
+
+
+def test_a_head_in_float32_leaves_no_rounding_of_logits_between_learner_and_engine(headlong, environment):
+    import torch
+
+    from train.config import Config, Data, Model, Stage
+    from train.learning.model import Policy, load
+    from train.learning.sequences import TrainingSequence, in_rows
+    from train.sampling.open_engine import open_engine
+
+    model = Model(str(headlong), dtype="bfloat16", head_dtype="float32")
+    engine = open_engine(Config(model, Data("unused"), stages=(Stage(max_tokens=40),)))
+    try:
+        asked = [([{"role": "user", "content": f"Say {number}."}], number) for number in range(12)]
+        answers = dict(
+            engine.sample(asked, Sampling(temperature=2.0, top_p=1.0, max_tokens=40, logprobs=True))
+        ).values()
+    finally:
+        engine.close()
+    sequences = [
+        TrainingSequence(a.prompt_ids, a.token_ids, a.logprobs, (0.0,) * a.n_tokens, truncated=False, reward=0.0)
+        for a in answers
+    ]
+    by_engine = torch.tensor([logprob for sequence in sequences for logprob in sequence.sampler_logprobs])
+    (row,) = in_rows(sequences, row_tokens=4096)
+    causal = load(model)
+    with torch.no_grad():
+        exact, rounded = (Policy(causal, torch.bfloat16, 2.0, exact_logits=way)(row)[0] for way in (True, False))
+    differences = [(by_learner - by_engine[row.places_R]).abs().mean().item() for by_learner in (exact, rounded)]
+    assert differences[0] < 1e-3 < differences[1]

@@ -1,0 +1,102 @@
+"""A controller under a clock of its own, with workers that draw made-up answers, and misbehave as told."""
+
+import math
+import random
+from collections.abc import Sequence
+from concurrent.futures import Future
+from typing import Any
+
+from rewards.reward import Answer as Scorable
+from rewards.reward import Reward, Task
+from train.asynchronous.controller import Controller
+from train.asynchronous.journal import NoJournal, Recorder
+from train.asynchronous.messages import Answer, Answers, Beat, Lease, Receipt, Span, WorkRequest
+from train.asynchronous.packed import pack_logprobs, pack_tokens
+from train.asynchronous.settings import Settings
+from train.rollouts.questions import Question
+from train.weights.manifest import Manifest
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    def __call__(self) -> float:
+        return self.seconds
+
+
+class Endless:
+    """An endless series of questions, which are named after their positions."""
+
+    def at(self, position: int) -> Question:
+        return Question(f"q{position}", (position,), Task())
+
+
+def text_of(tokens: Sequence[int]) -> str:
+    return " ".join(map(str, tokens))
+
+
+def scored(value: float | None = 1.0) -> "Future[Reward]":
+    future: Future[Reward] = Future()
+    future.set_result(Reward(value, "accepted"))
+    return future
+
+
+def first_token_decides(answer: Scorable, task: Task) -> "Future[Reward]":
+    """The reward is 1 if the first token is even."""
+    return scored(float(int(answer.text.split()[0]) % 2 == 0))
+
+
+def controller(settings: Settings, recorder: Recorder | None = None, **changes: Any) -> Controller:
+    given = {"submit": first_token_decides, "decode": text_of, "now": Clock(), **changes}
+    return Controller(Endless(), settings, recorder or NoJournal(), **given)
+
+
+def answer_to(lease: Lease, number: int, *, tokens: Sequence[int] = (), spans: Sequence[Span] = ()) -> Answer:
+    """Return the answer that a sound worker gives; its tokens depend on the seed, and every other one is right."""
+    ids = tuple(tokens) or (number, *(random.Random(lease.seeds[number]).randrange(100) for _ in range(3)))
+    return Answer(
+        group=lease.group,
+        number=number,
+        attempt=lease.attempt,
+        tokens=pack_tokens(ids),
+        logprobs=pack_logprobs([-math.log(2 + token) for token in ids]) if lease.draw.logprobs else b"",
+        spans=tuple(spans) or ((lease.version, 0, len(ids)),),
+        finish="stop",
+    )
+
+
+class Worker:
+    """A worker in one thread. `leases` are those that it has not answered; `loaded` is the version of its weights."""
+
+    def __init__(self, controller: Controller, name: str = "w", loaded: int = 0) -> None:
+        self.controller = controller
+        self.name = name
+        self.loaded = loaded
+        self.leases: list[Lease] = []
+
+    def ask(self, slots: int = 10**6) -> list[Lease]:
+        leases = list(self.controller.work(WorkRequest(self.name, self.loaded, slots)).leases)
+        self.leases += leases
+        return leases
+
+    def load(self) -> None:
+        manifest = self.controller.weights(self.loaded, 0)
+        if manifest is not None:
+            self.loaded = manifest.version
+
+    def send(self, *answers: Answer) -> list[Receipt]:
+        return self.controller.answers(Answers(self.name, answers))
+
+    def finish(self, lease: Lease) -> list[Receipt]:
+        self.leases.remove(lease)
+        return self.send(*(answer_to(lease, number) for number in range(len(lease.seeds))))
+
+    def beat(self, tokens_per_second: float = 1.0) -> None:
+        running = tuple((lease.group, lease.attempt) for lease in self.leases)
+        drop = set(self.controller.beat(Beat(self.name, self.loaded, running, tokens_per_second)).drop)
+        self.leases = [lease for lease in self.leases if (lease.group, lease.attempt) not in drop]
+
+
+def publish(controller: Controller, version: int) -> None:
+    controller.published(Manifest(version))

@@ -1,0 +1,583 @@
+"""Hands out groups under leases, takes answers, has them scored, and cuts batches that are never too old.
+
+Workers call `work`, `answers`, `beat` and `weights`; the trainer calls `wait_for_cut`, `published` and the rest. Every
+event is recorded before it has an effect (journal.py), so that a run that is killed continues with what was ready, and
+trains on recorded cuts again.
+
+There are no threads here: `check` ends leases that are over, is called by every other call, and has to be called by a
+timer of the owner about once a second, so that dead workers are noticed when no one else calls.
+"""
+
+import hashlib
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import CancelledError, Future
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from typing import Protocol
+
+from curate.prompt import Chat
+from rewards import reward
+from rewards.reward import Reward
+from train.asynchronous import events, journal
+from train.asynchronous.answers import Expected, objection
+from train.asynchronous.dealing import Room, share
+from train.asynchronous.events import Event
+from train.asynchronous.groups import Groups, OpenGroup, State
+from train.asynchronous.leases import Key, Leases, Worker
+from train.asynchronous.messages import (
+    Answer,
+    Answers,
+    Beat,
+    Draw,
+    Lease,
+    Orders,
+    Receipt,
+    Work,
+    WorkRequest,
+)
+from train.asynchronous.packed import pack_tokens, unpack_tokens
+from train.asynchronous.sampler import ControllerSampler, Desk
+from train.asynchronous.settings import Settings
+from train.asynchronous.tally import Tally
+from train.errors import ControllerGone, RolloutError
+from train.rollouts.batch import Group, Submit, lesson, sample_seed
+from train.rollouts.questions import Question
+from train.weights.manifest import Manifest
+
+log = logging.getLogger(__name__)
+
+_ASK_AGAIN_SECONDS = 0.25  # a worker for which there is nothing asks again after this time
+_HUNGRY_SECONDS = 2.0  # a worker that asked within this time and got less than it has room for still waits
+_MOST_BROKEN = 3  # answers that make no sense, after which a worker gets no more work
+_LOST = "lost"
+
+
+class AsksAt(Protocol):
+    """The questions of a run (train/rollouts/questions.py)."""
+
+    def at(self, position: int) -> Question: ...
+
+
+class Controller:
+    """The groups of a run, from being asked to being trained on. All methods can be called by any thread.
+
+    questions  the problems, by position
+    settings   the rules of asking and cutting
+    recorder   the journal, open for writing, or NoJournal()
+    submit     has an answer scored
+    decode     returns the text of token ids, without special tokens
+    encode     returns the token ids of a prompt; only evaluation needs it
+    seed       seed of the run
+    step       steps that the trainer has made: a checkpoint's, or 0
+    position   position in the data of the first prompt, if the journal does not know better
+    now        a clock, in seconds
+
+    Raises CheckpointError if the journal is damaged.
+    """
+
+    def __init__(
+        self,
+        questions: AsksAt,
+        settings: Settings,
+        recorder: journal.Recorder,
+        *,
+        submit: Submit,
+        decode: Callable[[Sequence[int]], str],
+        encode: Callable[[Chat | tuple[int, ...]], Sequence[int]] = lambda prompt: tuple(prompt),  # type: ignore[arg-type]
+        seed: int = 0,
+        step: int = 0,
+        position: int = 0,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._questions = questions
+        self._settings = settings
+        self._journal = recorder
+        self._submit = submit
+        self._decode = decode
+        self._encode = encode
+        self._seed = seed
+        self._now = now
+        self._changed = threading.Condition()
+        self._leases = Leases(now(), silent_seconds=settings.silent_seconds, least_seconds=settings.least_lease_seconds)
+        self._desk = Desk(settings.vocabulary)
+        self._tally = Tally()
+        self._max_tokens = settings.max_tokens
+        self._open_questions: dict[int, Question] = {}
+        self._manifest: Manifest | None = None
+        self._error: BaseException | None = None
+        self._over = False
+        self._groups = Groups()
+        self._recorded: Iterator[tuple[int, list[Group]]] = iter(())
+        self._recorded_until = step
+        self._restore(step, position)
+
+    # --- what the trainer calls ---
+
+    def try_cut(self, version: int) -> list[Group] | None:
+        """Return the groups to train on with these weights, or None if they are not ready.
+
+        The cut is on disk when this returns. The list is empty if max_rounds rounds of groups taught nothing. Cuts that
+        the journal has already are returned as they are recorded.
+
+        Raises RolloutError if the journal cannot be written, and whatever ended the run in another thread.
+        """
+        if version < self._recorded_until:
+            return self._recorded_cut(version)
+        if version != self._groups.cuts:
+            raise ValueError(f"the next cut is that of version {self._groups.cuts}, not {version}")
+        with self._turn():
+            taken = self._take()
+        if taken is None:
+            return None
+        try:
+            self._journal.sync()
+        except OSError as error:
+            raise _unwritable(error) from error
+        return [group.rollouts() for group in taken]
+
+    def wait_for_cut(self, version: int, seconds: float) -> list[Group]:
+        """Return the same as `try_cut`, as soon as it is there.
+
+        Raises RolloutError if it is not within so many seconds, and everything that `try_cut` raises.
+        """
+        until = time.monotonic() + seconds
+        while (groups := self.try_cut(version)) is None:
+            left = until - time.monotonic()
+            if left <= 0:
+                raise RolloutError(self._late_message(version, seconds))
+            with self._changed:
+                if self._error is None and not self._can_cut():
+                    self._changed.wait(min(left, 1.0))
+        return groups
+
+    def published(self, manifest: Manifest) -> None:
+        """Let workers have new weights; they can be fetched as the manifest says."""
+        with self._turn():
+            self._happened(events.Published(manifest.version, _digest(manifest)))
+            self._manifest = manifest
+            self._changed.notify_all()
+
+    def lengthen(self, max_tokens: int) -> None:
+        """Ask from now on for answers of up to so many tokens. Groups that are open keep their own limit."""
+        with self._changed:
+            self._max_tokens = max_tokens
+
+    def sampler(self) -> ControllerSampler:
+        """Return a sampler for evaluation, which the workers of the newest weights serve before anything else."""
+        return ControllerSampler(self._desk, self._changed, self._check_error, self._encode, self._decode)
+
+    def check(self, now: float | None = None) -> None:
+        """End the leases that are over, and name the workers that are dead. Call this about once a second."""
+        with self._changed:
+            if self._error is None and not self._over:
+                try:
+                    self._end_leases(self._now() if now is None else now)
+                except Exception as error:
+                    self._fail(error)
+
+    def figures(self) -> dict[str, float]:
+        """Return the metrics of the last cut and of the workers; train/run/figures.py explains them."""
+        with self._changed:
+            workers = self._leases.workers.values()
+            return {
+                **self._tally.of_last_cut,
+                "workers/alive": len(workers),
+                "workers/dead": self._tally.n_dead,
+                "workers/tokens_per_second": sum(worker.tokens_per_second for worker in workers),
+                "workers/cache_use": max((worker.cache_use for worker in workers), default=0.0),
+                "groups/running": len(self._groups.in_state(State.LEASED)),
+                "groups/ready": len(self._groups.in_state(State.READY)),
+                "groups/outstanding": len(self._groups.open),
+            }
+
+    def lessons(self) -> dict[str, int]:
+        """Return how many groups of the last cut, or given up before it, taught what (train.rollouts.batch.signal)."""
+        with self._changed:
+            return dict(self._tally.lessons)
+
+    @property
+    def cuts(self) -> int:
+        """The number of batches that were taken, which is the version of the next cut that is not recorded yet."""
+        return self._groups.cuts
+
+    @property
+    def position(self) -> int:
+        """The position in the data after every prompt that was asked."""
+        return self._groups.next_position
+
+    def forget(self, step: int) -> None:
+        """Remove what the journal needs no more if training never resumes before this step. Raises OSError."""
+        self._journal.forget(step - self._settings.staleness)
+
+    def close(self) -> None:
+        """End the run for all workers, and close the journal."""
+        with self._changed:
+            self._over = True
+            self._changed.notify_all()
+            self._journal.close()
+
+    # --- what workers call; see messages.ControllerCalls ---
+
+    def work(self, request: WorkRequest) -> Work:
+        with self._worker_turn():
+            now = self._now()
+            worker = self._leases.saw(request.worker, now)
+            if self._over:
+                return Work(over=True)
+            if not self._may_work(request, worker):
+                return Work(wait_seconds=_ASK_AGAIN_SECONDS)
+            worker.loaded, worker.asked = request.loaded, now
+            leases = self._lease_samples(request, now)
+            worker.free_groups = -(-(request.slots - len(leases)) // self._settings.completions)
+            for _ in range(share(self._rooms(now), request.worker, self._most_asked(request.loaded))):
+                leases.append(self._ask(request.worker, request.loaded, now))
+                worker.free_groups -= 1
+            return Work(tuple(leases), wait_seconds=0.0 if leases else _ASK_AGAIN_SECONDS)
+
+    def answers(self, answers: Answers) -> list[Receipt]:
+        return [self._receive(answers.worker, answer) for answer in answers.answers]
+
+    def beat(self, beat: Beat) -> Orders:
+        with self._worker_turn():
+            if self._over:
+                return Orders(beat.running, over=True)
+            drop = self._leases.beat(beat.worker, beat.running, self._now(), draws=beat.tokens_per_second > 0)
+            worker = self._leases.workers[beat.worker]
+            worker.tokens_per_second, worker.cache_use = beat.tokens_per_second, beat.cache_use
+            return Orders(tuple(drop))
+
+    def weights(self, after: int, wait_seconds: float) -> Manifest | None:
+        with self._changed:
+            self._changed.wait_for(lambda: self._over or self._newest() not in (-1, after), wait_seconds)
+            return None if self._newest() == after else self._manifest
+
+    # --- asking ---
+
+    def _may_work(self, request: WorkRequest, worker: Worker) -> bool:
+        if request.loaded > self._newest():
+            if worker.foreign_version != request.loaded:
+                log.warning("%s has weights %d, which this run does not have yet", request.worker, request.loaded)
+            worker.foreign_version = request.loaded
+            return False
+        return request.loaded >= 0 and request.slots > 0 and worker.n_broken < _MOST_BROKEN
+
+    def _lease_samples(self, request: WorkRequest, now: float) -> list[Lease]:
+        if request.loaded != self._newest():
+            return []
+        n = min(request.slots, len(self._desk.waiting))
+        leases = [self._desk.lease(request.worker, request.loaded, self._leases, now) for _ in range(n)]
+        if leases:
+            self._changed.notify_all()  # the sampler may have further prompts
+        return leases
+
+    def _most_asked(self, loaded: int) -> int:
+        """Return how many groups may be asked now of workers with these weights."""
+        most = self._groups.capacity(
+            loaded,
+            prompts=self._settings.prompts,
+            most_stale=self._settings.staleness,
+            steps=self._settings.steps,
+        )
+        if self._settings.most_running:
+            most = min(most, self._settings.most_running - self._groups.n_leased)
+        return max(0, most)
+
+    def _rooms(self, now: float) -> dict[str, Room]:
+        return {
+            name: Room(worker.n_leases, worker.free_groups, self._most_asked(worker.loaded))
+            for name, worker in self._leases.workers.items()
+            if worker.free_groups > 0 and now - worker.asked <= _HUNGRY_SECONDS and worker.loaded >= 0
+        }
+
+    def _ask(self, worker: str, loaded: int, now: float) -> Lease:
+        waiting, settings = self._groups.to_ask(), self._settings
+        question = self._questions.at(waiting.position)
+        self._happened(
+            events.Asked(
+                waiting.group,
+                waiting.attempt,
+                waiting.position,
+                loaded,
+                worker,
+                settings.completions,
+                self._max_tokens,
+                question.id,
+                pack_tokens(question.prompt_ids),
+            )
+        )
+        self._open_questions[waiting.group] = question
+        seeds = tuple(sample_seed(self._seed, waiting.position, number) for number in range(settings.completions))
+        draw = Draw(settings.temperature, 1.0, self._max_tokens)
+        seconds = self._leases.grant((waiting.group, waiting.attempt), worker, now)
+        return Lease(waiting.group, waiting.attempt, loaded, question.prompt_ids, seeds, draw, seconds)
+
+    # --- answers and rewards ---
+
+    def _receive(self, worker: str, answer: Answer) -> Receipt:
+        """Take one answer. Decoding it takes longest, and happens while others may call."""
+        with self._worker_turn():
+            self._leases.saw(worker, self._now())
+            if self._over:
+                return "stale"
+            receipt, reason = self._judge_sample(answer) if answer.group < 0 else self._judge_answer(answer)
+            if receipt == "broken":
+                self._refuse(worker, answer, reason)
+            if receipt != "taken" or answer.group < 0:
+                return receipt
+            if answer.finish == "refused":
+                self._reject(self._groups.open[answer.group], "refused")
+                return "taken"
+        text = self._decode(tuple(unpack_tokens(answer.tokens)))
+        with self._worker_turn():
+            receipt, _ = self._judge_answer(answer)  # meanwhile it may have come again, or the lease may be over
+            if receipt == "taken" and not self._over:
+                self._accept_answer(answer, text)
+        return receipt
+
+    def _judge_sample(self, answer: Answer) -> tuple[Receipt, str]:
+        receipt, reason = self._desk.take(answer, self._newest(), self._decode)
+        if receipt == "taken":
+            self._leases.end((answer.group, answer.attempt))
+            self._changed.notify_all()
+        return receipt, reason
+
+    def _judge_answer(self, answer: Answer) -> tuple[Receipt, str]:
+        group = self._groups.open.get(answer.group)
+        if group is None or group.asked.attempt != answer.attempt:
+            return "stale", ""
+        if answer.number in group.answers:
+            return "again", ""
+        if group.state is not State.LEASED:
+            return "stale", ""
+        asked = group.asked
+        reason = objection(
+            answer,
+            Expected(asked.completions, asked.max_tokens, asked.birth, self._newest(), self._settings.vocabulary),
+        )
+        return ("broken", reason) if reason else ("taken", "")
+
+    def _refuse(self, worker: str, answer: Answer, reason: str) -> None:
+        """An answer makes no sense: its group is asked again, and a worker that goes on like this gets no more."""
+        self._tally.n_broken += 1
+        culprit = self._leases.saw(worker, self._now())
+        culprit.n_broken += 1
+        log.warning("%s sent a broken answer (group %d, number %d): %s", worker, answer.group, answer.number, reason)
+        if culprit.n_broken == _MOST_BROKEN:
+            log.error("%s sent %d broken answers, so it gets no more work. Start it anew.", worker, _MOST_BROKEN)
+        key = answer.group, answer.attempt
+        if self._leases.holder(key) == worker:
+            self._leases.end(key)
+            self._lose(key, "broken")
+
+    def _accept_answer(self, answer: Answer, text: str) -> None:
+        group = self._happened(events.Answered(answer, text))
+        assert group is not None
+        key = answer.group, answer.attempt
+        self._leases.answered(key, self._now())
+        n_tokens = len(answer.tokens) // 4
+        self._tally.answered(group.asked.birth, n_tokens, len(answer.spans))
+        self._score(group, answer, text)
+        if group.state is not State.LEASED:
+            self._leases.end(key)
+            self._open_questions.pop(answer.group, None)
+
+    def _score(self, group: OpenGroup, answer: Answer, text: str) -> None:
+        question = self._open_questions.get(answer.group) or self._questions.at(group.asked.position)
+        task = _with_limit(question, group.asked.max_tokens)
+        completion = reward.Answer(text, len(answer.tokens) // 4, answer.finish == "length")
+        future = self._submit(completion, task)
+        future.add_done_callback(partial(self._scored, answer.group, answer.attempt, answer.number))
+
+    def _scored(self, number: int, attempt: int, of_answer: int, future: "Future[Reward]") -> None:
+        """A reward is known. An error of scoring ends the run at the trainer's next call."""
+        with self._changed:
+            if self._over or self._error is not None:
+                return
+            try:
+                worth = future.result()
+                group = self._happened(
+                    events.Scored(number, attempt, of_answer, worth.value, worth.verdict, worth.seconds)
+                )
+                if group is not None and group.state is State.SCORED:
+                    self._accept_or_reject(group)
+            except (Exception, CancelledError) as error:
+                self._fail(error)
+
+    def _accept_or_reject(self, group: OpenGroup) -> None:
+        taught = lesson(group.rewards(), cut_off_known=self._settings.cut_off_known) if group.answers else _LOST
+        if not group.answers or (self._settings.online_filter and taught != "some"):
+            self._reject(group, taught)
+        else:
+            self._happened(events.Accepted(group.asked.group, group.asked.attempt, taught))
+            self._changed.notify_all()
+
+    def _reject(self, group: OpenGroup, taught: str) -> None:
+        self._happened(events.Rejected(group.asked.group, group.asked.attempt, taught))
+        self._leases.end((group.asked.group, group.asked.attempt))
+        self._open_questions.pop(group.asked.group, None)
+        self._changed.notify_all()
+
+    # --- leases that end ---
+
+    def _end_leases(self, now: float) -> None:
+        ended, dead = self._leases.check(now)
+        for name in dead:
+            lost = [each for each in ended if each.worker == name]
+            self._tally.n_dead += bool(lost)
+            if lost:
+                log.warning("%s is dead: it said nothing for %g s; %d groups are asked again", name,
+                            self._settings.silent_seconds, len(lost))  # fmt: skip
+            else:
+                log.info("%s has left", name)
+        for each in ended:
+            if each.reason != "silent":
+                log.warning("%s lost group %d: %s", each.worker, each.key[0], each.reason)
+            self._lose(each.key, each.reason)
+
+    def _lose(self, key: Key, reason: str) -> None:
+        if key[0] < 0:
+            self._desk.lose(key)
+            return
+        self._tally.n_lost += 1
+        group = self._happened(events.Lost(*key, reason))
+        self._open_questions.pop(key[0], None)
+        if group is not None and group.state is State.SCORED:
+            self._accept_or_reject(group)
+
+    # --- cutting ---
+
+    def _is_short(self) -> bool:
+        return self._groups.n_rejected > (self._settings.max_rounds - 1) * self._settings.prompts
+
+    def _to_cut(self) -> list[int] | None:
+        return self._groups.to_cut(
+            prompts=self._settings.prompts, most_stale=self._settings.staleness, short=self._is_short()
+        )
+
+    def _is_hopeless(self) -> bool:
+        too_many = self._groups.n_rejected >= self._settings.max_rounds * self._settings.prompts
+        return too_many and not self._groups.in_state(State.READY)
+
+    def _can_cut(self) -> bool:
+        return self._is_hopeless() or self._to_cut() is not None
+
+    def _take(self) -> list[OpenGroup] | None:
+        """Record the next cut and return its groups, or None if it is not allowed yet."""
+        if self._is_hopeless():
+            self._tally.lessons = dict(self._groups.lessons)
+            return []
+        numbers = self._to_cut()
+        if numbers is None:
+            return None
+        version = self._groups.cuts
+        groups = [self._groups.open[number] for number in numbers]
+        cut = events.Cut(
+            version, tuple((group.asked.group, group.asked.attempt, group.asked.birth) for group in groups)
+        )
+        self._tally.lessons = dict(self._groups.lessons)
+        self._journal.append(cut)
+        self._groups.take(cut)
+        self._journal.turn(self._groups.header())
+        self._tally.cut(version, groups, staleness=self._settings.staleness)
+        return groups
+
+    def _recorded_cut(self, version: int) -> list[Group]:
+        recorded, groups = next(self._recorded)
+        if recorded != version:
+            raise ValueError(f"the journal has the cut of version {recorded}, not {version}")
+        if version + 1 == self._recorded_until:
+            self._recorded = iter(())  # it would read on in a file that is being written
+        return groups
+
+    # --- events, errors, the past ---
+
+    def _happened(self, event: Event) -> OpenGroup | None:
+        self._journal.append(event)
+        return self._groups.apply(event)
+
+    @contextmanager
+    def _turn(self) -> Iterator[None]:
+        """Hold the lock. An error in here ends the run: the trainer gets it."""
+        with self._changed:
+            self._check_error()
+            try:
+                if not self._over:
+                    self._end_leases(self._now())
+                yield
+            except Exception as error:
+                self._fail(error)
+                self._check_error()
+
+    @contextmanager
+    def _worker_turn(self) -> Iterator[None]:
+        """The same for a call of a worker, which can only come back later."""
+        try:
+            with self._turn():
+                yield
+        except Exception as error:
+            raise ControllerGone(f"the run has stopped: {error}") from error
+
+    def _fail(self, error: BaseException) -> None:
+        if self._error is None:
+            self._error = _unwritable(error) if isinstance(error, OSError) else error
+        self._changed.notify_all()
+
+    def _check_error(self) -> None:
+        if self._error is not None:
+            raise self._error
+
+    def _newest(self) -> int:
+        return -1 if self._manifest is None else self._manifest.version
+
+    def _restore(self, step: int, position: int) -> None:
+        folder = self._journal.folder
+        if folder is not None:
+            self._groups = journal.restored(folder)
+        if self._groups.cuts < step or (step == 0 and self._groups.next_group == 0):
+            # batches were taken without this journal
+            first = max(self._groups.next_group, position)
+            self._journal.turn(events.Begun(step, first, max(self._groups.next_position, position)))
+            self._groups.apply(events.Begun(step, first, max(self._groups.next_position, position)))
+            return
+        self._recorded_until = self._groups.cuts
+        if folder is not None and step < self._groups.cuts:
+            self._recorded = journal.cuts(folder, step)
+        self._happened(events.Resumed(step))
+        self._tally.ignored_until = max((group.asked.birth for group in self._groups.open.values()), default=-1)
+        for group in self._groups.in_state(State.FINISHED):
+            for number, answered in sorted(group.answers.items()):
+                if number not in group.scores:
+                    self._score(group, answered.answer, answered.text)
+        for group in self._groups.in_state(State.SCORED):
+            self._accept_or_reject(group)
+
+    def _late_message(self, version: int, seconds: float) -> str:
+        with self._changed:
+            ready = len(self._groups.in_state(State.READY))
+            running = len(self._groups.in_state(State.LEASED))
+            workers = sorted(self._leases.workers)
+            n_dead = self._tally.n_dead
+        message = (
+            f"timed out: no batch for step {version + 1} within {seconds:g} s. {ready} of {self._settings.prompts} "
+            f"groups are ready, {running} are being sampled, {n_dead} workers died. "
+        )
+        if workers:
+            return f"{message}Workers: {', '.join(workers)}. They hang, or rollout.max_seconds is too short."
+        return f"{message}There is no worker: start some with curate rollout --controller URL, then --resume."
+
+
+def _with_limit(question: Question, max_tokens: int) -> reward.Task:
+    return replace(question.task, max_tokens=max_tokens)
+
+
+def _digest(manifest: Manifest) -> str:
+    checksums = sorted((tensor.name, tensor.checksum) for tensor in manifest.tensors)
+    return hashlib.sha256(repr(checksums).encode()).hexdigest() if checksums else ""
+
+
+def _unwritable(error: BaseException) -> RolloutError:
+    return RolloutError(f"the journal cannot be written: {error}. Make room; the same command with --resume continues.")

@@ -1,0 +1,234 @@
+"""The states of groups: events in, the group that changed out. There is no clock, no file and no thread here.
+
+    waiting -> leased -> finished -> scored -> ready -> used
+       ^         |                      |
+       +- lost --+                      +-> rejected
+
+A group that is lost waits to be asked again: with the same position, so the same prompt and seeds, but as the next
+attempt and with a new birth. A group that is lost for the second time goes on with the answers that it has. The missing
+ones are left out, which for the learner is the same as an unknown reward. Groups that are used or rejected are
+forgotten.
+"""
+
+import math
+from collections import Counter
+from dataclasses import dataclass, field
+from enum import Enum
+
+from train.asynchronous import events, staleness
+from train.asynchronous.events import Asked, Event, Scored, Waiting
+from train.asynchronous.messages import Answer
+from train.asynchronous.packed import unpack_logprobs, unpack_tokens
+from train.rollouts.batch import Group, Rollout
+
+MOST_LOSSES = 2
+
+
+class State(Enum):
+    LEASED = "leased"  # a worker samples it
+    FINISHED = "finished"  # all answers are there
+    SCORED = "scored"  # all rewards are there
+    READY = "ready"  # it can be trained on
+
+
+@dataclass(slots=True)
+class OpenGroup:
+    """A group from being asked to being used, lost or rejected.
+
+    losses  how often it was lost before this attempt
+    """
+
+    asked: Asked
+    losses: int
+    state: State = State.LEASED
+    answers: dict[int, events.Answered] = field(default_factory=dict)
+    scores: dict[int, Scored] = field(default_factory=dict)
+
+    def rewards(self) -> list[tuple[float, bool]]:
+        """Return the reward of each answer, nan if it is unknown, and whether the answer was cut off."""
+        return [
+            (_or_nan(self.scores[number].value), answered.answer.finish == "length")
+            for number, answered in sorted(self.answers.items())
+        ]
+
+    def rollouts(self) -> Group:
+        """Return the group as the learner takes it. All its answers must be scored."""
+        prompt_ids = tuple(unpack_tokens(self.asked.prompt))
+        return tuple(
+            self._rollout(prompt_ids, answered.answer, answered.text, self.scores[number])
+            for number, answered in sorted(self.answers.items())
+        )
+
+    def _rollout(self, prompt_ids: tuple[int, ...], answer: Answer, text: str, scored: Scored) -> Rollout:
+        return Rollout(
+            problem_id=self.asked.problem_id,
+            prompt_ids=prompt_ids,
+            token_ids=tuple(unpack_tokens(answer.tokens)),
+            logprobs=tuple(unpack_logprobs(answer.logprobs)),
+            versions=tuple(version for version, start, end in answer.spans for _ in range(start, end)),
+            truncated=answer.finish == "length",
+            text=text,
+            reward=_or_nan(scored.value),
+            verdict=scored.verdict,
+            reward_seconds=scored.seconds,
+        )
+
+
+class Groups:
+    """All groups of a run that are neither used nor rejected.
+
+    open           groups by number, without those that wait to be asked again
+    waiting        these, the oldest first
+    cuts           batches taken so far
+    next_group     number of the next new group
+    next_position  position in the data of its prompt
+    lessons        what the groups since the last cut teach, by the words of Accepted and Rejected
+    n_rejected     groups that were rejected since the last cut
+    """
+
+    def __init__(self, *, cuts: int = 0, next_group: int = 0, next_position: int = 0) -> None:
+        self.open: dict[int, OpenGroup] = {}
+        self.waiting: dict[int, Waiting] = {}
+        self.cuts = cuts
+        self.next_group = next_group
+        self.next_position = next_position
+        self.lessons: Counter[str] = Counter()
+        self.n_rejected = 0
+
+    def capacity(self, loaded: int, *, prompts: int, most_stale: int, steps: int) -> int:
+        """Return how many groups a worker with this version may be given."""
+        return staleness.capacity(loaded, self.cuts, len(self.open), prompts=prompts, staleness=most_stale, steps=steps)
+
+    def to_ask(self) -> Waiting:
+        """Return the group that is to be asked next: one that was lost, or a new one."""
+        if self.waiting:
+            return self.waiting[min(self.waiting)]
+        return Waiting(self.next_group, 0, self.next_position, 0)
+
+    def to_cut(self, *, prompts: int, most_stale: int, short: bool) -> list[int] | None:
+        """Return the numbers of the groups that can be trained on now, or None; see staleness.cut."""
+        return staleness.cut(
+            self.cuts,
+            [(group.asked.birth, number) for number, group in self.open.items() if group.state is State.READY],
+            [group.asked.birth for group in self.open.values()],
+            prompts=prompts,
+            staleness=most_stale,
+            short=short,
+        )
+
+    def header(self) -> events.Begun:
+        """Return what a segment of the journal that begins now has to say."""
+        return events.Begun(self.cuts, self.next_group, self.next_position, tuple(self.waiting.values()))
+
+    @property
+    def n_leased(self) -> int:
+        return sum(group.state is State.LEASED for group in self.open.values())
+
+    def in_state(self, state: State) -> list[OpenGroup]:
+        return [group for group in self.open.values() if group.state is state]
+
+    def apply(self, event: Event) -> OpenGroup | None:
+        """Change the state as the event says, and return its group, if it has one that is still known.
+
+        Events about another attempt than the current one change nothing.
+        """
+        match event:
+            case events.Begun():
+                self._begin(event)
+            case events.Resumed():
+                for number, group in list(self.open.items()):
+                    if group.state is State.LEASED:
+                        self._wait(self.open.pop(number), losses=group.losses)
+            case events.Asked():
+                return self._ask(event)
+            case events.Answered(answer=answer):
+                return self._answer(self._current(answer.group, answer.attempt), event)
+            case events.Scored():
+                return self._score(self._current(event.group, event.attempt), event)
+            case events.Accepted():
+                return self._accept(self._current(event.group, event.attempt), event.lesson)
+            case events.Rejected():
+                return self._reject(self._current(event.group, event.attempt), event.lesson)
+            case events.Lost():
+                return self._lose(self._current(event.group, event.attempt))
+            case events.Cut():
+                self.take(event)
+        return None
+
+    def take(self, cut: events.Cut) -> list[OpenGroup]:
+        """Take the groups of a cut, and return them in its order."""
+        self.cuts = cut.version + 1
+        self.lessons.clear()
+        self.n_rejected = 0
+        return [self.open.pop(number) for number, _, _ in cut.groups if number in self.open]
+
+    def _current(self, number: int, attempt: int) -> OpenGroup | None:
+        group = self.open.get(number)
+        return group if group is not None and group.asked.attempt == attempt else None
+
+    def _begin(self, begun: events.Begun) -> None:
+        if begun.cuts != self.cuts:  # batches were taken without this journal: what was open is given up
+            self.open.clear()
+            self.lessons.clear()
+            self.n_rejected = 0
+        self.cuts, self.next_group, self.next_position = begun.cuts, begun.next_group, begun.next_position
+        self.waiting = {waiting.group: waiting for waiting in begun.waiting}
+
+    def _ask(self, asked: Asked) -> OpenGroup:
+        before = self.waiting.pop(asked.group, None)
+        if before is None:
+            self.next_group = asked.group + 1
+            self.next_position = asked.position + 1
+        group = self.open[asked.group] = OpenGroup(asked, before.losses if before else 0)
+        return group
+
+    def _answer(self, group: OpenGroup | None, answered: events.Answered) -> OpenGroup | None:
+        if group is not None and group.state is State.LEASED:
+            group.answers.setdefault(answered.answer.number, answered)
+            if len(group.answers) == group.asked.completions:
+                _advance(group)
+        return group
+
+    def _score(self, group: OpenGroup | None, scored: Scored) -> OpenGroup | None:
+        if group is not None and scored.number in group.answers:
+            group.scores.setdefault(scored.number, scored)
+            if group.state is State.FINISHED:
+                _advance(group)
+        return group
+
+    def _accept(self, group: OpenGroup | None, lesson: str) -> OpenGroup | None:
+        if group is not None:
+            group.state = State.READY
+            self.lessons[lesson] += 1
+        return group
+
+    def _reject(self, group: OpenGroup | None, lesson: str) -> OpenGroup | None:
+        if group is not None:
+            del self.open[group.asked.group]
+            self.lessons[lesson] += 1
+            self.n_rejected += 1
+        return group
+
+    def _lose(self, group: OpenGroup | None) -> OpenGroup | None:
+        if group is None or group.state is not State.LEASED:
+            return group
+        if group.losses + 1 < MOST_LOSSES:
+            del self.open[group.asked.group]
+            self._wait(group, losses=group.losses + 1)
+        else:
+            group.losses += 1
+            _advance(group)
+        return group
+
+    def _wait(self, group: OpenGroup, *, losses: int) -> None:
+        asked = group.asked
+        self.waiting[asked.group] = Waiting(asked.group, asked.attempt + 1, asked.position, losses)
+
+
+def _advance(group: OpenGroup) -> None:
+    """No further answers come: the group is finished, and scored if all that it has is scored."""
+    group.state = State.SCORED if len(group.scores) == len(group.answers) else State.FINISHED
+
+
+def _or_nan(value: float | None) -> float:
+    return math.nan if value is None else value

@@ -1,0 +1,36 @@
+"""What a controller has to know of a run's configuration."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """The rules by which groups are asked and batches are cut.
+
+    prompts              groups in a batch
+    completions          answers in a group
+    steps                batches that the run takes in all
+    max_tokens           length limit of the answers to groups that are asked now
+    staleness            versions between the birth of a group and the version that trains on it, at most
+    most_running         groups that are generated at the same time, at most; 0: as many as the staleness allows
+    online_filter        whether groups that teach nothing are given up and replaced
+    max_rounds           a batch is cut short if more than (max_rounds - 1) * prompts groups were given up for it
+    cut_off_known        whether the reward of an answer that was cut off counts
+    silent_seconds       a worker that says nothing for so long is dead
+    least_lease_seconds  lower bound of the time in which a lease must make progress
+    vocabulary           token ids are below this number
+    """
+
+    prompts: int
+    completions: int
+    steps: int
+    max_tokens: int
+    staleness: int = 1
+    most_running: int = 0
+    online_filter: bool = True
+    max_rounds: int = 4
+    temperature: float = 1.0
+    cut_off_known: bool = True
+    silent_seconds: float = 15.0
+    least_lease_seconds: float = 60.0
+    vocabulary: int = 2**32

@@ -1,0 +1,155 @@
+"""Which weights a vLLM worker holds, told as checksums of the tensors in the model's files.
+
+vLLM joins tensors of the files (q_proj, k_proj and v_proj become qkv_proj), splits them among GPUs, and on CPUs keeps
+most of them only in a layout of its matrix library. Where each part ends up is found out from vLLM's own loading code:
+it is run with tensors that have shapes but no content, and its copies are recorded instead of made. What a CPU has
+packed is read back by multiplying it with the identity matrix, so it is what the engine computes with.
+
+Not covered: quantized weights, and experts that a kernel keeps in an order of its own.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from train.weights.checksums import Region, partial_sum
+
+Outline = tuple[str, str, tuple[int, ...]]  # name, dtype and shape of a tensor in the model's files
+# Name of a tensor, and the part of it that is held: sizes, strides, offset; and what the part adds to the checksum.
+HeldPart = tuple[str, tuple[int, ...], tuple[int, ...], int, int]
+_ROWS_AT_ONCE = 1024  # of the identity matrix
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """A part of a tensor in the model's files, and where a module holds it."""
+
+    name: str
+    source: Region
+    module: nn.Module
+    parameter: str
+    target: Region
+    shape: tuple[int, ...]  # of the parameter as the loading code sees it
+
+
+def placements(model: Any, outlines: Iterable[Outline], complete: Any) -> list[Placement]:
+    """Return where the model's loading code puts tensors of these outlines. Nothing is loaded.
+
+    complete: adds to (name, tensor) pairs what is loaded beside them
+    """
+    tensors = {name: torch.empty(shape, dtype=getattr(torch, dtype), device="meta") for name, dtype, shape in outlines}
+    with _without_content(model) as parameters:
+        copies = _Copies(parameters, tensors)
+        with copies:
+            model.load_weights(complete(tensors))
+    return copies.placements
+
+
+def held_parts(found: Sequence[Placement], dtypes: Mapping[str, str], shapes: Mapping[str, tuple[int, ...]]) -> (
+    list[HeldPart]
+):  # fmt: skip
+    """Return the partial checksums of what modules hold now. Parts in an unknown layout are left out."""
+    parts: list[HeldPart] = []
+    whole: dict[tuple[int, str], Tensor | None] = {}
+    for place in found:
+        key = (id(place.module), place.parameter)
+        if key not in whole:
+            whole = {key: _held(place)}  # one at a time: what is read back from a packed layout is a copy
+        if (held := whole[key]) is not None:
+            values = place.target.of(held).to(getattr(torch, dtypes[place.name]))
+            total = partial_sum(values, place.source, shapes[place.name])
+            parts.append((place.name, place.source.sizes, place.source.strides, place.source.offset, total))
+    return parts
+
+
+def _held(place: Placement) -> Tensor | None:
+    """Return a parameter as the engine computes with it, or None if its layout is unknown."""
+    if place.parameter == "weight" and len(place.shape) == 2 and hasattr(place.module, "cpu_linear"):
+        return _read_back(place.module, *place.shape)
+    held = getattr(place.module, place.parameter).detach()
+    return held if held.shape == place.shape and held.is_contiguous() else None
+
+
+def _read_back(module: Any, outputs: int, inputs: int) -> Tensor:
+    """Return a matrix that is held in an unknown layout, from its products with the rows of the identity matrix."""
+    held: Tensor | None = None
+    for first in range(0, inputs, _ROWS_AT_ONCE):
+        last = min(first + _ROWS_AT_ONCE, inputs)
+        rows = torch.zeros(last - first, inputs, dtype=module.params_dtype)
+        rows[:, first:last].fill_diagonal_(1)
+        products = module.quant_method.apply(module, rows)
+        held = torch.empty(outputs, inputs, dtype=products.dtype) if held is None else held
+        held[:, first:last] = products.t()
+    assert held is not None
+    return held
+
+
+@contextmanager
+def _without_content(model: nn.Module) -> Iterator[dict[int, tuple[nn.Module, str, Tensor]]]:
+    """Give all modules the parameters that they had before loading, without content, and their own again at the end.
+
+    Yields module, name and parameter by the identity of its storage.
+    """
+    from vllm.model_executor.model_loader.reload import layerwise
+    from vllm.model_executor.model_loader.reload.meta import restore_layer_on_meta
+    from vllm.model_executor.model_loader.reload.utils import get_layer_params_buffers
+
+    changed = []
+    try:
+        for module in model.modules():
+            info = layerwise.get_layerwise_info(module)
+            info.kernel_tensors = get_layer_params_buffers(module)
+            info.kernel_non_persistent_buffers = set(module._non_persistent_buffers_set)
+            changed.append((module, info))
+            restore_layer_on_meta(module, info)
+            for tensor in module.parameters(recurse=False):
+                if hasattr(tensor, "weight_loader"):  # those of a reload wait until a layer is complete
+                    tensor.weight_loader = layerwise._get_original_loader(tensor)
+        yield {
+            _storage(tensor): (module, name, tensor)
+            for module in model.modules()
+            for name, tensor in module.named_parameters(recurse=False)
+        }
+    finally:
+        for module, info in changed:
+            layerwise._place_kernel_tensors(module, info)
+            info.reset()  # type: ignore[no-untyped-call]
+
+
+class _Copies(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Records copies of known tensors into parameters. Nothing that has content is changed meanwhile."""
+
+    def __init__(self, parameters: Mapping[int, tuple[nn.Module, str, Tensor]], tensors: Mapping[str, Tensor]) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self._parameters = parameters
+        self._names = {_storage(tensor): name for name, tensor in tensors.items()}
+        self.placements: list[Placement] = []
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func is torch.ops.aten.copy_.default:
+            self._record(args[0], args[1])
+            return args[0]
+        if func._schema.is_mutable and isinstance(args[0], Tensor) and not args[0].is_meta:
+            return args[0]
+        return func(*args, **(kwargs or {}))
+
+    def _record(self, target: Tensor, source: Tensor) -> None:
+        place, name = self._parameters.get(_storage(target)), self._names.get(_storage(source))
+        if place is not None and name is not None:
+            module, parameter, whole = place
+            self.placements.append(
+                Placement(name, _region(source), module, parameter, _region(target), tuple(whole.shape))
+            )
+
+
+def _storage(tensor: Tensor) -> int:
+    return int(tensor.untyped_storage()._cdata)
+
+
+def _region(view: Tensor) -> Region:
+    return Region(tuple(view.shape), view.stride(), int(view.storage_offset()))

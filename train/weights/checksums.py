@@ -1,0 +1,109 @@
+"""Checksums of tensors: from the whole tensor, or from the parts of it that several processes hold.
+
+The checksum is a sum over the elements, modulo 2^64: the bits of the element times an odd number that depends on its
+row and column in the whole tensor. A single element that differs always changes it; other differences, such as rows in
+another order, go unnoticed with a chance of less than one in a billion. Since it is a sum, those of the parts add up
+to that of the whole: engines that split a tensor among GPUs are checked without gathering it. Zeros of either sign and
+subnormal numbers count as zero, because the matrix products of some CPUs do not tell them apart.
+
+This guards against mistakes. Against forgery there are the digests of the files.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+
+import torch
+from torch import Tensor
+
+# Elements of one pass, which are integers of 8 bytes for a moment: what a CPU's cache holds, or a GPU keeps busy.
+_AT_ONCE = {"cpu": 1 << 16, "cuda": 1 << 24}
+_INTEGERS = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """Some elements of a contiguous tensor, as torch's `as_strided` names them."""
+
+    sizes: tuple[int, ...]
+    strides: tuple[int, ...]
+    offset: int
+
+    @property
+    def count(self) -> int:
+        return prod(self.sizes)
+
+    def of(self, tensor: Tensor) -> Tensor:
+        """Return these elements of a tensor, without a copy."""
+        return tensor.as_strided(self.sizes, self.strides, tensor.storage_offset() + self.offset)
+
+
+def checksum(tensor: Tensor) -> str:
+    """Return the checksum of a whole tensor, 16 hexadecimal digits."""
+    tensor = tensor.detach().contiguous()
+    return in_words(partial_sum(tensor, Region(tuple(tensor.shape), tensor.stride(), 0), tensor.shape))
+
+
+def in_words(total: int) -> str:
+    """Return the checksum to which partial sums add up."""
+    return f"{total % (1 << 64):016x}"
+
+
+@torch.no_grad()
+def partial_sum(values: Tensor, place: Region, shape: Sequence[int]) -> int:
+    """Return what some elements add to the checksum of their tensor.
+
+    values  the elements
+    place   where each of them is in the whole tensor
+    shape   shape of the whole tensor, which is contiguous
+
+    Raises ValueError if the elements are not a block of rows and columns.
+    """
+    columns = max(1, prod(shape[1:]))
+    row_I, column_J, order = _rows_and_columns(place, columns)
+    values_IJ = values.detach().permute(order).reshape(len(row_I), len(column_J))
+    factor_I = _odd_number(row_I, 0x5851F42D4C957F2D).to(values.device)
+    factor_J = _odd_number(column_J, 0x14057B7EF767814F).to(values.device)
+    step = max(1, _AT_ONCE.get(values.device.type, 1 << 16) // max(1, len(column_J)))
+    total = torch.zeros((), dtype=torch.int64, device=values.device)
+    for first in range(0, len(row_I), step):
+        part = slice(first, first + step)
+        total += ((_bits(values_IJ[part]) * factor_J).sum(1) * factor_I[part]).sum()
+    return int(total)
+
+
+def _rows_and_columns(place: Region, columns: int) -> tuple[Tensor, Tensor, list[int]]:
+    """Return the rows and columns of a block, and the order of its dimensions in which rows come first."""
+    of_rows = [dim for dim, stride in enumerate(place.strides) if stride % columns == 0 and stride > 0]
+    of_columns = [dim for dim in range(len(place.sizes)) if dim not in of_rows]
+    row_I = _steps(place.offset // columns, [(place.sizes[dim], place.strides[dim] // columns) for dim in of_rows])
+    column_J = _steps(place.offset % columns, [(place.sizes[dim], place.strides[dim]) for dim in of_columns])
+    if len(column_J) and int(column_J.max()) >= columns:
+        raise ValueError(f"{place} is not a block of rows and columns")
+    return row_I, column_J, of_rows + of_columns
+
+
+def _steps(start: int, dimensions: Sequence[tuple[int, int]]) -> Tensor:
+    places = torch.tensor([start])
+    for size, stride in dimensions:
+        places = (places[:, None] + torch.arange(size) * stride).flatten()
+    return places
+
+
+def _odd_number(number_N: Tensor, salt: int) -> Tensor:
+    """Return a fixed odd number of 64 bits for each number: the finaliser of SplitMix64, which mixes all bits."""
+    mixed = number_N * _signed(0x9E3779B97F4A7C15) + salt
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        mixed = (mixed ^ (mixed >> shift & (1 << 64 - shift) - 1)) * _signed(factor)
+    return (mixed ^ (mixed >> 31 & (1 << 33) - 1)) | 1
+
+
+def _signed(word: int) -> int:
+    return word - (1 << 64) if word >= 1 << 63 else word
+
+
+def _bits(values: Tensor) -> Tensor:
+    if values.is_floating_point():
+        tiny = torch.finfo(values.dtype).tiny
+        values = torch.where(values.abs() < tiny, torch.zeros((), dtype=values.dtype, device=values.device), values)
+    return values.view(_INTEGERS[values.element_size()]) if values.dtype is not torch.bool else values.view(torch.int8)

@@ -1,0 +1,59 @@
+"""Weights as safetensors files of bounded size, with digests."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from train.errors import TransferError
+from train.weights.manifest import Manifest, SentTensor, WeightFile
+from train.weights.source import TensorFiles, Weights, noted
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+FILE_BYTES = 256 * 2**20  # bytes of a file, unless a single tensor has more; twice as many are in memory while writing
+
+
+def write_files(weights: Weights, write: Callable[[int, bytes], str], file_bytes: int = FILE_BYTES) -> Manifest:
+    """Write the tensors to files as they come, and return a manifest of the files and tensors, with version 0.
+
+    write  called with the number and the content of each file; returns the name of the file
+    """
+    from blake3 import blake3
+    from safetensors.torch import save
+
+    sent: list[SentTensor] = []
+    files = []
+    for number, tensors in enumerate(_groups(noted(weights, sent), file_bytes)):
+        content = save(tensors)
+        digest = blake3(content, max_threads=blake3.AUTO).hexdigest()
+        files.append(WeightFile(write(number, content), len(content), digest))
+    return Manifest(0, files=tuple(files), tensors=tuple(sent))
+
+
+def in_folder(manifest: Manifest, folder: Path) -> TensorFiles:
+    """Return the files of a manifest. Raises TransferError if one is missing or has another size."""
+    paths = tuple(folder / file.name for file in manifest.files)
+    for path, file in zip(paths, manifest.files, strict=True):
+        try:
+            size = path.stat().st_size
+        except OSError as error:
+            raise TransferError(f"weights {manifest.version} are gone: {error}") from error
+        if size != file.size:
+            raise TransferError(f"weights {manifest.version}: {path} has {size} bytes, not {file.size}")
+    return TensorFiles(paths)
+
+
+def _groups(weights: Weights, most_bytes: int) -> "Iterator[dict[str, Tensor]]":
+    """Yield copies of the tensors on the CPU, as many at once as fit into a file."""
+    group: dict[str, Tensor] = {}
+    size = 0
+    for name, tensor in weights:
+        if group and size + tensor.nbytes > most_bytes:
+            yield group
+            group, size = {}, 0
+        # Tensors of a model may share their memory, which the format does not allow.
+        group[name] = tensor.detach().to("cpu", copy=True).contiguous()
+        size += tensor.nbytes
+    if group:
+        yield group

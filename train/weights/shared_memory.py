@@ -1,0 +1,78 @@
+"""Weights in memory that other processes of this machine can read by a path, although no folder lists it.
+
+The files exist as long as a process has them open: nothing is left of them, however the processes end.
+"""
+
+import os
+import threading
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from train.errors import TransferError
+from train.weights.files import FILE_BYTES, in_folder, write_files
+from train.weights.manifest import Manifest, Probe
+from train.weights.source import TensorFiles, Weights
+
+_KEPT = 2  # versions; a reader of the one before the newest may be in the midst of it
+
+
+class SharedMemory:
+    """Publisher of files in memory, and their source for other processes of this machine and user."""
+
+    def __init__(self, file_bytes: int = FILE_BYTES) -> None:
+        self._file_bytes = file_bytes
+        self._lock = threading.Lock()
+        self._versions: dict[int, list[int]] = {}  # the descriptors of the files of each version
+
+    def publish(self, weights: Weights, version: int, probe: Probe | None, most_error: float) -> Manifest:
+        """Write the tensors to memory; see source.py."""
+        descriptors: list[int] = []
+
+        def write(number: int, content: bytes) -> str:
+            descriptors.append(os.memfd_create(_label(version, number)))
+            with open(descriptors[-1], "wb", closefd=False) as file:
+                file.write(content)
+            return str(descriptors[-1])
+
+        try:
+            manifest = write_files(weights, write, self._file_bytes)
+        except BaseException as error:
+            _close(descriptors)
+            if isinstance(error, OSError):
+                raise TransferError(f"cannot write weights {version} to memory: {error}. Free some memory.") from error
+            raise
+        with self._lock:
+            _close(self._versions.pop(version, ()))
+            self._versions[version] = descriptors
+            while len(self._versions) > _KEPT:
+                _close(self._versions.pop(next(iter(self._versions))))
+        folder = f"/proc/{os.getpid()}/fd"
+        return replace(manifest, version=version, folder=folder, probe=probe, most_error=most_error)
+
+    def fetch(self, manifest: Manifest) -> TensorFiles:
+        """Return the files, which need not be copied; see source.py."""
+        files = in_folder(manifest, Path(manifest.folder))
+        for number, path in enumerate(files.paths):
+            if _label(manifest.version, number) not in os.readlink(path):  # a number can be given to another file
+                raise TransferError(f"weights {manifest.version} are gone: {path} is another file now")
+        return files
+
+    def close(self) -> None:
+        """Give the memory back once no engine reads it any more."""
+        with self._lock:
+            for descriptors in self._versions.values():
+                _close(descriptors)
+            self._versions = {}
+
+
+def _label(version: int, number: int) -> str:
+    return f"curate-weights-{version}-{number}-"
+
+
+def _close(descriptors: Iterable[int]) -> None:
+    for descriptor in descriptors:
+        with suppress(OSError):
+            os.close(descriptor)
