@@ -86,7 +86,12 @@ class Learner:
 
         return [torch.tensor(each.sampler_logprobs) for each in sequences]
 
-    def save_state(self, folder: Path) -> Future[None]:
+    can_save = True
+
+    def hold(self) -> None:
+        pass
+
+    def save_state(self, folder: Path, *, held: bool = False) -> Future[None]:
         folder.mkdir()
         written: Future[None] = Future()
         written.set_result(None)

@@ -1,47 +1,74 @@
 """Several rewards as one: their weighted sum."""
 
+import math
 from collections.abc import Iterable
 from typing import Any
 
-from rewards.parameters import check_callable, check_number
+from rewards.parameters import check_callable, check_number, check_text
 from rewards.reward import Answer, Reward, Score, Task
 
 __all__ = ["Weighted"]
 
+_Part = tuple[float, Score, str]
+
 
 class Weighted:
-    """Adds up rewards, each given as a pair (weight, reward). The verdict is that of the first reward.
+    """Adds up rewards, each given as (weight, reward) or (weight, reward, name). The verdict is that of the first.
 
-    If one of them is unknown, so is the sum: it then has the verdict of that reward, and later rewards are not called.
+    The sum keeps the value of each reward that has a name, before its weight. If one reward is unknown, so is the sum:
+    it then has the verdict of that reward, and later rewards are not called. If any reward comes with rewards of steps,
+    the sum has steps, too: those of all rewards times their weights, where a reward without steps is one step that
+    takes the whole answer.
     Raises ValueError if no reward is given, or a weight is not finite, and TypeError for anything but such pairs.
     """
 
-    def __init__(self, parts: Iterable[tuple[float, Score]]) -> None:
+    def __init__(self, parts: Iterable[tuple[float, Score] | _Part]) -> None:
         if not isinstance(parts, Iterable):
             raise TypeError(f"parts must be a list of pairs (weight, reward), not {type(parts).__name__}")
-        self._parts = tuple(_pair(part) for part in parts)
+        self._parts = tuple(map(_part, parts))
         if not self._parts:
             raise ValueError("a weighted reward needs at least one part")
 
     def __call__(self, answer: Answer, task: Task) -> Reward:
-        total = seconds = 0.0
-        verdict = ""
-        for weight, score in self._parts:
-            part = score(answer, task)
-            seconds += part.seconds
-            if part.value is None:
-                return Reward(None, part.verdict, seconds, part.detail)
-            total += weight * part.value
-            verdict = verdict or part.verdict
-        return Reward(total, verdict, seconds)
+        seconds = 0.0
+        made: list[Reward] = []
+        for _, score, _ in self._parts:
+            reward = score(answer, task)
+            seconds += reward.seconds
+            made.append(reward)
+            if reward.value is None:
+                return Reward(None, reward.verdict, seconds, reward.detail, self._named(made))
+        weights = [weight for weight, _, _ in self._parts]
+        total = sum(weight * (reward.value or 0.0) for weight, reward in zip(weights, made, strict=True))
+        verdict = next((reward.verdict for reward in made if reward.verdict), "")
+        return Reward(total, verdict, seconds, "", self._named(made), _steps(weights, made, len(answer.text)))
+
+    def _named(self, made: list[Reward]) -> tuple[tuple[str, float], ...]:
+        """Return name and value of each reward; nan for a reward that is unknown or was not called."""
+        values = [math.nan if reward.value is None else reward.value for reward in made]
+        values += [math.nan] * (len(self._parts) - len(made))
+        return tuple((name, value) for (_, _, name), value in zip(self._parts, values, strict=True) if name)
 
 
-def _pair(part: Any) -> tuple[float, Score]:
-    if not (isinstance(part, tuple | list) and len(part) == 2):
+def _steps(weights: list[float], made: list[Reward], length: int) -> tuple[tuple[int, float], ...]:
+    if not any(reward.steps for reward in made):
+        return ()
+    steps = [
+        (end, weight * value)
+        for weight, reward in zip(weights, made, strict=True)
+        for end, value in reward.steps or ((length, reward.value or 0.0),)
+    ]
+    return tuple(sorted(steps, key=lambda step: step[0]))
+
+
+def _part(part: Any) -> _Part:
+    if not (isinstance(part, tuple | list) and len(part) in (2, 3)):
         raise TypeError(
             f"each part must be a pair (weight, reward), such as (1.0, CodeReward(box)), not {part!r}"[:200]
         )
-    weight, score = part
+    weight, score, *name = part
     check_number("a weight", weight)
     check_callable("the second of a pair (weight, reward)", score, "CodeReward(box)")
-    return weight, score
+    if name:
+        check_text("the name of a reward", name[0])
+    return weight, score, name[0] if name else ""

@@ -35,8 +35,8 @@ DIRECTIONS = {
     "strength options recipe intake dataset dedup report derivation difficulty decontamination "
     "expressions filtering splitting merging ongoing_build stage stages exports pipeline audit recipes commands "
     "__main__",
-    "train": "errors engine_options config presets weights sampling evaluation learning rollouts asynchronous run loop "
-    "commands",
+    "train": "errors interruption engine_options config presets weights sampling evaluation learning rollouts "
+    "asynchronous planning run loop commands",
 }
 
 

@@ -7,6 +7,7 @@
     rollouts/     batches of scored completions, and new weights for the sampler
     weights/      new weights on their way from the learner to the engines
     asynchronous/ a controller and its workers: training while sampling never stops
+    planning/     a run on a simulated clock: how long it takes, and how to split GPUs
     run/          the folder of a run: checkpoints, metrics, pictures, the model card
     loop.py       the training loop, which reads from top to bottom
     commands/     curate train, evaluate, difficulty and plot

@@ -7,6 +7,7 @@ Each message says what is wrong and what to do. Whatever was saved before the er
         ConfigError       its configuration
         RolloutError      its batches
         LearnerError      its model and its updates
+          UpdateError     one update, which was not made
         ParityError       sampler and learner disagree
         CheckpointError   its checkpoints
         NoRunError        its folder
@@ -36,6 +37,10 @@ class RolloutError(RunError):
 
 class LearnerError(RunError):
     """The learner cannot load a model, or an update would have ruined it."""
+
+
+class UpdateError(LearnerError):
+    """An update would have ruined the weights. No rank has made it, so they are those from before."""
 
 
 class ParityError(RunError):

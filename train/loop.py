@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import ExitStack, closing
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,35 +19,35 @@ import torch
 
 from curate.prompt import Prompt
 from curate.trust import Trust
-from rewards.async_rewards import AsyncRewards
 from train.config import Config, Evaluation, Objective
 from train.errors import CheckpointError, ConfigError, RolloutError, RunError
 from train.evaluation.evaluate import evaluate
 from train.evaluation.exercises import Exercise, exercises
+from train.interruption import asked, deferred, watched
 from train.learning.learner import Learner
-from train.learning.objectives import outcome_advantages
+from train.learning.objectives import outcome_advantages, process_advantages
 from train.learning.sequences import TrainingSequence
-from train.rollouts.batch import Batch, Group, rewards_of
+from train.rollouts.batch import Group, Rollout, rewards_of, steps_of
 from train.rollouts.context_stages import Course
-from train.rollouts.overlap import Pipeline
+from train.rollouts.in_batches import BatchPipeline
+from train.rollouts.pipeline import Pipeline
 from train.rollouts.questions import Questions
 from train.rollouts.scoring import open_sandbox, scoring
-from train.rollouts.weight_sync import publish
+from train.rollouts.weight_sync import check_batch
 from train.run import checkpoint, figures, model_card
 from train.run.checkpoint import Progress
 from train.run.metrics import Metrics
+from train.run.performance import Performance
 from train.run.timeline import Timeline
 from train.sampling.open_engine import open_engine
-from train.sampling.protocol import Sampling, TrainedSampler
+from train.sampling.protocol import Sampling
 
 log = logging.getLogger(__name__)
 
 Report = Callable[[int, Mapping[str, float]], None]  # called with a step and its metrics
 
-_PROBES = 2  # prompts with which sampler and learner are compared
 _MODEL_AS_IT_IS = "To write the model as it is: --resume --set run.steps=1."
 _MOST_HOPELESS_STEPS = 5  # successive steps in which nearly all answers were cut off
-_BATCHES_TO_WAIT = 2  # how long other ranks wait for rank 0, which samples a batch and may need as long to evaluate
 
 
 def train(config: Config, run: Path, *, report: Report = lambda step, metrics: None) -> None:
@@ -60,23 +61,36 @@ def train(config: Config, run: Path, *, report: Report = lambda step, metrics: N
     """
     if config.rollout.pipeline == "async":
         raise ConfigError('rollout.pipeline = "async" is not there yet; give "one-off"')
-    with ExitStack() as stack:
+    with watched(), ExitStack() as stack:
         learner = stack.enter_context(closing(_load_learner(config)))
         if learner.rank:
-            learner.follow()
+            with deferred():  # rank 0 decides when it ends
+                learner.follow()
             return
+        tokenizer = _tokenizer(config.model.path)
         questions = Questions(
-            config.data,
-            config.prompt,
-            _tokenizer(config.model.path),
-            seed=config.run.seed,
-            cache=run / "questions.jsonl",
+            config.data, config.prompt, tokenizer, seed=config.run.seed, cache=run / "questions.jsonl"
         )
         evaluation_set = _evaluation_set(config.evaluation, config.prompt, config.reward.languages)
         rewards = stack.enter_context(scoring(config.reward, config.sandbox, config.most, seed=config.run.seed))
         sampler = stack.enter_context(closing(open_engine(config)))
         metrics = stack.enter_context(closing(Metrics(run, tensorboard=config.run.tensorboard, wandb=config.run.wandb)))
-        Trainer(config, run, learner, sampler, questions, evaluation_set, rewards, metrics, report).run()
+        done = _restore(config, run, learner, questions.digest)
+        metrics.resumed_at(done.step if done.step else -1)  # step 0 is evaluated again
+        timeline = Timeline(run, after_seconds=done.seconds)
+        pipeline = BatchPipeline(
+            config,
+            sampler,
+            learner,
+            questions,
+            rewards.submit,
+            timeline,
+            step=done.step,
+            position=done.position,
+            ahead=done.ahead,
+            max_tokens=config.stages[done.stage].max_tokens,
+        )
+        Trainer(config, run, learner, pipeline, evaluation_set, metrics, timeline, report, done).run()
 
 
 def _load_learner(config: Config) -> Learner:
@@ -87,7 +101,6 @@ def _load_learner(config: Config) -> Learner:
         temperature=config.rollout.temperature,
         total_updates=config.run.steps * config.optimizer.minibatches * config.optimizer.epochs,
         seed=config.run.seed,
-        timeout_seconds=_BATCHES_TO_WAIT * config.rollout.max_seconds + config.engine.load_seconds,
     )
 
 
@@ -100,6 +113,24 @@ def _evaluation_set(settings: Evaluation, prompt: Prompt, languages: tuple[str, 
     )
 
 
+def _restore(config: Config, run: Path, learner: Learner, questions: str) -> Progress:
+    """Load the newest checkpoint, if there is one, and return its progress.
+
+    questions: digest of the questions to train on
+    """
+    saved = checkpoint.steps(run)
+    if not saved:
+        return Progress(questions=questions)
+    progress = checkpoint.load(saved[-1], learner.load_state)
+    if progress.questions != questions:
+        raise ConfigError(
+            f"{config.data.dataset} holds other problems to train on than when {run} began. "
+            "Give the same data.include as then, or choose another --out."
+        )
+    log.info("continues after step %d", progress.step)
+    return progress
+
+
 class Trainer:
     """Holds the parts of a run and its progress, and trains step by step."""
 
@@ -108,39 +139,29 @@ class Trainer:
         config: Config,
         run: Path,
         learner: Learner,
-        sampler: TrainedSampler,
-        questions: Questions,
+        pipeline: Pipeline,
         evaluation_set: Sequence[Exercise],
-        rewards: AsyncRewards,
         metrics: Metrics,
+        timeline: Timeline,
         report: Report,
+        done: Progress,
     ) -> None:
         self._config = config
         self._folder = run
         self._learner = learner
-        self._sampler = sampler
-        self._questions = questions
+        self._pipeline = pipeline
         self._evaluation_set = evaluation_set
-        self._rewards = rewards
         self._metrics = metrics
+        self._timeline = timeline
         self._report = report
-        self._done = self._restore()  # the progress after the last whole step
-        self._step = self._saved_step = self._step_of_weights = self._done.step
+        self._done = done  # the progress after the last whole step
+        self._saved_step = self._step_of_weights = done.step
         self._course = Course(
-            config.stages, self._done.stage, self._done.recent_clipped, ahead=config.rollout.pipeline == "one-off"
+            config.stages, done.stage, done.recent_clipped, ahead=config.rollout.pipeline == "one-off"
         )
-        self._timeline = Timeline(run, after_seconds=self._done.seconds)
-        self._batch = self._done.step  # number of the newest batch, which is that of the step that trains on it
-        self._pipeline = Pipeline(
-            config.rollout,
-            config.optimizer.minibatches,
-            self._begin,
-            position=self._done.position,
-            last_step=config.run.steps,
-        )
-        if self._done.ahead is not None:
-            self._pipeline.resume(self._done.position, self._done.ahead)
         self._saving: Future[Path] | None = None  # the checkpoint that is being written
+        self._performance = Performance(config, n_ranks=learner.n_ranks)
+        self._train_seconds = 0.0  # of this step
         self._hopeless_steps = 0  # the latest successive steps in which nearly all answers were cut off
 
     def run(self) -> None:
@@ -158,48 +179,36 @@ class Trainer:
             model_card.write(self._folder)
         except (Exception, KeyboardInterrupt) as error:
             self._rescue(error)
+            if asked() and not isinstance(error, KeyboardInterrupt):
+                raise KeyboardInterrupt from error  # a part of the run got the same signal, and failed of it
             raise
 
-    def _restore(self) -> Progress:
-        """Load the newest checkpoint, if there is one, and return its progress."""
-        saved = checkpoint.steps(self._folder)
-        progress = Progress()
-        if saved:
-            progress = checkpoint.load(saved[-1], self._learner.load_state)
-            if progress.questions != self._questions.digest:
-                raise ConfigError(
-                    f"{self._config.data.dataset} holds other problems to train on than when {self._folder} began. "
-                    "Give the same data.include as then, or choose another --out."
-                )
-            log.info("continues after step %d", progress.step)
-        self._metrics.resumed_at(progress.step if saved else -1)  # step 0 is evaluated again
-        return progress
-
     def _make_step(self, step: int) -> None:
-        self._step = step
         began = self._timeline.now()
         groups, updates = self._learn_from_batch(step)
-        batch = self._pipeline.batch
+        counts = self._pipeline.counts
         if all(math.isnan(rollout.reward) for group in groups for rollout in group):
-            raise RolloutError(_no_signal_message(step, batch.counts))
+            raise RolloutError(_no_signal_message(step, counts))
         if self._config.objective.reference_steps and step % self._config.objective.reference_steps == 0:
             self._learner.refresh_reference()
         self._pipeline.finish()
         metrics = {
             **figures.of_updates(updates),
             **figures.of_batch(groups, version=step - 1, tokens_before=self._done.num_tokens),
-            **{f"filter/{name}": float(n) for name, n in sorted(batch.counts.items())},
+            **{f"filter/{name}": float(n) for name, n in sorted(counts.items())},
             **self._publish(step),
+            **self._pipeline.figures(),
             "stage": float(self._course.index),
-            "epoch": batch.position / len(self._questions),
-            **self._times(self._timeline.now() - began),
+            **self._times(groups, self._timeline.now() - began),
         }
         clipped_ratio = metrics["completions/clipped_ratio"]
         if self._course.after(step, clipped_ratio):
-            log.info("answers may have %d tokens from step %d on", self._course.max_tokens, step + 1)
+            self._pipeline.lengthen(self._course.max_tokens)
+            log.info("answers may have %d tokens from now on", self._course.max_tokens)
         if step == self._config.run.steps or step % self._config.evaluation.every_steps == 0:
             metrics |= self._evaluate(step)
-        self._keep(step, metrics, groups)
+        with deferred():
+            self._keep(step, metrics, groups)
         hopeless = clipped_ratio >= self._config.run.most_truncated
         self._hopeless_steps = self._hopeless_steps + 1 if hopeless else 0
         if self._hopeless_steps >= _MOST_HOPELESS_STEPS:
@@ -209,15 +218,26 @@ class Trainer:
         """Train on the groups of this step as they arrive; return all of them, and the metrics of each update."""
         groups: list[Group] = []
         updates: list[dict[str, float]] = []
+        self._train_seconds = 0.0
         for minibatches in self._pipeline.stretches(step):
-            if self._config.rollout.pipeline == "sync":
-                self._sampler.sleep()
-            updates += self._learn(step, minibatches)
+            began = self._timeline.now()
+            metrics = self._learn(step, minibatches)
+            self._train_seconds += self._timeline.now() - began
+            if not updates:
+                self._check_parity(step, minibatches[0], metrics[0])
+            updates += metrics
             groups += [group for minibatch in minibatches for group in minibatch]
         return groups, updates
 
-    def _times(self, seconds: float) -> dict[str, float]:
+    def _check_parity(self, step: int, groups: Sequence[Group], metrics: Mapping[str, float]) -> None:
+        """Compare sampler and learner over the first groups of a batch, if both know them with the same weights."""
+        if all(version == step - 1 for group in groups for rollout in group for version in rollout.versions):
+            engine = self._config.engine
+            check_batch(metrics, step=step, alarm=engine.mismatch_alarm, stop=engine.mismatch_stop)
+
+    def _times(self, groups: Sequence[Group], seconds: float) -> dict[str, float]:
         return {
+            **self._performance.of_step(groups, train_seconds=self._train_seconds, step_seconds=seconds),
             "step_time": seconds,
             "idle/trainer": self._pipeline.waited_seconds / seconds,
             "idle/sampler": max(0.0, 1 - self._pipeline.sampled_seconds / seconds),
@@ -232,24 +252,9 @@ class Trainer:
         if step == self._config.run.steps or step % self._config.run.checkpoint_steps == 0:
             self._save()
 
-    def _begin(self, position: int) -> Batch:
-        """Return the batch that begins at this position in the data. Sampling it may start immediately."""
-        self._batch += 1
-        step, number = self._step, self._batch
-        return Batch(
-            self._questions,
-            position,
-            self._config.rollout,
-            self._sampling(self._course.max_tokens),
-            sampler=self._sampler,
-            submit=self._rewards.submit,
-            seed=self._config.run.seed,
-            cut_off_known=self._config.objective.overlong != "unknown",
-            note=lambda part, began, ended: self._timeline.note(step, part, began, ended, batch=number),
-            now=self._timeline.now,
-        )
-
     def _learn(self, step: int, minibatches: Sequence[Sequence[Group]]) -> list[dict[str, float]]:
+        if self._step_of_weights != step and self._done.step > self._saved_step:
+            self._learner.hold()  # if this step fails or is interrupted, the one before is saved
         self._step_of_weights = step
         with self._timeline.part(step, "train"):
             parts = [
@@ -264,41 +269,30 @@ class Trainer:
             ]
 
     def _publish(self, step: int) -> dict[str, float]:
-        """Hand the weights after this step to the sampler, and return the metrics of the comparison."""
+        """Hand the weights after this step to the samplers, and return the metrics of that."""
         began = self._timeline.now()
-        prompts = [(self._questions.at(position).prompt_ids, position) for position in range(_PROBES)]
         with self._timeline.part(step, "sync"):
-            metrics = publish(
-                self._learner,
-                self._sampler,
-                step,
-                prompts,
-                temperature=self._config.rollout.temperature,
-                most_error=self._config.engine.parity,
-                # an engine that has died is started again meanwhile
-                seconds=self._config.engine.load_seconds + self._config.engine.sync_seconds,
-            )
+            metrics = self._pipeline.publish(step)
         return {**metrics, "weight_sync_s": self._timeline.now() - began}
 
     def _evaluate(self, step: int) -> dict[str, float]:
         if not self._evaluation_set:
             return {}
         settings = self._config.evaluation
-        sampling = replace(
-            self._sampling(settings.max_tokens or self._course.max_tokens),
-            temperature=settings.temperature,
-            top_p=settings.top_p,
-            logprobs=False,
-        )
+        sampling = Sampling(settings.temperature, settings.top_p, settings.max_tokens or self._course.max_tokens)
         with self._timeline.part(step, "evaluate"), open_sandbox(self._config.sandbox, self._config.most) as sandbox:
             evaluation = evaluate(
-                self._evaluation_set, lambda prompts: self._sampler.sample(prompts, sampling), sandbox, k=settings.k
+                self._evaluation_set,
+                lambda prompts: self._pipeline.sampler.sample(prompts, sampling),
+                sandbox,
+                k=settings.k,
             )
         return evaluation.metrics()
 
     def _progress(self, step: int, num_tokens: float) -> Progress:
         ahead = self._pipeline.ahead()
-        return Progress(
+        return replace(
+            self._done,
             step=step,
             position=self._pipeline.position if ahead is None else ahead[0],
             num_tokens=num_tokens,
@@ -306,16 +300,17 @@ class Trainer:
             stage=self._course.index,
             recent_clipped=tuple(self._course.recent),
             ahead=None if ahead is None else tuple(ahead[1]),
-            questions=self._questions.digest,
         )
 
-    def _save(self) -> None:
-        """Begin to write a checkpoint. The training goes on meanwhile, up to the next checkpoint."""
+    def _save(self, *, held: bool = False) -> None:
+        """Begin to write a checkpoint. The training goes on meanwhile, up to the next checkpoint.
+
+        held: whether to write the state that the learner holds instead of its present one
+        """
         with self._timeline.part(self._done.step, "checkpoint"):
             self._finish_saving()
-            self._saving = checkpoint.save(
-                self._folder, self._done, self._learner.save_state, keep=self._config.run.keep
-            )
+            save_learner = partial(self._learner.save_state, held=held)
+            self._saving = checkpoint.save(self._folder, self._done, save_learner, keep=self._config.run.keep)
         self._saved_step = self._done.step
 
     def _finish_saving(self) -> None:
@@ -323,27 +318,26 @@ class Trainer:
         saving, self._saving = self._saving, None
         if saving is not None:
             saving.result()
+            self._pipeline.saved(checkpoint.oldest(self._folder))
 
     def _rescue(self, error: BaseException) -> None:
-        """Save the last whole step, if the weights are still those of that step."""
+        """Save the last whole step. If the next one has changed the weights already, the learner holds a copy."""
         try:
             self._finish_saving()
         except CheckpointError as failure:
             log.warning("%s", failure)
             return
-        if not self._step_of_weights == self._done.step > self._saved_step or isinstance(
-            error, OSError | CheckpointError
-        ):
+        if self._done.step <= self._saved_step or isinstance(error, CheckpointError):
             return
-        if isinstance(error, KeyboardInterrupt) and self._learner.n_ranks > 1:
-            return  # all ranks are interrupted, so nobody is left to gather weights from
+        if not self._learner.can_save:
+            log.warning("step %d is not saved, because a rank was lost or has failed", self._done.step)
+            return
         try:
-            self._save()
+            with deferred():
+                self._save(held=self._step_of_weights != self._done.step)
+                self._finish_saving()
         except RunError as failure:
             log.warning("step %d is not saved: %s", self._done.step, failure)
-
-    def _sampling(self, max_tokens: int) -> Sampling:
-        return Sampling(self._config.rollout.temperature, top_p=1.0, max_tokens=max_tokens, logprobs=True)
 
 
 def _tokenizer(path: str) -> Any:
@@ -355,20 +349,31 @@ def _tokenizer(path: str) -> Any:
 def _sequences(group: Group, objective: Objective) -> list[TrainingSequence]:
     """Return what the learner sees of a group. Completions whose reward is unknown are left out."""
     rewards = rewards_of(group, cut_off_known=objective.overlong != "unknown")
-    rewards_PG = torch.tensor([rewards], dtype=torch.float64)
-    (advantages,) = outcome_advantages(rewards_PG, by_std=objective.by_std, epsilon=objective.std_epsilon).tolist()
+    known = [(rollout, reward) for rollout, reward in zip(group, rewards, strict=True) if not math.isnan(reward)]
+    advantages = _advantages(known, objective)
     return [
         TrainingSequence(
             prompt_ids=rollout.prompt_ids,
             token_ids=rollout.token_ids,
             sampler_logprobs=rollout.logprobs,
-            advantages=(advantage,) * len(rollout.token_ids),
+            advantages=tuple(of_tokens),
             truncated=rollout.truncated,
             reward=reward,
+            drawn=rollout.drawn,
         )
-        for rollout, reward, advantage in zip(group, rewards, advantages, strict=True)
-        if not math.isnan(reward)
+        for (rollout, reward), of_tokens in zip(known, advantages, strict=True)
     ]
+
+
+def _advantages(known: Sequence[tuple[Rollout, float]], objective: Objective) -> list[list[float]]:
+    """Return the advantage of each token of these completions of a group, which come with their rewards."""
+    lengths = [len(rollout.token_ids) for rollout, _ in known]
+    if objective.supervision == "process":
+        steps = [steps_of(rollout) for rollout, _ in known]
+        return process_advantages(steps, lengths, by_std=objective.by_std, epsilon=objective.std_epsilon)
+    rewards_PG = torch.tensor([[reward for _, reward in known]], dtype=torch.float64)
+    (advantages,) = outcome_advantages(rewards_PG, by_std=objective.by_std, epsilon=objective.std_epsilon).tolist()
+    return [[advantage] * length for advantage, length in zip(advantages, lengths, strict=True)]
 
 
 def _no_signal_message(step: int, counts: Mapping[str, int]) -> str:

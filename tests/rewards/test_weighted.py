@@ -41,6 +41,31 @@ def test_the_reward_of_intellect_2_is_such_a_sum(box):
     assert reward(right, Task(tests=ECHO, target_tokens=2010)).value == pytest.approx(1 - 0.0003 * 2000)
 
 
+def test_the_sum_keeps_the_values_of_the_rewards_that_have_names():
+    parts = [(2.0, constant(0.5), "code"), (1.0, constant(1.0)), (0.1, constant(-3.0), "length")]
+    assert Weighted(parts)(text_answer(""), Task()).parts == (("code", 0.5), ("length", -3.0))
+    lost = Weighted([parts[0], (1.0, constant(None), "math"), parts[2]])(text_answer(""), Task()).parts
+    assert dict(lost)["code"] == 0.5
+    assert math.isnan(dict(lost)["math"])
+    assert math.isnan(dict(lost)["length"])
+
+
+def test_rewards_of_steps_are_added_up_with_their_weights():
+    def process(answer, task):
+        return Reward(0.5, "given", steps=((3, 1.0), (7, -1.0)))
+
+    total = Weighted([(1.0, constant(1.0)), (0.5, process)])(text_answer("0123456789"), Task())
+    assert total.steps == ((3, 0.5), (7, -0.5), (10, 1.0))
+    assert total.value == 1.25
+    assert Weighted([(1.0, constant(1.0))])(text_answer("0123456789"), Task()).steps == ()
+
+
+@pytest.mark.parametrize("steps", [((3, 1.0), (2, 1.0)), ((-1, 1.0),), ((1, math.nan),)])
+def test_steps_have_finite_rewards_and_an_order(steps):
+    with pytest.raises(ValueError, match="step"):
+        Reward(1.0, "given", steps=steps)
+
+
 def test_a_lost_sandbox_is_not_half_a_reward():
     lost = Sandbox(workers=1)
     lost.close()

@@ -9,6 +9,7 @@ from typing import Any
 from rewards.reward import Answer as Scorable
 from rewards.reward import Reward, Task
 from train.asynchronous.controller import Controller
+from train.asynchronous.events import Begun, Event
 from train.asynchronous.journal import NoJournal, Recorder
 from train.asynchronous.messages import Answer, Answers, Beat, Lease, Receipt, Span, WorkRequest
 from train.asynchronous.packed import pack_logprobs, pack_tokens
@@ -23,6 +24,33 @@ class Clock:
 
     def __call__(self) -> float:
         return self.seconds
+
+
+class MemoryJournal:
+    """A journal in memory, which outlives its controller. `archive` has the segments that were removed, too."""
+
+    def __init__(self) -> None:
+        self.archive: list[Event] = []
+        self._segments: dict[int, list[Event]] = {}
+        self._segment = 0
+
+    def history(self) -> list[Event]:
+        return [event for segment in sorted(self._segments) for event in self._segments[segment]]
+
+    def append(self, event: Event) -> None:
+        self.archive.append(event)
+        self._segments.setdefault(self._segment, []).append(event)
+
+    def turn(self, header: Begun) -> None:
+        self._segment = header.cuts
+        self.append(header)
+
+    def sync(self) -> None: ...
+
+    def forget(self, segments_before: int) -> None:
+        self._segments = {each: events for each, events in self._segments.items() if each >= segments_before}
+
+    def close(self) -> None: ...
 
 
 class Endless:
@@ -54,7 +82,8 @@ def controller(settings: Settings, recorder: Recorder | None = None, **changes: 
 
 def answer_to(lease: Lease, number: int, *, tokens: Sequence[int] = (), spans: Sequence[Span] = ()) -> Answer:
     """Return the answer that a sound worker gives; its tokens depend on the seed, and every other one is right."""
-    ids = tuple(tokens) or (number, *(random.Random(lease.seeds[number]).randrange(100) for _ in range(3)))
+    rng = random.Random(lease.seeds[number] + lease.attempt)  # an attempt has other weights than the one before it
+    ids = tuple(tokens) or (number, *(rng.randrange(100) for _ in range(3)))
     return Answer(
         group=lease.group,
         number=number,

@@ -17,7 +17,6 @@ import pyarrow.parquet
 import pytest
 import small_runs
 from click.testing import CliRunner
-from learner_states import load_into, state_of
 from safetensors.torch import load_file
 
 from cli import main
@@ -25,14 +24,12 @@ from rewards.async_rewards import AsyncRewards
 from rewards.reward import Reward
 from train import loop
 from train.config import presets
-from train.errors import CheckpointError, ConfigError, ParityError, RolloutError, RunError
+from train.errors import CheckpointError, ConfigError, RolloutError, RunError
 from train.rollouts.batch import Rollout
-from train.rollouts.weight_sync import publish
 from train.run import checkpoint
 from train.run.checkpoint import Progress
-from train.run.figures import MEANINGS
+from train.run.figures import meaning
 from train.run.folder import open_run, read
-from train.sampling.transformers import TransformersSampler
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of torch and transformers about each other
 
@@ -117,10 +114,9 @@ def test_tokens_have_the_staleness_that_the_pipeline_implies(way, age, whole):
 
 
 def test_every_figure_of_a_run_has_a_meaning(whole):
-    shown = {name.partition("NAME")[0] for name in MEANINGS if name.endswith("NAME")}
     for line in small_runs.lines(whole("one-off") / "metrics.jsonl"):
-        for name in line.keys() - {"step"}:
-            assert name in MEANINGS or any(name.startswith(start) for start in shown), name
+        assert [name for name in line if meaning(name) is None] == []
+    assert {"rewards/code/mean", "sources/livecodebench/solve_rate", "perf/tokens_per_second"} < line.keys()
 
 
 def test_several_epochs_over_a_batch_move_ratios_out_of_their_bounds(small, tmp_path):
@@ -249,31 +245,6 @@ def test_a_lost_sandbox_teaches_nothing_and_is_named(small, tmp_path):
     with pytest.raises(Exception, match=r"127\.0\.0\.1:9") as error:
         trained(small, tmp_path / "run", "sandbox.backend=http", "sandbox.address=http://127.0.0.1:9", "run.steps=1")
     assert type(error.value).__module__.startswith("sandbox") or isinstance(error.value, RunError)
-
-
-class Deaf(TransformersSampler):
-    """A sampler that reports new weights but keeps the old ones."""
-
-    def load(self, weights, version):
-        self._version = version
-
-
-def test_a_sampler_that_keeps_old_weights_is_detected(small, six_problems, tiny_model):
-    import torch
-
-    from train.learning.learner import Learner
-
-    config = small_runs.read(small)
-    learner = Learner(config.model, config.objective, config.optimizer, temperature=1.0, total_updates=1, seed=0)
-    prompts = [([{"role": "user", "content": "Read two integers on one line and print their sum."}], 0)]
-    state = state_of(learner)
-    publish(learner, Deaf(str(tiny_model)), 1, prompts, temperature=1.0, most_error=1.01)  # there is nothing to miss
-    torch.manual_seed(0)
-    state["weights"] = {name: each + 0.02 * torch.randn_like(each) for name, each in state["weights"].items()}
-    load_into(learner, state)
-    with pytest.raises(ParityError, match="after weight update 2 sampler and learner differ"):
-        publish(learner, Deaf(str(tiny_model)), 2, prompts, temperature=1.0, most_error=1.01)
-    publish(learner, TransformersSampler(str(tiny_model)), 2, prompts, temperature=1.0, most_error=1.001)
 
 
 ROLLOUT = Rollout("p", (1, 2), (3, 4), (-0.1, -0.30000000000000004), (0, 1), False, "a\u2028b", float("nan"), "x", 0.5)

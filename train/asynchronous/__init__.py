@@ -18,7 +18,15 @@ tally.py       what is counted beside the groups
 sampler.py     the workers of a controller as one sampler, for evaluation
 controller.py  hands out groups under leases, takes answers, has them scored, and cuts batches
 audit.py       proof from the journal: nothing was lost, doubled, or too old
+finished.py    completions as answers
+patience.py    calls of a controller that is gone are repeated
+holdings.py    what a worker holds: leases, answers that are not sent, weights that are not loaded
+errands.py     the threads of a worker that talk to the controller
 worker.py      one engine that works for a controller, wherever that is
 routes.py      the controller over HTTP
+server.py      the HTTP server of a controller, in a thread
 client.py      the controller, as a worker sees it over HTTP
+nearest.py     weights from wherever they can be read
+rollout.py     what `curate rollout` does
+ray_actors.py  the same as actors of a Ray cluster
 """

@@ -34,6 +34,7 @@ from train.asynchronous.messages import (
     Beat,
     Draw,
     Lease,
+    Leaving,
     Orders,
     Receipt,
     Work,
@@ -46,6 +47,7 @@ from train.asynchronous.tally import Tally
 from train.errors import ControllerGone, RolloutError
 from train.rollouts.batch import Group, Submit, lesson, sample_seed
 from train.rollouts.questions import Question
+from train.rollouts.steps import in_tokens
 from train.weights.manifest import Manifest
 
 log = logging.getLogger(__name__)
@@ -179,6 +181,11 @@ class Controller:
                 except Exception as error:
                     self._fail(error)
 
+    def fail(self, error: BaseException) -> None:
+        """End the run: the trainer gets this error at its next call."""
+        with self._changed:
+            self._fail(error)
+
     def figures(self) -> dict[str, float]:
         """Return the metrics of the last cut and of the workers; train/run/figures.py explains them."""
         with self._changed:
@@ -255,6 +262,13 @@ class Controller:
             self._changed.wait_for(lambda: self._over or self._newest() not in (-1, after), wait_seconds)
             return None if self._newest() == after else self._manifest
 
+    def leave(self, leaving: Leaving) -> None:
+        with self._worker_turn():
+            ended = self._leases.leave(leaving.worker)
+            log.info("%s leaves; %d groups are asked again", leaving.worker, len(ended))
+            for each in ended:
+                self._lose(each.key, each.reason)
+
     # --- asking ---
 
     def _may_work(self, request: WorkRequest, worker: Worker) -> bool:
@@ -307,6 +321,8 @@ class Controller:
                 self._max_tokens,
                 question.id,
                 pack_tokens(question.prompt_ids),
+                question.source,
+                waiting.losses,
             )
         )
         self._open_questions[waiting.group] = question
@@ -390,17 +406,27 @@ class Controller:
         task = _with_limit(question, group.asked.max_tokens)
         completion = reward.Answer(text, len(answer.tokens) // 4, answer.finish == "length")
         future = self._submit(completion, task)
-        future.add_done_callback(partial(self._scored, answer.group, answer.attempt, answer.number))
+        future.add_done_callback(partial(self._scored, answer, text))
 
-    def _scored(self, number: int, attempt: int, of_answer: int, future: "Future[Reward]") -> None:
+    def _scored(self, answer: Answer, text: str, future: "Future[Reward]") -> None:
         """A reward is known. An error of scoring ends the run at the trainer's next call."""
         with self._changed:
             if self._over or self._error is not None:
                 return
             try:
                 worth = future.result()
+                tokens = tuple(unpack_tokens(answer.tokens)) if worth.steps else ()
                 group = self._happened(
-                    events.Scored(number, attempt, of_answer, worth.value, worth.verdict, worth.seconds)
+                    events.Scored(
+                        answer.group,
+                        answer.attempt,
+                        answer.number,
+                        worth.value,
+                        worth.verdict,
+                        worth.seconds,
+                        worth.parts,
+                        in_tokens(worth.steps, text, tokens, self._decode),
+                    )
                 )
                 if group is not None and group.state is State.SCORED:
                     self._accept_or_reject(group)
@@ -408,12 +434,16 @@ class Controller:
                 self._fail(error)
 
     def _accept_or_reject(self, group: OpenGroup) -> None:
-        taught = lesson(group.rewards(), cut_off_known=self._settings.cut_off_known) if group.answers else _LOST
+        taught = self._lesson(group) if group.answers else _LOST
         if not group.answers or (self._settings.online_filter and taught != "some"):
             self._reject(group, taught)
         else:
             self._happened(events.Accepted(group.asked.group, group.asked.attempt, taught))
             self._changed.notify_all()
+
+    def _lesson(self, group: OpenGroup) -> str:
+        of_steps = group.rewards_of_steps() if self._settings.process else ()
+        return lesson(group.rewards(), cut_off_known=self._settings.cut_off_known, of_steps=of_steps)
 
     def _reject(self, group: OpenGroup, taught: str) -> None:
         self._happened(events.Rejected(group.asked.group, group.asked.attempt, taught))
@@ -442,8 +472,11 @@ class Controller:
         if key[0] < 0:
             self._desk.lose(key)
             return
+        lost = self._groups.lost(*key, reason)
+        if lost is None:
+            return
         self._tally.n_lost += 1
-        group = self._happened(events.Lost(*key, reason))
+        group = self._happened(lost)
         self._open_questions.pop(key[0], None)
         if group is not None and group.state is State.SCORED:
             self._accept_or_reject(group)
@@ -486,9 +519,9 @@ class Controller:
         return groups
 
     def _recorded_cut(self, version: int) -> list[Group]:
-        recorded, groups = next(self._recorded)
+        recorded, groups = next(self._recorded, (-1, []))
         if recorded != version:
-            raise ValueError(f"the journal has the cut of version {recorded}, not {version}")
+            raise ValueError(f"the cut of version {version} was handed out before")
         if version + 1 == self._recorded_until:
             self._recorded = iter(())  # it would read on in a file that is being written
         return groups
@@ -534,9 +567,8 @@ class Controller:
         return -1 if self._manifest is None else self._manifest.version
 
     def _restore(self, step: int, position: int) -> None:
-        folder = self._journal.folder
-        if folder is not None:
-            self._groups = journal.restored(folder)
+        for event in self._journal.history():
+            self._groups.apply(event)
         if self._groups.cuts < step or (step == 0 and self._groups.next_group == 0):
             # batches were taken without this journal
             first = max(self._groups.next_group, position)
@@ -544,9 +576,9 @@ class Controller:
             self._groups.apply(events.Begun(step, first, max(self._groups.next_position, position)))
             return
         self._recorded_until = self._groups.cuts
-        if folder is not None and step < self._groups.cuts:
-            self._recorded = journal.cuts(folder, step)
-        self._happened(events.Resumed(step))
+        if step < self._groups.cuts:
+            self._recorded = journal.cuts_among(self._journal.history(), step)
+        self._happened(self._groups.resumed(step))
         self._tally.ignored_until = max((group.asked.birth for group in self._groups.open.values()), default=-1)
         for group in self._groups.in_state(State.FINISHED):
             for number, answered in sorted(group.answers.items()):

@@ -1,6 +1,7 @@
 """What happens to groups, as the journal records it. Folding these events gives the state of all groups (groups.py).
 
-A group is identified by its number and the attempt. Versions count weights; `cuts` counts batches.
+A group is identified by its number and the attempt. Versions count weights; `cuts` counts batches. Events that make
+groups wait say all that has to be known of them, since the segment of the journal in which they were asked may be gone.
 """
 
 from msgspec import Struct
@@ -27,9 +28,10 @@ class Begun(Struct, frozen=True, array_like=True, tag="begun"):
 
 
 class Resumed(Struct, frozen=True, array_like=True, tag="resumed"):
-    """The controller started again at this step. Groups that were being sampled are lost, without being counted."""
+    """The controller started again at this step. Groups that were being sampled wait with the others that do."""
 
     step: int
+    waiting: tuple[Waiting, ...] = ()
 
 
 class Published(Struct, frozen=True, array_like=True, tag="published"):
@@ -43,7 +45,9 @@ class Asked(Struct, frozen=True, array_like=True, tag="asked"):
     """A worker was given a group.
 
     birth   the version that the worker had loaded
+    losses  how often the group was lost before
     prompt  token ids, 4 bytes each, little-endian and unsigned
+    source  where the problem comes from
     """
 
     group: int
@@ -55,6 +59,8 @@ class Asked(Struct, frozen=True, array_like=True, tag="asked"):
     max_tokens: int
     problem_id: str
     prompt: bytes
+    source: str = ""
+    losses: int = 0
 
 
 class Answered(Struct, frozen=True, array_like=True, tag="answered"):
@@ -65,7 +71,7 @@ class Answered(Struct, frozen=True, array_like=True, tag="answered"):
 
 
 class Scored(Struct, frozen=True, array_like=True, tag="scored"):
-    """An answer has its reward; value: None if the reward is unknown."""
+    """An answer has its reward; value: None if the reward is unknown; parts and steps: as in Rollout."""
 
     group: int
     attempt: int
@@ -73,6 +79,8 @@ class Scored(Struct, frozen=True, array_like=True, tag="scored"):
     value: float | None
     verdict: str
     seconds: float
+    parts: tuple[tuple[str, float], ...] = ()
+    steps: tuple[tuple[int, float], ...] = ()
 
 
 class Accepted(Struct, frozen=True, array_like=True, tag="accepted"):
@@ -91,12 +99,16 @@ class Rejected(Struct, frozen=True, array_like=True, tag="rejected"):
     lesson: str
 
 
+GIVEN_BACK = "given back"  # by a worker that ends; this loss does not count against the group
+
+
 class Lost(Struct, frozen=True, array_like=True, tag="lost"):
-    """The lease has ended before all answers came."""
+    """The lease has ended before all answers came. again: how it waits; None: it goes on with the answers it has."""
 
     group: int
     attempt: int
     reason: str
+    again: Waiting | None
 
 
 class Cut(Struct, frozen=True, array_like=True, tag="cut"):

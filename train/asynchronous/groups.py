@@ -33,13 +33,9 @@ class State(Enum):
 
 @dataclass(slots=True)
 class OpenGroup:
-    """A group from being asked to being used, lost or rejected.
-
-    losses  how often it was lost before this attempt
-    """
+    """A group from being asked to being used, lost or rejected."""
 
     asked: Asked
-    losses: int
     state: State = State.LEASED
     answers: dict[int, events.Answered] = field(default_factory=dict)
     scores: dict[int, Scored] = field(default_factory=dict)
@@ -50,6 +46,10 @@ class OpenGroup:
             (_or_nan(self.scores[number].value), answered.answer.finish == "length")
             for number, answered in sorted(self.answers.items())
         ]
+
+    def rewards_of_steps(self) -> list[list[float]]:
+        """Return the rewards of the steps of each answer."""
+        return [[value for _, value in self.scores[number].steps] for number in sorted(self.answers)]
 
     def rollouts(self) -> Group:
         """Return the group as the learner takes it. All its answers must be scored."""
@@ -71,6 +71,9 @@ class OpenGroup:
             reward=_or_nan(scored.value),
             verdict=scored.verdict,
             reward_seconds=scored.seconds,
+            source=self.asked.source,
+            parts=scored.parts,
+            steps=scored.steps,
         )
 
 
@@ -124,6 +127,21 @@ class Groups:
     def n_leased(self) -> int:
         return sum(group.state is State.LEASED for group in self.open.values())
 
+    def resumed(self, step: int) -> events.Resumed:
+        """Return the event that the controller starts again: what is being sampled will be lost."""
+        lost = [_again(group.asked, losses=group.asked.losses) for group in self.in_state(State.LEASED)]
+        return events.Resumed(step, (*self.waiting.values(), *lost))
+
+    def lost(self, number: int, attempt: int, reason: str) -> events.Lost | None:
+        """Return the event that a lease ends before all answers came, or None if they did."""
+        group = self._current(number, attempt)
+        if group is None or group.state is not State.LEASED:
+            return None
+        losses = group.asked.losses + (reason != events.GIVEN_BACK)
+        return events.Lost(
+            number, attempt, reason, _again(group.asked, losses=losses) if losses < MOST_LOSSES else None
+        )
+
     def in_state(self, state: State) -> list[OpenGroup]:
         return [group for group in self.open.values() if group.state is state]
 
@@ -136,9 +154,9 @@ class Groups:
             case events.Begun():
                 self._begin(event)
             case events.Resumed():
-                for number, group in list(self.open.items()):
-                    if group.state is State.LEASED:
-                        self._wait(self.open.pop(number), losses=group.losses)
+                for waiting in event.waiting:
+                    self.open.pop(waiting.group, None)
+                    self.waiting[waiting.group] = waiting
             case events.Asked():
                 return self._ask(event)
             case events.Answered(answer=answer):
@@ -150,7 +168,7 @@ class Groups:
             case events.Rejected():
                 return self._reject(self._current(event.group, event.attempt), event.lesson)
             case events.Lost():
-                return self._lose(self._current(event.group, event.attempt))
+                return self._lose(self._current(event.group, event.attempt), event)
             case events.Cut():
                 self.take(event)
         return None
@@ -175,11 +193,10 @@ class Groups:
         self.waiting = {waiting.group: waiting for waiting in begun.waiting}
 
     def _ask(self, asked: Asked) -> OpenGroup:
-        before = self.waiting.pop(asked.group, None)
-        if before is None:
-            self.next_group = asked.group + 1
-            self.next_position = asked.position + 1
-        group = self.open[asked.group] = OpenGroup(asked, before.losses if before else 0)
+        self.waiting.pop(asked.group, None)
+        self.next_group = max(self.next_group, asked.group + 1)
+        self.next_position = max(self.next_position, asked.position + 1)
+        group = self.open[asked.group] = OpenGroup(asked)
         return group
 
     def _answer(self, group: OpenGroup | None, answered: events.Answered) -> OpenGroup | None:
@@ -209,20 +226,17 @@ class Groups:
             self.n_rejected += 1
         return group
 
-    def _lose(self, group: OpenGroup | None) -> OpenGroup | None:
-        if group is None or group.state is not State.LEASED:
-            return group
-        if group.losses + 1 < MOST_LOSSES:
-            del self.open[group.asked.group]
-            self._wait(group, losses=group.losses + 1)
-        else:
-            group.losses += 1
+    def _lose(self, group: OpenGroup | None, lost: events.Lost) -> OpenGroup | None:
+        if lost.again is not None:
+            self.open.pop(lost.group, None)
+            self.waiting[lost.group] = lost.again
+        elif group is not None:
             _advance(group)
         return group
 
-    def _wait(self, group: OpenGroup, *, losses: int) -> None:
-        asked = group.asked
-        self.waiting[asked.group] = Waiting(asked.group, asked.attempt + 1, asked.position, losses)
+
+def _again(asked: Asked, *, losses: int) -> Waiting:
+    return Waiting(asked.group, asked.attempt + 1, asked.position, losses)
 
 
 def _advance(group: OpenGroup) -> None:

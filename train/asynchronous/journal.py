@@ -12,7 +12,7 @@ train these versions again.
 
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from io import FileIO
 from pathlib import Path
@@ -36,9 +36,10 @@ _decoder: msgspec.msgpack.Decoder[Event] = msgspec.msgpack.Decoder(Event)
 
 
 class Recorder(Protocol):
-    """What a controller needs of a journal. folder: where its events can be read again; None: nowhere."""
+    """What a controller needs of a journal."""
 
-    folder: Path | None
+    def history(self) -> Iterable[Event]:
+        """Return what was appended, in this process and before. Raises CheckpointError if that is damaged."""
 
     def append(self, event: Event) -> None:
         """Record an event, without waiting for the disk. Raises OSError."""
@@ -58,10 +59,8 @@ class Recorder(Protocol):
 class Journal:
     """The journal of a run, open for writing. Another thread may call `sync` while one appends."""
 
-    folder: Path | None
-
     def __init__(self, folder: Path, segment: int) -> None:
-        self.folder = self._folder = folder
+        self._folder = folder
         self._file = _opened(folder, segment)
         self._unsynced = [self._file]
         self._lock = threading.Lock()
@@ -76,6 +75,9 @@ class Journal:
         folder.mkdir(parents=True, exist_ok=True)
         repair(folder)
         return cls(folder, max(_segments(folder), default=0))
+
+    def history(self) -> Iterable[Event]:
+        return read(self._folder)
 
     def append(self, event: Event) -> None:
         frame = _framed(event)
@@ -117,7 +119,8 @@ class Journal:
 class NoJournal:
     """Records nothing, for simulations."""
 
-    folder: Path | None = None
+    def history(self) -> Iterable[Event]:
+        return ()
 
     def append(self, event: Event) -> None: ...
 
@@ -142,14 +145,6 @@ def read(folder: Path) -> Iterator[Event]:
             raise CheckpointError(f"{path}: damaged at byte {end}. Restore the file from a copy.")
 
 
-def restored(folder: Path) -> Groups:
-    """Return the state of all groups after the last event. Raises CheckpointError if the journal is damaged."""
-    groups = Groups()
-    for event in read(folder):
-        groups.apply(event)
-    return groups
-
-
 def cuts(folder: Path, after_step: int = 0) -> Iterator[tuple[int, list[Group]]]:
     """Yield the version and the groups of each recorded cut, beginning with the cut that step `after_step` + 1 uses.
 
@@ -157,8 +152,13 @@ def cuts(folder: Path, after_step: int = 0) -> Iterator[tuple[int, list[Group]]]
 
     Raises CheckpointError if the journal is damaged, or if groups of these cuts were in segments that were removed.
     """
+    return cuts_among(read(folder), after_step)
+
+
+def cuts_among(recorded: Iterable[Event], after_step: int) -> Iterator[tuple[int, list[Group]]]:
+    """Do the same with the events of a journal."""
     groups = Groups()
-    for event in read(folder):
+    for event in recorded:
         if not isinstance(event, events.Cut):
             groups.apply(event)
             continue
@@ -167,8 +167,8 @@ def cuts(folder: Path, after_step: int = 0) -> Iterator[tuple[int, list[Group]]]
             continue
         if len(taken) != len(event.groups):
             raise CheckpointError(
-                f"{folder}: the groups of step {event.version + 1} are not in the journal any more. Runs with "
-                "run.keep_journal = true keep them; delete the folder to continue without it."
+                f"the groups of step {event.version + 1} are not in the journal any more. Runs with run.keep_journal = "
+                "true keep them; delete RUN/journal to continue without it."
             )
         yield event.version, [group.rollouts() for group in taken]
 

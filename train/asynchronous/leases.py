@@ -55,7 +55,7 @@ class _Lease:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """A lease that ended before all answers came. reason: "silent", "late" or "unknown to the worker"."""
+    """A lease that ended before all answers came. reason: "silent", "late", "unknown to the worker" or "given back"."""
 
     key: Key
     worker: str
@@ -86,6 +86,14 @@ class Leases:
         self._leases[key] = _Lease(worker, now, now, self._seconds, now + self._seconds)
         self.saw(worker, now).n_leases += 1
         return self._seconds
+
+    def leave(self, name: str) -> list[Ended]:
+        """Forget a worker that ends, and return the leases that it gives back."""
+        ended = [Ended(key, name, "given back") for key, lease in self._leases.items() if lease.worker == name]
+        for each in ended:
+            self.end(each.key)
+        self.workers.pop(name, None)
+        return ended
 
     def answered(self, key: Key, now: float) -> None:
         """Note that an answer came."""

@@ -114,6 +114,12 @@ class Orders(Struct, frozen=True):
     over: bool = False
 
 
+class Leaving(Struct, frozen=True):
+    """A worker ends, and gives all leases back."""
+
+    worker: str
+
+
 class ControllerCalls(Protocol):
     """The controller as a worker sees it, in the same process or over HTTP.
 
@@ -134,3 +140,6 @@ class ControllerCalls(Protocol):
 
         The version is lower than `after` if the run was resumed at an earlier step: the worker has to load it.
         """
+
+    def leave(self, leaving: Leaving) -> None:
+        """Give all leases back."""

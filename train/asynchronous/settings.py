@@ -16,6 +16,7 @@ class Settings:
     online_filter        whether groups that teach nothing are given up and replaced
     max_rounds           a batch is cut short if more than (max_rounds - 1) * prompts groups were given up for it
     cut_off_known        whether the reward of an answer that was cut off counts
+    process              whether the rewards of steps teach, instead of those of whole answers
     silent_seconds       a worker that says nothing for so long is dead
     least_lease_seconds  lower bound of the time in which a lease must make progress
     vocabulary           token ids are below this number
@@ -31,6 +32,7 @@ class Settings:
     max_rounds: int = 4
     temperature: float = 1.0
     cut_off_known: bool = True
+    process: bool = False
     silent_seconds: float = 15.0
     least_lease_seconds: float = 60.0
     vocabulary: int = 2**32

@@ -15,7 +15,7 @@ _MOST_TOKENS_PER_SECOND = 1000  # of one answer; no engine draws faster
 _MOST_PROVEN_STALENESS = 4  # AReaL's runs lose quality above this
 _ABOVE_ZERO = {  # in other keys, 0 has a meaning of its own
     "rollout": "prompts max_rounds max_seconds",
-    "engine": "tensor_parallel memory_share load_seconds sync_seconds parity",
+    "engine": "tensor_parallel memory_share load_seconds sync_seconds parity mismatch_alarm mismatch_stop",
     "reward": "overlong_buffer_tokens tests least_wall_seconds",
     "optimizer": "learning_rate clip_norm minibatches epochs row_tokens",
     "evaluation": "every_steps k top_p",
@@ -129,6 +129,8 @@ def _engine(config: "Config") -> Iterator[str]:
         yield "engine.hf_overrides: head_dtype is decided by model.head_dtype. Set that instead"
     if engine.kind != "vllm" and (options.vllm or engine.concurrency):
         yield f'engine.options and engine.concurrency are for vLLM, not for engine.kind = "{engine.kind}"'
+    if engine.mismatch_stop < engine.mismatch_alarm:
+        yield "engine.mismatch_stop must be at least engine.mismatch_alarm: a warning comes before the end"
     if engine.tensor_parallel > 1 and not engine.gpus:
         yield "engine.tensor_parallel: name the GPUs in engine.gpus; in the trainer's process an engine has only one"
     overlaps = config.rollout.pipeline in ("one-off", "async")

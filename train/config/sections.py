@@ -16,11 +16,15 @@ from train.config import checks
 @dataclass(frozen=True, slots=True)
 class Model:
     path: str  # a folder, or the name of a model on the Hub
-    dtype: Literal["float32", "bfloat16"] = "float32"  # precision of the computation; the trained weights stay float32
+    dtype: Literal["float32", "bfloat16"] = (
+        "float32"  # precision of the computation; weights that are trained are float32
+    )
     # Precision of the logits, on both sides. "model": that of dtype. "float32": the product of hidden states and head
     # is not rounded, so that learner and engine differ less. vLLM's residual stream always has the precision of dtype.
     head_dtype: Literal["model", "float32"] = "model"
-    lora_rank: int = 0  # rank of the LoRA layers; 0: all weights are trained
+    # Rank of the LoRA layers; 0: all weights are trained. With LoRA, the model's own weights are kept in `dtype`, and
+    # RUN/model has the layers alone besides, in its folder adapter, as peft and vLLM read them.
+    lora_rank: int = 0
     lora_alpha: float = 32.0  # the output of the LoRA layers is multiplied by this value over their rank
     activation_checkpointing: bool = False  # costs a third more computation, but memory does not grow with depth
 
@@ -73,6 +77,11 @@ class Engine:
     # Upper bound of the mean of exp |difference| of log-probabilities between engine and learner. NeMo-RL allows 1.05
     # in half precision; in float32 they hardly differ.
     parity: float = 1.001
+    # mismatch/kl over the tokens of a batch, if sampler and learner know them with the same weights: above the first
+    # value a warning is logged, above the second the run ends. In float32 it is near 1e-9. PRIME-RL merges no model
+    # above 0.015, and weights that arrived in part gave 2 to 5 there.
+    mismatch_alarm: float = 0.01
+    mismatch_stop: float = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +152,9 @@ class Most:
 
 @dataclass(frozen=True, slots=True)
 class Objective:
+    # What advantages are made of. "outcome": the reward of the whole answer. "process": the rewards of its steps, which
+    # reward.function can give; each token gets those of the steps that end with it or later (DeepSeekMath).
+    supervision: Literal["outcome", "process"] = "outcome"
     by_std: bool = False  # true: divide advantages by their group's standard deviation (GRPO); false: Dr.GRPO
     std_epsilon: float = 1e-4  # added to that standard deviation: 1e-4 in TRL, 1e-6 in verl; 0: nothing is added
     clip_low: float = 0.2  # ratios are clipped to the range from 1 - clip_low to 1 + clip_high

@@ -7,8 +7,10 @@ packed into rows, or rows divided among ranks. With several ranks, rank 0 calls 
 import copy
 import math
 import shutil
+import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, wait
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +18,14 @@ import torch
 from torch import Tensor
 
 from train import config
-from train.errors import LearnerError
-from train.learning import sharded_state
+from train.errors import LearnerError, UpdateError
+from train.interruption import deferred
+from train.learning import sharded_model, sharded_state
+from train.learning.adapter import FOLDER as ADAPTER
+from train.learning.adapter import adapter_weights, write_adapter
 from train.learning.loss import Logprobs, Minibatch, loss, minibatch, minibatch_metrics
 from train.learning.model import Policy, layers, load, merged, weights
-from train.learning.ranks import Ranks, whole
+from train.learning.ranks import CALL_SECONDS, Ranks, whole
 from train.learning.schedule import learning_rate
 from train.learning.sequences import Row, TrainingSequence, in_rows
 
@@ -35,25 +40,24 @@ class Learner:
 
     temperature      temperature of the sampler
     total_updates    number of updates in the run, after which the cosine of the learning rate ends
-    timeout_seconds  how long a rank waits for another one, including the time for sampling
+    timeout_seconds  how long a rank waits for another one within a call
 
     Raises LearnerError if the model cannot be loaded, or the settings contradict each other.
     """
 
     def __init__(
         self, model: config.Model, objective: config.Objective, optimizer: config.Optimizer, *, temperature: float,
-        total_updates: int, seed: int, timeout_seconds: float = 14400.0,
+        total_updates: int, seed: int, timeout_seconds: float = CALL_SECONDS,
     ) -> None:  # fmt: skip
         _check(objective)
-        self._path, self._objective, self._settings = model.path, objective, optimizer
+        self._model, self._path, self._objective, self._settings = model, model.path, objective, optimizer
         self._total_updates = total_updates
         self._dtype = _DTYPES[model.dtype]
         self._ranks = Ranks(timeout_seconds)
         self.rank, self.n_ranks = self._ranks.rank, self._ranks.size
         self._device = self._ranks.device
-        # The memory of a machine holds the whole model once, but not once for each GPU.
-        with self._ranks.named_errors(), self._ranks.in_turn():
-            self._causal = load(model, seed=seed)
+        with self._ranks.named_errors():
+            self._causal = load(model, seed=seed) if self._ranks.size == 1 else self._empty(model)
             self._policy = Policy(
                 self._causal,
                 self._dtype,
@@ -63,6 +67,7 @@ class Learner:
             )
             if self._ranks.size > 1:
                 self._ranks.shard(self._policy, layers(self._causal), self._dtype)
+                sharded_model.fill(self._causal, model, seed=seed, device=self._device)
             self._policy.to(self._device)
         self._trained = {name: weight for name, weight in self._causal.named_parameters() if weight.requires_grad}
         trained = self._trained.values()
@@ -77,9 +82,11 @@ class Learner:
         )
         self._updates = 0
         self._open = True
+        self._turn = threading.Lock()
         self._writing: Future[None] = Future()
         self._writing.set_result(None)
         self._reference: dict[str, Tensor] = {}
+        self._held: dict[str, Tensor] = {}
         self._old: dict[_Key, Tensor] = {}
         self._of_reference: dict[_Key, Tensor] = {}
         if objective.kl:
@@ -93,12 +100,16 @@ class Learner:
         with self._ranks.named_errors():
             while (call := self._ranks.hear()) is not None:
                 name, arguments = call
-                getattr(self, name)(*arguments)
+                with suppress(UpdateError):  # rank 0 raises it, too, and says what to do
+                    getattr(self, name)(*arguments)
             self._free()
 
-    def logprobs(self, sequences: Sequence[TrainingSequence]) -> list[Tensor]:
-        """Return each sequence's completion log-probabilities under the current weights, after temperature."""
-        logprobs: list[Tensor] = self._everywhere("_logprobs", sequences)
+    def logprobs(self, sequences: Sequence[TrainingSequence], temperature: float | None = None) -> list[Tensor]:
+        """Return each sequence's completion log-probabilities under the current weights.
+
+        temperature: None: that of the sampler
+        """
+        logprobs: list[Tensor] = self._everywhere("_logprobs", sequences, temperature)
         return logprobs
 
     def begin_batch(self, sequences: Sequence[TrainingSequence]) -> None:
@@ -147,15 +158,25 @@ class Learner:
         """Make the current weights the reference of the objective's k3, as in DeepSeekMath's iterative GRPO."""
         self._everywhere("_refresh_reference")
 
-    def save_state(self, folder: Path) -> Future[None]:
+    @property
+    def can_save(self) -> bool:
+        """Whether all ranks are there to write their parts of the state."""
+        return self._open or self.n_ranks == 1
+
+    def hold(self) -> None:
+        """Keep a copy of the present state on the CPU, so that it can be saved after further updates, whole or not."""
+        self._everywhere("_hold")
+
+    def save_state(self, folder: Path, *, held: bool = False) -> Future[None]:
         """Begin to write all that the next update depends on into a new folder, for any number of ranks to continue.
 
-        folder: its parent exists, and all ranks see it
+        folder  its parent exists, and all ranks see it
+        held    whether to write the state that `hold` has kept instead of the present one
 
         The state is copied before this returns, so training can go on. The future ends when all ranks have written; it
         raises CheckpointError if one of them could not. The state has no random numbers, because updates have none.
         """
-        self._everywhere("_save_state", folder)
+        self._everywhere("_save_state", folder, held)
         return self._writing
 
     def load_state(self, folder: Path) -> None:
@@ -188,6 +209,8 @@ class Learner:
             settings.dtype = self._dtype  # the configuration says float32, as the trained weights are
             settings.save_pretrained(aside)
             AutoTokenizer.from_pretrained(Path(self._path).expanduser()).save_pretrained(aside)
+            if self._model.lora_rank:
+                write_adapter(self._everywhere("_adapter"), self._model, aside / ADAPTER)
             shutil.rmtree(folder, ignore_errors=True)
             aside.rename(folder)
         except (OSError, SafetensorError) as error:
@@ -198,22 +221,35 @@ class Learner:
         """Free the memory, and let the other ranks end."""
         if self.rank == 0 and self._open:
             self._open = False
-            with self._ranks.named_errors():
+            with deferred(), self._ranks.named_errors():
                 self._ranks.tell(None)
+        elif self.rank == 0:
+            self._ranks.failed("see its message")
         self._free()
 
+    def _empty(self, model: config.Model) -> Any:
+        self._ranks.check_on_first(lambda: sharded_model.check_family(model.path))
+        return sharded_model.empty(model)
+
     def _everywhere(self, name: str, *arguments: Any) -> Any:
-        try:
-            with self._ranks.named_errors():
-                self._ranks.tell((name, arguments))
-                return getattr(self, name)(*arguments)
-        except BaseException:
-            self._open = False  # the other ranks have failed as well, or wait for calls that will not come
-            raise
+        # One call at a time, since weights are handed over in a thread. A rank that is not told of a call, or leaves it
+        # early, is lost.
+        with deferred(), self._turn:
+            try:
+                with self._ranks.named_errors():
+                    self._ranks.tell((name, arguments))
+                    return getattr(self, name)(*arguments)
+            except UpdateError:
+                raise
+            except BaseException:
+                self._open = False  # the other ranks have failed as well, or wait for calls that will not come
+                raise
 
     def _free(self) -> None:
-        self._wait_for_writing()
-        for part in ("_policy", "_causal", "_optimizer", "_trained", "_reference", "_old", "_of_reference"):
+        with self._ranks.named_errors():
+            self._wait_for_writing()
+        self._ranks.close()
+        for part in ("_policy", "_causal", "_optimizer", "_trained", "_reference", "_held", "_old", "_of_reference"):
             self.__dict__.pop(part, None)
 
     def _refresh_reference(self) -> None:
@@ -234,11 +270,26 @@ class Learner:
         state |= {f"{_REFERENCE}{name}": weight for name, weight in self._reference.items()}
         return {_UPDATES: torch.tensor(self._updates), **state}
 
-    def _save_state(self, folder: Path) -> None:
+    def _adapter(self) -> dict[str, Tensor]:
+        return {name: weight.cpu() for name, weight in adapter_weights(self._causal)}
+
+    def _hold(self) -> None:
+        self._held = {}  # the memory is needed for the new copy
+        # The reference is not copied yet: `refresh_reference` replaces its tensors and leaves these as they are.
+        self._held = {
+            name: value if name.startswith(_REFERENCE) else sharded_state.copy_to_cpu(value)
+            for name, value in self._state().items()
+        }
+
+    def _save_state(self, folder: Path, held: bool) -> None:
         self._wait_for_writing()
         if not self._ranks.all_agree(folder.parent.is_dir()):
             raise LearnerError(f"some ranks do not see {folder.parent}. Choose an --out that all machines share.")
-        copied = {name: sharded_state.copy_to_cpu(value) for name, value in self._state().items()}
+        if not held:
+            self._hold()
+        copied, self._held = self._held, {}
+        for name in [name for name in copied if name.startswith(_REFERENCE)]:
+            copied[name] = sharded_state.copy_to_cpu(copied[name])  # `_swap` changes it while this is written
         self._writing = sharded_state.write_in_background(copied, folder, self._ranks.background_group)
 
     def _wait_for_writing(self) -> None:
@@ -269,11 +320,11 @@ class Learner:
         )
 
     @torch.no_grad()
-    def _logprobs(self, sequences: Sequence[TrainingSequence]) -> list[Tensor]:
+    def _logprobs(self, sequences: Sequence[TrainingSequence], temperature: float | None = None) -> list[Tensor]:
         lengths = [len(sequence.token_ids) for sequence in sequences]
         logp_T = torch.zeros(sum(lengths), device=self._device)
         for row in self._rows(sequences):
-            logp_T[row.places_R], _ = self._policy(row)
+            logp_T[row.places_R], _ = self._policy(row, temperature=temperature)
         self._ranks.add_up(logp_T)
         return list(torch.split(logp_T.cpu(), lengths))
 
@@ -314,7 +365,7 @@ class Learner:
         if not math.isfinite(metrics["loss"]) or not math.isfinite(metrics["grad_norm"]):
             self._optimizer.zero_grad()
             self._updates -= 1
-            raise LearnerError(
+            raise UpdateError(
                 f"update {self._updates}: the loss is {metrics['loss']:.3g}, the norm of its gradient "
                 f"{metrics['grad_norm']:.3g}. The weights were not changed. A lower learning_rate or "
                 "dtype float32 may help."

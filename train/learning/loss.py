@@ -4,6 +4,7 @@ A run's `[objective]` says which parts of objectives.py it consists of. All valu
 so the loss of a row is that of its places, and metrics do not depend on how places were packed into rows and ranks.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -209,6 +210,7 @@ def _sampler_mismatch(logp_T: Tensor, batch: Minibatch, objective: Objective) ->
     told = told_T > 0
     return {
         "sampling/sampling_logp_difference/mean": _mean(difference_T, told_T),
+        "sampling/sampling_logp_difference/p99": _percentile(difference_T[told], 0.99),
         "sampling/sampling_logp_difference/max": difference_T[told].max().item(),
         "sampling/importance_sampling_ratio/min": ratio_T[told].min().item(),
         "sampling/importance_sampling_ratio/mean": _mean(ratio_T, told_T),
@@ -216,6 +218,10 @@ def _sampler_mismatch(logp_T: Tensor, batch: Minibatch, objective: Objective) ->
         "mismatch/kl": _mean(k3(batch.sampler_T, learner_T), told_T),  # KL(sampler || learner)
         "mismatch/token_mult_prob_error": _mean(difference_T.exp(), told_T),  # NeMo-RL's name; at most 1.05 is fine
     }
+
+
+def _percentile(values_T: Tensor, share: float) -> float:
+    return values_T.kthvalue(max(1, math.ceil(share * len(values_T)))).values.item()
 
 
 def _mean(values_T: Tensor, mask_T: Tensor) -> float:

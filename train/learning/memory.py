@@ -1,7 +1,8 @@
-"""An estimate of the GPU memory that a learner needs, from the model's configuration alone: no weights are read.
+"""An estimate of the memory that a learner needs, from the model's configuration alone: no weights are read.
 
 Weights, gradients, moments and reference are exact. Activations are found by running layers on tensors without data
-and counting what autograd keeps. The overhead of allocators, a sampler on the same GPU, and CUDA itself come on top.
+and counting what autograd keeps. CUDA, the allocators and a sampler on the same GPU come on top; see
+train/run/memory_plan.py.
 """
 
 from dataclasses import dataclass, fields
@@ -15,7 +16,7 @@ from train.config import Model
 from train.errors import LearnerError
 from train.learning.attention import PACKED
 from train.learning.logprob import CHUNK_TOKENS
-from train.learning.model import layers, with_lora
+from train.learning.model import base_dtype, layers, with_lora
 
 _COUNTED_TOKENS = 64
 _AUTOCAST = 1.5  # approximate: on one GPU, the residual stream and what norms keep of it are float32
@@ -28,7 +29,7 @@ class Memory:
 
     parameters: int
     trained: int
-    weights: int  # in float32, and the copies with which the model computes
+    weights: int  # as they are kept, and the copies with which the model computes
     gradients: int
     moments: int  # of AdamW
     reference: int  # the weights of the reference in k3
@@ -39,6 +40,11 @@ class Memory:
     def total(self) -> int:
         return sum(getattr(self, field.name) for field in fields(self)[2:])
 
+    @property
+    def lasting(self) -> int:
+        """The bytes that stay while the learner rests; gradients and activations do not."""
+        return self.weights + self.moments + self.reference
+
 
 def estimate(model: Model, *, row_tokens: int, reference: bool, ranks: int = 1) -> Memory:
     """Estimate the memory if the longest row has `row_tokens`. Raises LearnerError if the model cannot be found."""
@@ -47,13 +53,16 @@ def estimate(model: Model, *, row_tokens: int, reference: bool, ranks: int = 1) 
     causal = _empty(config, model)
     parameters = sum(weight.numel() for weight in causal.parameters())
     trained = sum(weight.numel() for weight in causal.parameters() if weight.requires_grad)
+    lasting = trained * 4 + (parameters - trained) * base_dtype(model).itemsize
     n_layers = len(layers(causal))
     of_a_layer = sum(each.numel() for each in layers(causal)[0].parameters())
     head = causal.get_output_embeddings().weight
     if ranks > 1:  # a layer computes while the next is gathered; what is not in layers is whole all the time
         copies = (parameters - (n_layers - 2) * of_a_layer) * dtype.itemsize
-    else:
-        copies = parameters * dtype.itemsize if dtype != torch.float32 else 0
+        if not model.lora_rank:  # whole gradients of a layer, which are then added up in float32
+            copies += of_a_layer * (dtype.itemsize + 4)
+    else:  # a copy of each weight that has another precision than the computation
+        copies = parameters * dtype.itemsize if dtype != base_dtype(model) else 0
     autocast = ranks == 1 and dtype != torch.float32
     kept = _kept_by_a_layer(config, dtype) * (_AUTOCAST if autocast else 1)
     residual = head.shape[1] * (4 if autocast else dtype.itemsize)
@@ -61,7 +70,7 @@ def estimate(model: Model, *, row_tokens: int, reference: bool, ranks: int = 1) 
     return Memory(
         parameters=parameters,
         trained=trained,
-        weights=-(-parameters * 4 // ranks) + copies,
+        weights=-(-lasting // ranks) + copies,
         gradients=-(-trained * 4 // ranks),
         moments=-(-trained * 8 // ranks),
         reference=-(-trained * 4 // ranks) if reference else 0,
@@ -86,7 +95,7 @@ def _empty(config: Any, model: Model | None, dtype: torch.dtype = torch.float32)
     with torch.device("meta"):
         causal = AutoModelForCausalLM.from_config(config, dtype=dtype)  # type: ignore[no-untyped-call]
         if model is not None and model.lora_rank:
-            with_lora(causal, model, seed=0)
+            with_lora(causal, model)
     return causal
 
 

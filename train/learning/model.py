@@ -1,6 +1,6 @@
 """A causal language model of transformers as the learner needs it: packed rows in, log-probabilities out.
 
-Its weights and their gradients are float32, and it computes in `dtype`. There is no attention between the
+Weights that are trained and their gradients are float32, and it computes in `dtype`. There is no attention between the
 sequences of a row (attention.py), and logits are never all in memory (logprob.py).
 """
 
@@ -15,7 +15,7 @@ from train.config import Model
 from train.errors import LearnerError
 from train.learning.attention import PACKED
 from train.learning.logprob import logprob_and_entropy
-from train.learning.ranks import whole
+from train.learning.ranks import part_of, whole
 from train.learning.sequences import Row, TrainingSequence, in_rows
 
 _PROBE = ((3, (5, 3)), (2, (4,)))  # lengths of the two prompts of the probe, each with those of its answers
@@ -24,7 +24,8 @@ _SAME = 1e-3  # log-probabilities in float32 differ by less, unless attention le
 
 
 class Policy(nn.Module):
-    """Maps a Row to two tensors of shape (R,): each target's log-probability after temperature, and entropy in nats.
+    """Maps a Row to two tensors of shape (R,): the log-probability of the token at each place after temperature, and
+    the entropy there in nats.
 
     autocast     compute in `dtype` although weights are float32; not needed if weights arrive in `dtype`, as from FSDP
     exact_logits compute logits in float32 from hidden states and a head in `dtype`, as vLLM does with a float32 head
@@ -38,7 +39,9 @@ class Policy(nn.Module):
         self.causal, self.dtype, self.temperature = causal, dtype, temperature
         self.autocast = autocast and dtype != torch.float32
 
-    def forward(self, row: Row, entropy_gradient: bool = False) -> tuple[Tensor, Tensor]:
+    def forward(
+        self, row: Row, entropy_gradient: bool = False, temperature: float | None = None
+    ) -> tuple[Tensor, Tensor]:
         device = row.token_ids_L.device.type
         with torch.autocast(device, self.dtype, enabled=self.autocast):
             decoded = self.causal.get_decoder()(
@@ -47,16 +50,18 @@ class Policy(nn.Module):
                 use_cache=False,
                 lengths=row.lengths,
             )
-        hidden_RD = decoded.last_hidden_state[0, row.positions_R].to(self.dtype)
+        hidden_UD = decoded.last_hidden_state[0, row.positions_U].to(self.dtype)
         head = self.causal.get_output_embeddings()
         head_VD = head.weight.to(self.dtype)
         if getattr(head, "bias", None) is not None:  # as one more input that is always 1
-            hidden_RD = torch.cat([hidden_RD, hidden_RD.new_ones(len(hidden_RD), 1)], 1)
+            hidden_UD = torch.cat([hidden_UD, hidden_UD.new_ones(len(hidden_UD), 1)], 1)
             head_VD = torch.cat([head_VD, head.bias.to(self.dtype)[:, None]], 1)
-        return logprob_and_entropy(
-            hidden_RD, head_VD, row.targets_R, temperature=self.temperature, entropy_gradient=entropy_gradient,
-            exact=self.exact_logits,
+        logp_U, entropy_U = logprob_and_entropy(
+            hidden_UD, head_VD, row.targets_U,
+            temperature=self.temperature if temperature is None else temperature,
+            entropy_gradient=entropy_gradient, exact=self.exact_logits,
         )  # fmt: skip
+        return logp_U[row.of_place_R], entropy_U[row.of_place_R]
 
 
 def load(config: Model, *, seed: int = 0) -> Any:
@@ -65,34 +70,70 @@ def load(config: Model, *, seed: int = 0) -> Any:
     Raises LearnerError if there is no such model, or if its family does not work with packed rows and plain logits.
     """
     from transformers import AutoModelForCausalLM
-    from transformers.utils import logging
 
-    logging.disable_progress_bar()  # type: ignore[no-untyped-call]
-    if config.path.startswith((".", "/", "~")) and not (Path(config.path).expanduser() / "config.json").is_file():
-        raise LearnerError(
-            f"{config.path} is not the folder of a model: it has no config.json. Give such a folder, or a Hub id."
-        )
+    settings = read_configuration(config.path)
     try:
         loaded: Any = AutoModelForCausalLM.from_pretrained(
-            str(Path(config.path).expanduser()), dtype=torch.float32, output_loading_info=True
+            str(Path(config.path).expanduser()), config=settings, dtype=torch.float32, output_loading_info=True
         )
     except Exception as error:  # many types of exceptions: no such repository, no network, damaged files
         raise LearnerError(f"{config.path} cannot be loaded: {str(error).strip() or type(error).__name__}") from error
     causal, loading = loaded
     if missing := sorted(loading["missing_keys"]):
         raise LearnerError(f"{config.path}: weights are missing: {', '.join(missing[:5])}. Give a complete model.")
-    if {parameter.dtype for parameter in causal.parameters()} != {torch.float32}:
-        raise LearnerError(f"{config.path}: quantized weights cannot be trained. Give the model that was quantized.")
+    prepare(causal)
+    fit(causal, config.path)
+    adapt(causal, config)
+    init_lora(causal, seed, "cpu")
+    return causal
+
+
+def read_configuration(path: str) -> Any:
+    """Return the configuration of a model. Raises LearnerError if there is no such model, or it is quantized."""
+    from transformers import AutoConfig
+    from transformers.utils import logging
+
+    logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+    if path.startswith((".", "/", "~")) and not (Path(path).expanduser() / "config.json").is_file():
+        raise LearnerError(
+            f"{path} is not the folder of a model: it has no config.json. Give such a folder, or a Hub id."
+        )
+    try:
+        settings = AutoConfig.from_pretrained(str(Path(path).expanduser()))
+    except Exception as error:  # many types of exceptions: no such repository, no network, damaged files
+        raise LearnerError(f"{path} cannot be loaded: {str(error).strip() or type(error).__name__}") from error
+    if getattr(settings, "quantization_config", None) is not None:
+        raise LearnerError(f"{path}: quantized weights cannot be trained. Give the model that was quantized.")
+    return settings
+
+
+def prepare(causal: Any) -> None:
+    """Put a model into the mode for training, without dropout."""
     for module in causal.modules():
         if isinstance(module, nn.Dropout):
             module.p = 0.0  # the sampler has no dropout, and an update depends on its minibatch alone
     causal.train()  # otherwise activation checkpointing does nothing
-    _fit(causal, config.path)
+
+
+def adapt(causal: Any, config: Model) -> None:
+    """Insert LoRA layers and checkpoint activations, if the configuration asks for that."""
     if config.lora_rank:
-        with_lora(causal, config, seed)
+        for weight in causal.parameters():
+            weight.data = weight.data.to(base_dtype(config))
+        with_lora(causal, config)
+        for name, weight in causal.named_parameters():
+            if is_lora(name):  # peft gives them the precision of the layer that they belong to
+                weight.data = weight.data.float()
     if config.activation_checkpointing:
         causal.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
-    return causal
+
+
+def base_dtype(config: Model) -> torch.dtype:
+    """Return the precision of the weights that were loaded: float32 if they are trained, or that of the computation.
+
+    Weights that LoRA leaves as they are would gain nothing from float32, in which they take twice the memory.
+    """
+    return torch.bfloat16 if config.lora_rank and config.dtype == "bfloat16" else torch.float32
 
 
 def layers(causal: Any) -> list[nn.Module]:
@@ -109,7 +150,7 @@ def merged(causal: Any, dtype: torch.dtype) -> Iterator[tuple[str, Tensor]]:
     """
     lora = {f"{name}.base_layer.weight": module for name, module in causal.named_modules() if hasattr(module, "lora_A")}
     for name, parameter in causal.named_parameters():
-        if ".lora_" in name:
+        if is_lora(name):
             continue
         weight = whole(parameter)
         if name in lora:
@@ -129,20 +170,40 @@ def weights(causal: Any, dtype: torch.dtype) -> Iterator[tuple[str, Tensor]]:
         yield from revert_weight_conversion(causal, {name: weight}).items()
 
 
-def with_lora(causal: Any, config: Model, seed: int) -> None:
+def is_lora(name: str) -> bool:
+    """Return whether the parameter of this name belongs to a LoRA layer."""
+    return ".lora_" in name
+
+
+def with_lora(causal: Any, config: Model) -> None:
+    """Insert LoRA layers, whose weights `init_lora` sets."""
     try:
         from peft import LoraConfig, inject_adapter_in_model
     except ImportError as error:
         raise LearnerError(f"lora_rank: {error}. Type: pip install peft") from error
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        inject_adapter_in_model(
-            LoraConfig(r=config.lora_rank, lora_alpha=config.lora_alpha, target_modules="all-linear"),  # type: ignore[arg-type]
-            causal,
-        )
+    inject_adapter_in_model(
+        LoraConfig(r=config.lora_rank, lora_alpha=config.lora_alpha, target_modules="all-linear"),  # type: ignore[arg-type]
+        causal,
+    )
 
 
-def _fit(causal: Any, path: str) -> None:
+def init_lora(causal: Any, seed: int, device: str) -> None:
+    """Set the weights of the LoRA layers as peft does: random A, and B = 0, so that the model is what it was.
+
+    They depend on the seed alone, and not on the number of ranks that share them.
+    """
+    draw = torch.Generator().manual_seed(seed)
+    for module in causal.modules():
+        if hasattr(module, "lora_A"):
+            a_RI, b_OR = (getattr(module, part)["default"].weight for part in ("lora_A", "lora_B"))
+            bound = a_RI.shape[1] ** -0.5
+            random_RI = torch.empty(a_RI.shape).uniform_(-bound, bound, generator=draw)
+            for part, whole_part in (("lora_A", random_RI), ("lora_B", torch.zeros(b_OR.shape))):
+                layer = getattr(module, part)["default"]
+                layer.weight = nn.Parameter(part_of(whole_part.to(device), like=layer.weight))
+
+
+def fit(causal: Any, path: str) -> None:
     """Switch to packed attention, and check that answers in one row get the same log-probabilities as alone.
 
     They differ if anything but attention passes along the row, or if the logits are not a plain matrix product.

@@ -11,6 +11,8 @@ ranks.
 """
 
 import math
+from collections.abc import Sequence
+from itertools import accumulate
 
 import torch
 from torch import Tensor
@@ -36,6 +38,28 @@ def outcome_advantages(rewards_PG: Tensor, *, by_std: bool, epsilon: float = 1e-
     # Their mean is rounded, so that equal rewards can differ from it, which a small epsilon would blow up.
     differ_P1 = rewards_PG.nan_to_num(-math.inf).amax(1, True) > rewards_PG.nan_to_num(math.inf).amin(1, True)
     return torch.where(differ_P1, centred_PG / (variance_P1.sqrt() + epsilon), 0.0)
+
+
+def process_advantages(
+    steps: Sequence[Sequence[tuple[int, float]]], lengths: Sequence[int], *, by_std: bool, epsilon: float = 1e-4
+) -> list[list[float]]:
+    """Return the advantage of each token of each completion of a prompt, from the rewards of their steps.
+
+    steps    for each completion, the number of tokens up to the end of each step, and the reward of that step
+    lengths  tokens of each completion
+
+    DeepSeekMath (arXiv:2402.03300, sec. 4.1.3): the rewards of all steps of all completions are normalised together,
+    and the advantage of a token is the sum of those of the steps that end with this token or later.
+    """
+    rewards = torch.tensor([[reward for of_one in steps for _, reward in of_one]], dtype=torch.float64)
+    normalised = iter(outcome_advantages(rewards, by_std=by_std, epsilon=epsilon)[0].tolist())
+    advantages = []
+    for of_one, length in zip(steps, lengths, strict=True):
+        at_end = [0.0] * length
+        for end, _ in of_one:
+            at_end[min(max(end, 1), length) - 1] += next(normalised)
+        advantages.append(list(accumulate(reversed(at_end)))[::-1])
+    return advantages
 
 
 def ratio(logp_T: Tensor, old_T: Tensor) -> Tensor:

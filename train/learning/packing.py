@@ -21,11 +21,12 @@ class Part:
     """A prompt, and those of its answers that are in the same row.
 
     prompt   tokens of the prompt
-    answers  for each answer, its number in the minibatch and the tokens of it that are read
+    answers  for each answer, the tokens of it that are read, after its number in the minibatch; answers that are the
+             same token by token are one answer with several numbers
     """
 
     prompt: int
-    answers: tuple[tuple[int, int], ...]
+    answers: tuple[tuple[tuple[int, ...], int], ...]
 
     @property
     def tokens(self) -> int:
@@ -44,10 +45,10 @@ class Part:
         return self.tokens + squares / _SQUARE_TOKENS
 
 
-def rows(groups: Sequence[tuple[int, Sequence[tuple[int, int]]]], *, row_tokens: int) -> list[list[Part]]:
+def rows(groups: Sequence[tuple[int, Sequence[tuple[tuple[int, ...], int]]]], *, row_tokens: int) -> list[list[Part]]:
     """Return the parts of each row.
 
-    groups      for each prompt its tokens, and for each of its answers a number and its tokens
+    groups      for each prompt, its tokens and its answers
     row_tokens  the most tokens of a row; it grows to hold the longest prompt with its longest answer
 
     Answers that do not fit into a row with all others of their prompt are divided over several, and the prompt is

@@ -5,10 +5,9 @@ Rank 0 tells the others each of its calls, and they make the same call, so that 
 
 import atexit
 import os
-import socket
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from datetime import timedelta
 from functools import cache
 from typing import Any
@@ -17,19 +16,24 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from train.errors import LearnerError
+from train.errors import LearnerError, UpdateError
+from train.learning.heartbeats import Heartbeats
 
+CALL_SECONDS = 900.0  # within a call, all ranks do the same work, so none should be so far behind the others
+_FILES_SECONDS = 3600.0  # ranks may read and write files at different speeds
 _LEAVE_SECONDS = 0.3
 
 
 class Ranks:
     """The ranks, as this process sees them.
 
-    timeout_seconds: how long a rank waits for another one. It also bounds the pause between two calls of rank 0, in
-    which it samples.
+    timeout_seconds: how long a rank waits for another one within a call. Between two calls, in which rank 0 samples,
+    it waits as long as rank 0 lives.
+
+    Raises LearnerError if the other ranks do not start.
     """
 
-    def __init__(self, timeout_seconds: float) -> None:
+    def __init__(self, timeout_seconds: float = CALL_SECONDS) -> None:
         self.size = int(os.environ.get("WORLD_SIZE", "1"))
         self.rank = int(os.environ.get("RANK", "0"))
         self.device = "cuda" if torch.cuda.is_available() else "cpu"
@@ -38,24 +42,32 @@ class Ranks:
         if self.size > 1 and not dist.is_initialized():
             backends = "cpu:gloo,cuda:nccl" if self.device == "cuda" else "gloo"
             # The group lasts as long as the process: a second group in one process sometimes waits for ever.
-            dist.init_process_group(backends, timeout=timedelta(seconds=timeout_seconds))
+            try:
+                dist.init_process_group(backends, timeout=timedelta(seconds=timeout_seconds))
+            except RuntimeError as error:
+                raise LearnerError(
+                    f"rank {self.rank}: not all of the {self.size} ranks have started within {timeout_seconds:g} s. "
+                    f"({error})"
+                ) from error
             atexit.register(_leave)
         # For a thread in the background, whose messages would get mixed up with those of the others. None: one rank.
-        self.background_group = _background_group(timeout_seconds) if self.size > 1 else None
+        self.background_group = _background_group() if self.size > 1 else None
+        self._heartbeats = _heartbeats(self.rank, self.size) if self.size > 1 else None
+        if self._heartbeats:
+            self._heartbeats.open()
 
-    @contextmanager
-    def in_turn(self) -> Iterator[None]:
-        """Run a `with` block on the ranks of a machine one after another."""
-        if self.size == 1:
-            yield
-            return
-        machines: list[str] = [""] * self.size
-        dist.all_gather_object(machines, socket.gethostname())
-        turns = [machines[:rank].count(machine) for rank, machine in enumerate(machines)]
-        for turn in range(max(turns) + 1):
-            if turn == turns[self.rank]:
-                yield
-            dist.all_reduce(torch.zeros(1))  # as a barrier, on the CPU
+    def check_on_first(self, check: Callable[[], None]) -> None:
+        """Run a check on rank 0 only; if it raises LearnerError, all ranks do."""
+        failure = None
+        if self.rank == 0:
+            try:
+                check()
+            except LearnerError as error:
+                failure = str(error)
+        box = [failure]
+        dist.broadcast_object_list(box, src=0, device=torch.device("cpu"))
+        if box[0] is not None:
+            raise LearnerError(box[0])
 
     def shard(self, policy: nn.Module, layers: list[nn.Module], dtype: torch.dtype) -> None:
         """Give each rank its part of every weight, in float32; a layer is whole, and in dtype, while it computes.
@@ -82,11 +94,13 @@ class Ranks:
 
     def tell(self, call: Any) -> None:
         """Send a call from rank 0 to all other ranks, which receive it with `hear`."""
-        if self.size > 1:
+        if self._heartbeats:
+            self._heartbeats.announce_call()
             dist.broadcast_object_list([call], src=0, device=torch.device("cpu"))
 
     def hear(self) -> Any:
         """Wait for the next call that rank 0 sends with `tell`, and return it."""
+        self._beats.wait_for_call()
         box: list[Any] = [None]
         dist.broadcast_object_list(box, src=0, device=torch.device("cpu"))
         return box[0]
@@ -107,24 +121,55 @@ class Ranks:
     def named_errors(self) -> Iterator[None]:
         """Raise LearnerError instead of the errors that full memory and lost ranks cause."""
         try:
-            yield
+            with nullcontext() if self._heartbeats is None else self._heartbeats.call():
+                yield
+        except UpdateError:
+            raise  # on all ranks, which go on
+        except LearnerError as error:
+            self.failed(str(error))
+            raise
         except torch.OutOfMemoryError as error:
+            self.failed("a row does not fit into the memory of its GPU")
             raise LearnerError(
                 "a row does not fit into the memory of the GPU. Lower optimizer.row_tokens, set "
                 f"model.activation_checkpointing, or use more GPUs. ({error})"
             ) from error
         except RuntimeError as error:
-            if self.size == 1:
+            if self._heartbeats is None:
                 raise
-            raise LearnerError(
-                f"rank {self.rank} of {self.size} has lost the others, or they failed first; see their messages. "
-                f"--resume continues the run. ({error})"
-            ) from error
+            loss = self._heartbeats.find_loss() or (
+                f"rank {self.rank} of {self.size}: a call has failed although all ranks live. --resume continues the "
+                f"run. ({error})"
+            )
+            self.failed(loss)
+            raise LearnerError(loss) from error
+
+    def failed(self, reason: str) -> None:
+        """Tell the other ranks why this one ends."""
+        if self._heartbeats:
+            self._heartbeats.failed(reason)
+
+    def close(self) -> None:
+        """Expect no further calls, so that the other ranks may end."""
+        if self._heartbeats:
+            self._heartbeats.close()
+
+    @property
+    def _beats(self) -> Heartbeats:
+        assert self._heartbeats is not None, "there is only one rank"
+        return self._heartbeats
 
 
 @cache
-def _background_group(timeout_seconds: float) -> Any:
-    return dist.new_group(backend="gloo", timeout=timedelta(seconds=timeout_seconds))
+def _heartbeats(rank: int, size: int) -> Heartbeats:
+    heartbeats = Heartbeats(rank, size)
+    atexit.register(heartbeats.stop)  # before the group is left
+    return heartbeats
+
+
+@cache
+def _background_group() -> Any:
+    return dist.new_group(backend="gloo", timeout=timedelta(seconds=_FILES_SECONDS))
 
 
 def _leave() -> None:
@@ -135,6 +180,15 @@ def _leave() -> None:
     """
     time.sleep(_LEAVE_SECONDS)
     dist.destroy_process_group()
+
+
+def part_of(tensor: Tensor, *, like: Any) -> Tensor:
+    """Return this rank's part of a whole tensor that all ranks have, divided as another one; or all, if that is."""
+    if not hasattr(like, "device_mesh"):
+        return tensor
+    from torch.distributed.tensor import distribute_tensor
+
+    return distribute_tensor(tensor, like.device_mesh, like.placements, src_data_rank=None)
 
 
 def whole(tensor: Tensor) -> Tensor:

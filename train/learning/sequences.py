@@ -46,25 +46,28 @@ class TrainingSequence:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """The input of one forward pass: prompts, each followed by its answers in this row, L tokens in all, with R
-    completion tokens to predict.
+    """The input of one forward pass: prompts, each followed by its answers in this row, L tokens in all, with U
+    completion tokens to predict, which are those of R places.
 
     The last token of each answer is left out, since nothing is predicted from it. The positions of an answer's tokens
-    continue those of its prompt. An empty row has one token and predicts nothing.
+    continue those of its prompt. Answers that are the same token by token are in the row once, so U may be less than R.
+    An empty row has one token and predicts nothing.
 
     lengths      for each prompt, its own tokens followed by those of each of its answers; a prompt with a single answer
                  is one sequence
-    positions_R  the position in the row from which each completion token is predicted
-    targets_R    the completion tokens themselves
-    places_R     their places in the minibatch
+    positions_U  the position in the row from which each completion token is predicted
+    targets_U    the completion tokens themselves
+    places_R     the places in the minibatch that this row predicts
+    of_place_R   the number, in U, of the token at each of these places
     """
 
     token_ids_L: Tensor
     position_ids_L: Tensor
     lengths: tuple[tuple[int, ...], ...]
-    positions_R: Tensor
-    targets_R: Tensor
+    positions_U: Tensor
+    targets_U: Tensor
     places_R: Tensor
+    of_place_R: Tensor
 
 
 def in_rows(
@@ -75,13 +78,16 @@ def in_rows(
     If a sequence is longer than row_tokens, rows become as long as that sequence, so that a batch that took an hour to
     sample is not thrown away.
     """
-    of_prompt: dict[tuple[int, ...], list[tuple[int, int]]] = {}
+    of_prompt: dict[tuple[int, ...], dict[tuple[int, ...], list[int]]] = {}
     first_places = [0]
     for number, each in enumerate(sequences):
-        of_prompt.setdefault(each.prompt_ids, []).append((number, max(len(each.token_ids) - 1, 0)))
+        of_prompt.setdefault(each.prompt_ids, {}).setdefault(each.token_ids, []).append(number)
         first_places.append(first_places[-1] + len(each.token_ids))
-    packed = rows([(len(prompt_ids), answers) for prompt_ids, answers in of_prompt.items()], row_tokens=row_tokens)
-    for row in shares(packed, ranks=ranks)[rank]:
+    groups = [
+        (len(prompt_ids), [(tuple(numbers), max(len(token_ids) - 1, 0)) for token_ids, numbers in answers.items()])
+        for prompt_ids, answers in of_prompt.items()
+    ]
+    for row in shares(rows(groups, row_tokens=row_tokens), ranks=ranks)[rank]:
         yield _row(row, sequences, first_places, device)
 
 
@@ -89,18 +95,21 @@ def _row(parts: Sequence[Part], sequences: Sequence[TrainingSequence], first_pla
     ids: list[int] = []
     position_ids: list[int] = []
     positions: list[int] = []
-    places: list[int] = []
     targets: list[int] = []
+    places: list[int] = []
+    of_place: list[int] = []
     lengths: list[tuple[int, ...]] = []
     for part in parts:
-        ids += sequences[part.answers[0][0]].prompt_ids
+        ids += sequences[part.answers[0][0][0]].prompt_ids
         position_ids += range(part.prompt)
         end_of_prompt = len(ids) - 1
-        for number, n_read in part.answers:
-            token_ids, first_place = sequences[number].token_ids, first_places[number]
+        for numbers, n_read in part.answers:
+            token_ids = sequences[numbers[0]].token_ids
+            for number in numbers:
+                places += range(first_places[number], first_places[number + 1])
+                of_place += range(len(targets), len(targets) + len(token_ids))
             if token_ids:
                 positions += (end_of_prompt, *range(len(ids), len(ids) + n_read))
-            places += range(first_place, first_place + len(token_ids))
             targets += token_ids
             position_ids += range(part.prompt, part.prompt + n_read)
             ids += token_ids[:n_read]
@@ -108,7 +117,8 @@ def _row(parts: Sequence[Part], sequences: Sequence[TrainingSequence], first_pla
         lengths.append((part.prompt, *answers) if len(answers) > 1 else (part.tokens,))
     if not ids:
         ids, position_ids, lengths = [0], [0], [(1,)]
-    token_ids_L, position_ids_L, positions_R, targets_R, places_R = (
-        torch.tensor(each, dtype=torch.int64, device=device) for each in (ids, position_ids, positions, targets, places)
+    token_ids_L, position_ids_L, positions_U, targets_U, places_R, of_place_R = (
+        torch.tensor(each, dtype=torch.int64, device=device)
+        for each in (ids, position_ids, positions, targets, places, of_place)
     )
-    return Row(token_ids_L, position_ids_L, tuple(lengths), positions_R, targets_R, places_R)
+    return Row(token_ids_L, position_ids_L, tuple(lengths), positions_U, targets_U, places_R, of_place_R)

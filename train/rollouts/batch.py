@@ -16,6 +16,7 @@ from rewards.reward import Answer, Reward, Task
 from train import config
 from train.errors import RolloutError
 from train.rollouts.questions import Question, Questions
+from train.rollouts.steps import in_tokens
 from train.sampling.protocol import Completion, Sampler, Sampling, SeededChat
 
 _REWARD_SECONDS = 3600.0  # AsyncRewards gives up earlier; this only prevents an endless wait
@@ -64,17 +65,41 @@ def rewards_of(group: Group, *, cut_off_known: bool = True) -> list[float]:
     return [rollout.reward if cut_off_known or not rollout.truncated else math.nan for rollout in group]
 
 
-def signal(group: Group, *, cut_off_known: bool = True) -> str:
-    """Return a fixed word for what a group teaches: "some" if its rewards differ, or why it teaches nothing."""
-    return lesson([(rollout.reward, rollout.truncated) for rollout in group], cut_off_known=cut_off_known)
+def steps_of(rollout: Rollout) -> tuple[tuple[int, float], ...]:
+    """Return the rewards of the steps of a completion. Without such rewards, all of it is one step."""
+    return rollout.steps or ((len(rollout.token_ids), rollout.reward),)
 
 
-def lesson(rewards: Sequence[tuple[float, bool]], *, cut_off_known: bool = True) -> str:
-    """Return what `signal` says of a group, given the reward of each completion and whether it was cut off."""
-    known = {reward for reward, cut_off in rewards if not math.isnan(reward) and (cut_off_known or not cut_off)}
-    if not known:
+def signal(group: Group, *, cut_off_known: bool = True, process: bool = False) -> str:
+    """Return a fixed word for what a group teaches: "some" if its rewards differ, or why it teaches nothing.
+
+    process: whether the rewards of steps teach, instead of those of whole answers.
+    """
+    return lesson(
+        [(rollout.reward, rollout.truncated) for rollout in group],
+        cut_off_known=cut_off_known,
+        of_steps=[[value for _, value in rollout.steps] for rollout in group] if process else (),
+    )
+
+
+def lesson(
+    rewards: Sequence[tuple[float, bool]], *, cut_off_known: bool = True, of_steps: Sequence[Sequence[float]] = ()
+) -> str:
+    """Return what `signal` says of a group, given the reward of each completion and whether it was cut off.
+
+    of_steps: the rewards of the steps of each completion, if they teach instead of the others; without any, the
+    completion is one step.
+    """
+    places = [
+        place
+        for place, (reward, cut_off) in enumerate(rewards)
+        if not math.isnan(reward) and (cut_off_known or not cut_off)
+    ]
+    if not places:
         return "unknown" if all(math.isnan(reward) for reward, _ in rewards) else "cut_off"
-    if len(known) > 1:
+    known = {rewards[place][0] for place in places}
+    taught = {value for place in places for value in of_steps[place] or (rewards[place][0],)} if of_steps else known
+    if len(taught) > 1:
         return "some"
     return "none" if min(known) <= 0 else "all"
 
@@ -100,6 +125,7 @@ class Batch:
         submit: Submit,
         seed: int,
         cut_off_known: bool = True,
+        process: bool = False,
         now: Callable[[], float] = time.monotonic,
         note: Note = lambda part, began, ended: None,
     ) -> None:
@@ -115,6 +141,7 @@ class Batch:
         self._submit = submit
         self._seed = seed
         self._cut_off_known = cut_off_known
+        self._process = process
 
     def __iter__(self) -> Iterator[Group]:
         missing = self._settings.prompts
@@ -123,7 +150,7 @@ class Batch:
             first = self.position
             self.position += missing
             for group in self._round(range(first, first + missing)):
-                taught = signal(group, cut_off_known=self._cut_off_known)
+                taught = signal(group, cut_off_known=self._cut_off_known, process=self._process)
                 self.counts[taught] += 1
                 if taught == "some" or not self._settings.online_filter:
                     missing -= 1
@@ -176,22 +203,28 @@ class Batch:
             if answer is None:
                 raise RolloutError(f"{question.id}: the sampler has lost an answer")
             completion, future = answer
-            reward = future.result(_REWARD_SECONDS)
-            rollouts.append(
-                Rollout(
-                    problem_id=question.id,
-                    prompt_ids=completion.prompt_ids,
-                    token_ids=completion.token_ids,
-                    logprobs=completion.logprobs,
-                    versions=completion.versions,
-                    truncated=completion.finish_reason == "length",
-                    text=completion.text,
-                    reward=math.nan if reward.value is None else reward.value,
-                    verdict=reward.verdict,
-                    reward_seconds=reward.seconds,
-                )
-            )
+            rollouts.append(scored(question, completion, future.result(_REWARD_SECONDS), self._questions))
         yield tuple(rollouts)
+
+
+def scored(question: Question, completion: Completion, reward: Reward, questions: Questions) -> Rollout:
+    """Return a completion with its reward. `questions` know the text of tokens, in which rewards of steps are given."""
+    steps = reward.steps and in_tokens(reward.steps, completion.text, completion.token_ids, questions.decode)
+    return Rollout(
+        problem_id=question.id,
+        prompt_ids=completion.prompt_ids,
+        token_ids=completion.token_ids,
+        logprobs=completion.logprobs,
+        versions=completion.versions,
+        truncated=completion.finish_reason == "length",
+        text=completion.text,
+        reward=math.nan if reward.value is None else reward.value,
+        verdict=reward.verdict,
+        reward_seconds=reward.seconds,
+        source=question.source,
+        parts=reward.parts,
+        steps=steps,
+    )
 
 
 def _all_scored(answers: Sequence[tuple[Completion, "Future[Reward]"] | None]) -> bool:

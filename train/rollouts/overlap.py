@@ -72,7 +72,7 @@ class CollectedBatch:
             self._changed.notify_all()
 
 
-class Pipeline:
+class Overlap:
     """Hands out the batches of a run, step by step.
 
     begin            returns the batch whose prompts begin at a position in the data

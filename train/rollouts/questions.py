@@ -8,6 +8,7 @@ import json
 import logging
 import random
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,7 +28,7 @@ from train.sampling.chat_template import prompt_ids
 log = logging.getLogger(__name__)
 
 _KEPT = ("tests", "strongest_tests", "time_limit_seconds")  # columns that are needed to judge answers
-_COLUMNS = ("id", "statement", "starter_code", *_KEPT, "verified", "multi_answer_suspect")
+_COLUMNS = ("id", "source", "statement", "starter_code", *_KEPT, "verified", "multi_answer_suspect")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +38,7 @@ class Question:
     id: str
     prompt_ids: tuple[int, ...]
     task: Task
+    source: str = ""  # where the problem comes from: the column of this name
 
 
 class Questions:
@@ -84,7 +86,7 @@ class Questions:
                     self.n_too_long += 1
                     continue
                 self._offsets.append(file.tell())
-                line = json.dumps([row["id"], messages, *(row[name] for name in _KEPT)]).encode() + b"\n"
+                line = json.dumps([row["id"], row["source"], messages, *(row[name] for name in _KEPT)]).encode() + b"\n"
                 digest.update(line)
                 file.write(line)
         self.digest = digest.hexdigest()
@@ -114,11 +116,23 @@ class Questions:
             self._order = epoch, order
         with self._cache.open("rb") as file:
             file.seek(self._offsets[self._order[1][number]])
-            id, messages, tests, strongest, limit = json.loads(file.readline())
+            id, source, messages, tests, strongest, limit = json.loads(file.readline())
         target = None
         if self._targets:
             target = random.Random(f"{self._seed} {position} target").choice(self._targets)
             messages[-1]["content"] += "\n" + length_instruction(target)
         ids = prompt_ids(self._tokenizer, messages, self._template_arguments)
-        task = Task(Suite.from_json(tests), tuple(strongest or ()), limit, target_tokens=target)
-        return Question(id, tuple(ids), task)
+        task = Task(
+            Suite.from_json(tests),
+            tuple(strongest or ()),
+            limit,
+            target_tokens=target,
+            id=id,
+            prompt=messages[-1]["content"],
+        )
+        return Question(id, tuple(ids), task, source)
+
+    def decode(self, token_ids: Sequence[int]) -> str:
+        """Return the text of some tokens, without special ones."""
+        text: str = self._tokenizer.decode(token_ids, skip_special_tokens=True)
+        return text

@@ -36,20 +36,20 @@ def scoring(
     Raises ConfigError if there are none, and SandboxError if no sandbox can be opened.
     """
     with ExitStack() as stack:
-        parts: list[tuple[float, Score]] = []
+        parts: list[tuple[float, Score, str]] = []
         at_once = _LEAST_AT_ONCE
         if settings.random:
-            parts.append((1.0, _RandomReward(seed)))
+            parts.append((1.0, _RandomReward(seed), "random"))
         elif settings.code:
             sandbox = stack.enter_context(open_sandbox(programs, most))
             at_once = max(at_once, _AT_ONCE_PER_WORKER * sandbox.workers)
-            parts.append((settings.code, _code_reward(sandbox, settings)))
+            parts.append((settings.code, _code_reward(sandbox, settings), "code"))
         if settings.format:
-            parts.append((settings.format, FormatReward()))
+            parts.append((settings.format, FormatReward(), "format"))
         if settings.length_budget:
-            parts.append((settings.length_budget, LengthBudget()))
+            parts.append((settings.length_budget, LengthBudget(), "length_budget"))
         if settings.overlong:
-            parts.append((settings.overlong, Overlong(settings.overlong_buffer_tokens)))
+            parts.append((settings.overlong, Overlong(settings.overlong_buffer_tokens), "overlong"))
         if not parts:
             raise ConfigError("reward: all weights are 0; give reward.code = 1.0")
         yield stack.enter_context(AsyncRewards(Weighted(parts), at_once=at_once))

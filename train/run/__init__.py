@@ -4,6 +4,7 @@ folder.py           the folder of a run, locked by one process; its configuratio
 checkpoint.py       what --resume continues from
 metrics.py          a line of numbers for each step, and sample completions; TensorBoard and wandb
 figures.py          those numbers as pure functions, and what each of them means
+performance.py      figures of speed and memory
 timeline.py         when each part of a run worked
 plot.py             pictures of curves, side by side
 plot_timeline.py    pictures of timelines

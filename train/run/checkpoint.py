@@ -91,6 +91,11 @@ def steps(run: Path) -> list[Path]:
     return sorted((run / FOLDER).glob("step-*"))
 
 
+def oldest(run: Path) -> int:
+    """Return the step of the oldest checkpoint of a run, which must have one."""
+    return int(steps(run)[0].name.removeprefix("step-"))
+
+
 def load(folder: Path, load_learner: Callable[[Path], None]) -> Progress:
     """Return the progress in a checkpoint, after the learner has continued from its state.
 

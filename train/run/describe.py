@@ -28,7 +28,9 @@ def describe_objective(objective: Objective) -> list[str]:
     )
     wide = ", wider above than below (clip-higher)" if objective.clip_high > objective.clip_low else ""
     sentences = [
-        f"Advantage: the reward minus the mean of its group{by_std}.",
+        f"Advantage: the reward minus the mean of its group{by_std}."
+        if objective.supervision == "outcome"
+        else f"Advantage: the rewards of the steps minus their mean in the group{by_std}, added up from the end.",
         f"Ratio to the {objective.old}'s probabilities, clipped to {1 - objective.clip_low:g} and "
         f"{1 + objective.clip_high:g}{wide}.",
         {

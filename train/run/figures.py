@@ -10,10 +10,12 @@ from math import ceil, isnan, nan, sqrt
 from statistics import fmean
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from train.rollouts.batch import Group
+from rewards.reward import ACCEPTED
 
-# "NAME" stands for the name of a reward, for what a group teaches, or for a number of samples.
+if TYPE_CHECKING:
+    from train.rollouts.batch import Group, Rollout
+
+# "NAME" stands for the name of a reward or a source, for what a group teaches, or for a number of samples.
 MEANINGS: dict[str, str] = {
     "step": "batches trained on; 0: before the first",
     "reward": "mean reward of the completions; with the online filter, of those that are trained on",
@@ -21,6 +23,9 @@ MEANINGS: dict[str, str] = {
     "frac_reward_zero_std": "share of the groups whose rewards are all the same: nothing is learned from them",
     "rewards/NAME/mean": "mean of one reward function, before its weight",
     "rewards/NAME/std": "standard deviation of one reward function (n - 1)",
+    "sources/NAME/reward": "mean reward of the completions for problems of one source",
+    "sources/NAME/solve_rate": "share of these completions that are accepted: right programs, right answers",
+    "sources/NAME/mean_length": "tokens of such a completion, mean",
     "reward_no_signal": "completions without a reward, because the sandbox or a checker failed",
     "reward_timeouts": "completions whose program exceeded its time limit",
     "reward_latency_s/p50": "seconds that scoring a completion took, without the wait for its turn, median",
@@ -50,6 +55,7 @@ MEANINGS: dict[str, str] = {
     "clip_ratio/high_max": "the same share, of the completion that has the most",
     "clip_ratio/region_mean": "both together",
     "sampling/sampling_logp_difference/mean": "|log-probability by the learner - by the sampler|, mean over tokens",
+    "sampling/sampling_logp_difference/p99": "the same, 99th percentile",
     "sampling/sampling_logp_difference/max": "the same, largest",
     "sampling/importance_sampling_ratio/min": "probability by the learner divided by that by the sampler, smallest",
     "sampling/importance_sampling_ratio/mean": "the same, mean",
@@ -60,8 +66,10 @@ MEANINGS: dict[str, str] = {
     "mismatch/weight_truncated": "share of the tokens whose weight is at its upper bound, objective.truncation",
     "mismatch/weight_ess": "effective sample size of these weights as a share of the tokens; 1: all are equal",
     "mismatch/kept": "share of the tokens whose completion is within the bounds of the mismatch",
-    "parity/token_mult_prob_error": "the same error, for a probe that is sampled after new weights were loaded",
-    "parity/logp_difference_max": "largest difference of log-probabilities in that probe",
+    "parity/token_mult_prob_error": "the same error for fixed tokens, compared after new weights were loaded",
+    "parity/logp_difference_max": "largest difference of log-probabilities in that comparison",
+    "parity/checked": "share of the weights whose checksums in the engine were compared with those that were sent",
+    "parity/proof_s": "seconds that these comparisons took, after the weights were loaded",
     "skipped": "share of the updates that were skipped, because no token counted",
     "groups/age_mean": "asynchronous runs: versions between the birth of a group and its training, mean",
     "groups/age_max": "the same, of the oldest group; never above rollout.staleness",
@@ -82,6 +90,13 @@ MEANINGS: dict[str, str] = {
     "cut_off); prompts refused; rounds of sampling",
     "stage": "number of the stage, counted from 0",
     "epoch": "prompts sampled since the run's start, divided by the size of the dataset",
+    "perf/tokens_per_second": "tokens of the batch, prompts and completions, by the seconds of the step",
+    "perf/training_tokens_per_second": "tokens that the learner read, each prompt once, by the seconds of its training",
+    "perf/mfu": "share of its GPUs' peak in bfloat16 that the learner used while it trained, without what it computed "
+    "again to save memory; only on GPUs whose peak is known",
+    "perf/host_memory_gib": "peak memory of the trainer's process on its machine",
+    "perf/machine_memory_share": "share of the machine's memory that is in use at the end of the step",
+    "perf/device_memory_gib": "peak memory of torch on the first GPU; only on GPUs",
     "step_time": "seconds of the step, without evaluation",
     "idle/trainer": "share of the step's time in which the learner waited",
     "idle/sampler": "share of the step's time in which the sampler waited",
@@ -110,27 +125,21 @@ def of_batch(
     *,
     version: int,
     tokens_before: float = 0,
-    parts: Mapping[str, Sequence[float]] | None = None,
 ) -> dict[str, float]:
     """Return the figures of a batch's completions.
 
     version        version of the weights that are being trained now
     tokens_before  num_tokens of the previous step
-    parts          the values of each reward function, in the order of the completions
 
     Raises ValueError for a batch without a completion.
     """
     rollouts = [rollout for group in groups for rollout in group]
     if not rollouts:
         raise ValueError("a batch without a completion has no figures")
-    named = {
-        key: value
-        for name, values in (parts or {}).items()
-        for key, value in ((f"rewards/{name}/mean", mean(values)), (f"rewards/{name}/std", std(values)))
-    }
     return {
         **of_rewards([[rollout.reward for rollout in group] for group in groups]),
-        **named,
+        **of_parts([rollout.parts for rollout in rollouts]),
+        **of_sources(rollouts),
         "reward_timeouts": sum(rollout.verdict == "time_limit" for rollout in rollouts),
         "reward_latency_s/p50": percentile([rollout.reward_seconds for rollout in rollouts], 0.5),
         "reward_latency_s/p95": percentile([rollout.reward_seconds for rollout in rollouts], 0.95),
@@ -167,6 +176,34 @@ def of_rewards(groups: Sequence[Sequence[float]]) -> dict[str, float]:
         "batch/solve_all": all_,
         "batch/solve_partial": len(some) - none - all_,
     }
+
+
+def of_parts(completions: "Sequence[Sequence[tuple[str, float]]]") -> dict[str, float]:
+    """Return the figures of each reward function. completions: for each, names and values of the functions."""
+    values: dict[str, list[float]] = {}
+    for parts in completions:
+        for name, value in parts:
+            values.setdefault(name, []).append(value)
+    return {
+        key: figure
+        for name, of_name in values.items()
+        for key, figure in ((f"rewards/{name}/mean", mean(of_name)), (f"rewards/{name}/std", std(of_name)))
+    }
+
+
+def of_sources(rollouts: "Sequence[Rollout]") -> dict[str, float]:
+    """Return the figures of each source of problems that has a completion in the batch."""
+    by_source: dict[str, list[Rollout]] = {}
+    for rollout in rollouts:
+        if rollout.source:
+            by_source.setdefault(rollout.source.replace("/", "_"), []).append(rollout)
+    figures = {}
+    for source, of_source in by_source.items():
+        known = [rollout for rollout in of_source if not isnan(rollout.reward)]
+        figures[f"sources/{source}/reward"] = mean([rollout.reward for rollout in known])
+        figures[f"sources/{source}/solve_rate"] = mean([float(rollout.verdict == ACCEPTED) for rollout in known])
+        figures[f"sources/{source}/mean_length"] = fmean(len(rollout.token_ids) for rollout in of_source)
+    return figures
 
 
 def of_lengths(completions: Sequence[tuple[int, bool]]) -> dict[str, float]:

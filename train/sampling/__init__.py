@@ -1,7 +1,8 @@
 """Prompts in, completions out.
 
 protocol.py      what a sampler is, and the types it takes and gives
-vllm.py          a model in this process, run by vLLM; vllm_worker.py runs in vLLM's own processes
+vllm.py          a model in this process, run by vLLM; vllm_worker.py runs in vLLM's own processes, and vllm_weights.py
+                 tells there which weights they hold
 transformers.py  a model in this process, slow and simple, for tests
 processes.py     vLLM engines in processes of their own, on other GPUs than the trainer's
 http.py          a model behind an OpenAI-compatible address

@@ -11,6 +11,7 @@ from sandbox.concurrency.deadline import call_with_timeout
 from train.config import Config, Model
 from train.engine_options import EngineOptions
 from train.errors import ConfigError, SamplerError
+from train.sampling.engine_terms import EngineTerms
 from train.sampling.protocol import TrainedSampler
 
 
@@ -30,14 +31,8 @@ def open_engine(config: Config) -> TrainedSampler:
         return TransformersSampler(
             path, most_tokens=context_tokens, template_arguments=config.prompt.template_arguments
         )
-    given = EngineOptions(engine.concurrency or None, engine.options).for_vllm()
     options = {
-        **given,
-        **_head(config.model, given.get("hf_overrides", {})),
-        "max_model_len": context_tokens,
-        "gpu_memory_utilization": engine.memory_share,
-        "tensor_parallel_size": engine.tensor_parallel,
-        "dtype": config.model.dtype,
+        **_vllm_options(config, context_tokens),
         "template_arguments": dict(config.prompt.template_arguments),
     }
     if engine.gpus:
@@ -45,6 +40,29 @@ def open_engine(config: Config) -> TrainedSampler:
 
         return SamplerProcesses(path, engine, options)
     return _open_in_this_process(config, path, options)
+
+
+def terms_of(config: Config, run: str) -> EngineTerms:
+    """Return what workers need in order to start engines for this run. Raises ConfigError as `open_engine` does."""
+    path = str(Path(config.model.path).expanduser())
+    context_tokens = _context_tokens(config, path)
+    if Path(path).exists():
+        path = str(Path(path).resolve())
+    options = _vllm_options(config, context_tokens) if config.engine.kind == "vllm" else {}
+    return EngineTerms(run, path, config.engine.kind, context_tokens, options)
+
+
+def _vllm_options(config: Config, context_tokens: int) -> dict[str, Any]:
+    engine = config.engine
+    given = EngineOptions(engine.concurrency or None, engine.options).for_vllm()
+    return {
+        **given,
+        **_head(config.model, given.get("hf_overrides", {})),
+        "max_model_len": context_tokens,
+        "gpu_memory_utilization": engine.memory_share,
+        "tensor_parallel_size": engine.tensor_parallel,
+        "dtype": config.model.dtype,
+    }
 
 
 def _head(model: Model, overrides: Mapping[str, Any]) -> dict[str, Any]:

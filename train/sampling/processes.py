@@ -17,10 +17,12 @@ from typing import Any
 from torch import Tensor
 
 from train import config
-from train.errors import SamplerError
+from train.errors import ParityError, SamplerError, TransferError
 from train.sampling.protocol import Completion, Sampling, SeededChat
 from train.sampling.restart_budget import RestartBudget
-from train.sampling.weights_in_memory import WeightsInMemory
+from train.weights.manifest import Manifest, Probe
+from train.weights.proof import CHECKED, prove
+from train.weights.shared_memory import SharedMemory
 
 log = logging.getLogger(__name__)
 
@@ -41,8 +43,8 @@ class SamplerProcesses:
         self._arguments = [
             (model, settings.gpus[first : first + size], options) for first in range(0, len(settings.gpus), size)
         ]
-        self._weights: WeightsInMemory | None = None
-        self._version = 0
+        self._memory = SharedMemory(kept=1)  # all engines have read the newest version when `hand_over` returns
+        self._manifest: Manifest | None = None  # of the newest weights
         self._restarts = RestartBudget(settings.restarts_per_hour)
         self._closed = False
         self._engines: list[_Engine] = []
@@ -88,19 +90,24 @@ class SamplerProcesses:
             ):  # the caller has stopped: answers still on their way would confuse the next call
                 self.close()
 
-    def load(self, weights: Iterable[tuple[str, Tensor]], version: int) -> None:
-        """Load whole tensors under their names in the model's files; see train/sampling/protocol.py."""
-        new = WeightsInMemory(weights)
-        old, self._weights, self._version = self._weights, new, version
+    def hand_over(
+        self, weights: Iterable[tuple[str, Tensor]], version: int, probe: Probe | None, most_error: float
+    ) -> dict[str, float]:
+        """Load weights and prove in every process that they have arrived; see train/sampling/protocol.py."""
+        try:
+            self._manifest = manifest = self._memory.publish(weights, version, probe, most_error)
+        except TransferError as error:
+            raise SamplerError(str(error)) from error
         for engine in self._engines:
-            engine.send("load", new.path, version)
+            engine.send("load", manifest)
+        figures = []
         for number, engine in enumerate(self._engines):
             try:
-                engine.expect("loaded", self._settings.sync_seconds)
+                figures.append(engine.expect("loaded", self._settings.sync_seconds)[0])
             except SamplerError as error:
-                self._restart(number, error)
-        if old is not None:
-            old.close()
+                figures.append(self._restart(number, error))
+        # The worst of the engines: all of these figures but one are better if they are lower.
+        return {name: (min if name == CHECKED else max)(each[name] for each in figures) for name in figures[0]}
 
     def sleep(self) -> None:
         """Do nothing: the engines have GPUs of their own."""
@@ -110,11 +117,9 @@ class SamplerProcesses:
         self._closed = True
         for engine in self._engines:
             engine.end()
-        if self._weights is not None:
-            self._weights.close()
-            self._weights = None
+        self._memory.close()
 
-    def _restart(self, number: int, error: SamplerError) -> None:
+    def _restart(self, number: int, error: SamplerError) -> dict[str, float]:
         if self._closed:  # another thread closed the engines, which is why this one has lost its own
             raise error
         if not self._restarts.spend(time.monotonic()):
@@ -128,9 +133,11 @@ class SamplerProcesses:
         if self._closed:
             self._engines[number].end()
         self._engines[number].expect("ready", self._settings.load_seconds)
-        if self._weights is not None:
-            self._engines[number].send("load", self._weights.path, self._version)
-            self._engines[number].expect("loaded", self._settings.sync_seconds)
+        if self._manifest is None:
+            return {}
+        self._engines[number].send("load", self._manifest)
+        figures: dict[str, float] = self._engines[number].expect("loaded", self._settings.sync_seconds)[0]
+        return figures
 
 
 class _Engine:
@@ -168,6 +175,8 @@ class _Engine:
             message_kind, *content = self.connection.recv()
         except (EOFError, OSError):
             raise SamplerError("its process has ended") from None
+        if message_kind == "differs":
+            raise ParityError(str(content[0]))
         if message_kind == "failed":
             raise SamplerError(str(content[0]))
         if message_kind != kind:
@@ -199,13 +208,16 @@ def _serve(connection: Connection, model: str, gpus: Sequence[int], options: dic
         while True:
             kind, *content = connection.recv()
             if kind == "load":
-                sampler.load_file(*content)
-                connection.send(("loaded",))
+                (manifest,) = content
+                sampler.load(SharedMemory().fetch(manifest), manifest.version)
+                connection.send(("loaded", prove(sampler, manifest)))
             else:
                 numbered, sampling = content
                 for place, answer in sampler.sample([prompt for _, prompt in numbered], sampling):
                     connection.send(("answer", numbered[place][0], answer))
-    except SamplerError as error:
+    except ParityError as error:
+        connection.send(("differs", str(error)))
+    except (SamplerError, TransferError) as error:
         connection.send(("failed", str(error)))
     except (EOFError, OSError):
         return  # the run is over

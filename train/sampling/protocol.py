@@ -4,7 +4,7 @@ A model runs in this process (vllm.py; transformers.py for tests), in processes 
 an address (http.py). The samplers of training runs load new weights.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -12,6 +12,8 @@ from curate.prompt import Chat
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+    from train.weights.manifest import Probe, SentTensor
 
 # A prompt, as messages or as the ids of its tokens, and the seed of this one sample.
 SeededChat = tuple[Chat | tuple[int, ...], int]
@@ -91,15 +93,33 @@ class Engine(Protocol):
         Answers that have begun may go on meanwhile; those that finish are returned by the next `step`.
         """
 
+    def version(self) -> int:
+        """Return the version of the weights that the engine itself tells."""
+
+    def checksums(self, tensors: "Sequence[SentTensor]") -> "Mapping[str, str]":
+        """Return the checksums of what the engine computes with, by the names of these tensors.
+
+        Left out are tensors that it keeps in a way that cannot be compared.
+        """
+
     def cache_use(self) -> float:
         """Return the share of the cache that is in use; 0 if it is not known."""
+
+    def close(self) -> None:
+        """Free the model's memory."""
 
 
 class TrainedSampler(Sampler, Protocol):
     """A sampler whose weights change while a run trains them. None of these methods is called while it samples."""
 
-    def load(self, weights: Iterable[tuple[str, "Tensor"]], version: int) -> None:
-        """Load whole tensors under the names that the model's files have. Raises SamplerError if that fails."""
+    def hand_over(
+        self, weights: "Iterable[tuple[str, Tensor]]", version: int, probe: "Probe | None", most_error: float
+    ) -> dict[str, float]:
+        """Load whole tensors under the names that the model's files have, and prove that they have arrived.
+
+        Returns the metrics of the proof; see train/weights/proof.py. Raises ParityError if the sampler holds anything
+        else than what was sent, and SamplerError if it does not load the weights.
+        """
 
     def sleep(self) -> None:
-        """Lend the memory to the learner until `load` is called."""
+        """Lend the memory to the learner until new weights are handed over."""

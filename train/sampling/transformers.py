@@ -17,8 +17,12 @@ from train.errors import SamplerError
 from train.sampling import stepwise
 from train.sampling.chat_template import NO_ARGUMENTS, prompt_ids, warn_of_unknown
 from train.sampling.protocol import Completion, Sampling, SeededChat
+from train.weights.checksums import checksum
+from train.weights.manifest import Probe, SentTensor
+from train.weights.proof import load_and_prove
 
 _PROMPTS_AT_ONCE = 64
+_MOST_ANSWERS = 1024
 
 
 @dataclass(slots=True)
@@ -66,7 +70,7 @@ class TransformersSampler:
         self._context = most_tokens or self._model.config.max_position_embeddings
         self._version = 0
         self._closed = False
-        self.at_once = _PROMPTS_AT_ONCE
+        self.at_once = _MOST_ANSWERS
         self._waiting: list[_Answer] = []  # they begin with the next step
         self._batches: list[_Batch] = []
         self._turn = threading.Lock()  # load() and close() may come from other threads
@@ -139,6 +143,26 @@ class TransformersSampler:
             self._version = version
             for batch in self._batches:
                 batch.cache = None  # it was computed with the old weights
+
+    def version(self) -> int:
+        """Return the version of the weights that were loaded last."""
+        return self._version
+
+    def checksums(self, tensors: Sequence[SentTensor]) -> dict[str, str]:
+        """Return the checksums of what the model holds; see `Engine` in train/sampling/protocol.py."""
+        with self._turn:
+            held = self._model.state_dict()
+            return {
+                tensor.name: checksum(held[tensor.name].to(getattr(torch, tensor.dtype)))
+                for tensor in tensors
+                if tensor.name in held
+            }
+
+    def hand_over(
+        self, weights: Iterable[tuple[str, Tensor]], version: int, probe: Probe | None, most_error: float
+    ) -> dict[str, float]:
+        """Load weights and prove that they have arrived; see `TrainedSampler` in train/sampling/protocol.py."""
+        return load_and_prove(self, weights, version, probe, most_error)
 
     def sleep(self) -> None:
         """Do nothing: there is no memory to lend."""

@@ -16,13 +16,18 @@ from train.sampling.chat_template import NO_ARGUMENTS, prompt_ids, warn_of_unkno
 from train.sampling.model_name import check_folder
 from train.sampling.protocol import Completion, Sampling, SeededChat
 from train.sampling.vllm_worker import with_head
+from train.weights.held import combined
+from train.weights.manifest import Probe, SentTensor
+from train.weights.proof import load_and_prove
+from train.weights.source import TensorFiles
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 # CPUs are for development. There, compiling takes longer than running a small model, results should be the same to the
 # last bit, and vLLM 0.32 fails when it splits the prompt of a seeded sample ("CPU Generator does not use offset").
-_ON_CPU = {"enforce_eager": True, "dtype": "float32", "enable_chunked_prefill": False}
+# Answers share the cache of a prompt in whole blocks, which have 128 tokens by default on CPUs, and at least 32.
+_ON_CPU = {"enforce_eager": True, "dtype": "float32", "enable_chunked_prefill": False, "block_size": 32}
 _CPU_ENVIRONMENT = {
     "VLLM_CPU_KVCACHE_SPACE": "2",  # GiB; by default vLLM takes a share of the whole memory
     "VLLM_CPU_OMP_THREADS_BIND": "nobind",  # other processes use these CPUs, too
@@ -138,17 +143,36 @@ class VllmSampler:
 
     def cache_use(self) -> float:
         """Return the share of the cache that is in use, or 0 if the engine runs in a process of its own."""
-        core = self._core
-        return 0.0 if core is None or self._closed else float(core.scheduler.get_kv_cache_usage())
+        core = None if self._closed else self._core
+        return 0.0 if core is None else float(core.scheduler.get_kv_cache_usage())
 
     def load(self, weights: Iterable[tuple[str, "Tensor"]], version: int) -> None:
         """Load whole tensors under their names in the model's files; see train/sampling/protocol.py."""
-        # As a list of tensors: by path, vLLM 0.32 leaves a tied embedding as it was.
-        self._load("reload_weights", version, kwargs={"weights_iterator": with_head(dict(weights))})
+        if isinstance(weights, TensorFiles):  # every process of the engine reads them by itself
+            self._load("load_files", version, args=([str(path) for path in weights.paths],))
+        else:
+            self._load("reload_weights", version, kwargs={"weights_iterator": with_head(weights)})
 
-    def load_file(self, path: Path, version: int) -> None:
-        """Load whole tensors from a safetensors file, which every worker of the engine reads by itself."""
-        self._load("load_file", version, args=(str(path),))
+    def version(self) -> int:
+        """Return the version of the weights that vLLM itself tells."""
+        with self._turn:
+            return _number(self._engine.get_weight_version())
+
+    def checksums(self, tensors: Sequence[SentTensor]) -> dict[str, str]:
+        """Return the checksums of what the engine holds; see `Engine` in train/sampling/protocol.py."""
+        outlines = [(tensor.name, tensor.dtype, tensor.shape) for tensor in tensors]
+        with self._turn:
+            try:
+                parts = self._llm.collective_rpc("held_parts", args=(outlines,))
+            except Exception as error:  # any exception, from any of vLLM's processes
+                raise SamplerError(f"vLLM does not tell which weights it holds: {_last_line(error)}") from error
+        return combined(itertools.chain.from_iterable(parts), {name: shape for name, _, shape in outlines})
+
+    def hand_over(
+        self, weights: Iterable[tuple[str, "Tensor"]], version: int, probe: Probe | None, most_error: float
+    ) -> dict[str, float]:
+        """Load weights and prove that they have arrived; see `TrainedSampler` in train/sampling/protocol.py."""
+        return load_and_prove(self, weights, version, probe, most_error)
 
     def sleep(self) -> None:
         """Lend the memory of weights and cache to the learner, if they are on one GPU."""
@@ -259,7 +283,7 @@ class VllmSampler:
         """Return the version of the weights that drew each token, from the engine's own labels."""
         versions: list[int] = []
         for span in answer.weight_versions or ():
-            versions += [0 if span.version == _NO_LABEL else int(span.version)] * (span.end - span.start)
+            versions += [_number(span.version)] * (span.end - span.start)
         if len(versions) != n_tokens:
             raise SamplerError(f"vLLM told the versions of {len(versions)} tokens of {n_tokens}")
         return tuple(versions)
@@ -293,13 +317,17 @@ def _loaded(model: str, options: dict[str, Any]) -> Any:
                 "max_model_len": -1,  # as long as the model allows and the memory holds
                 "logprobs_mode": "processed_logprobs",
                 "use_tqdm_on_load": False,
-                "worker_extension_cls": "train.sampling.vllm_worker.LoadsFile",
+                "worker_extension_cls": "train.sampling.vllm_worker.WeightMethods",
                 **(_ON_CPU if current_platform.is_cpu() else {}),
                 **options,
             },
         )
     except Exception as error:  # many types of exceptions: configuration, download, memory, the engine's own process
         raise SamplerError(f"vLLM cannot load {model}: {_last_line(error)}") from error
+
+
+def _number(label: str) -> int:
+    return 0 if label == _NO_LABEL else int(label)
 
 
 def _of_prompt(output: Any) -> tuple[float, ...]:

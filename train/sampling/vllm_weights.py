@@ -8,9 +8,10 @@ packed is read back by multiplying it with the identity matrix, so it is what th
 Not covered: quantized weights, and experts that a kernel keeps in an order of its own.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any
 
 import torch
@@ -18,10 +19,10 @@ from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from train.weights.checksums import Region, partial_sum
+from train.weights.held import HeldPart
+from train.weights.source import Weights
 
 Outline = tuple[str, str, tuple[int, ...]]  # name, dtype and shape of a tensor in the model's files
-# Name of a tensor, and the part of it that is held: sizes, strides, offset; and what the part adds to the checksum.
-HeldPart = tuple[str, tuple[int, ...], tuple[int, ...], int, int]
 _ROWS_AT_ONCE = 1024  # of the identity matrix
 
 
@@ -37,34 +38,38 @@ class Placement:
     shape: tuple[int, ...]  # of the parameter as the loading code sees it
 
 
-def placements(model: Any, outlines: Iterable[Outline], complete: Any) -> list[Placement]:
+def placements(model: Any, outlines: Iterable[Outline], complete: Callable[[Weights], Weights]) -> list[Placement]:
     """Return where the model's loading code puts tensors of these outlines. Nothing is loaded.
 
-    complete: adds to (name, tensor) pairs what is loaded beside them
+    complete: adds what is loaded beside them
     """
-    tensors = {name: torch.empty(shape, dtype=getattr(torch, dtype), device="meta") for name, dtype, shape in outlines}
+    tensors = {
+        name: torch.empty(tuple(shape), dtype=getattr(torch, dtype), device="meta") for name, dtype, shape in outlines
+    }
     with _without_content(model) as parameters:
         copies = _Copies(parameters, tensors)
         with copies:
-            model.load_weights(complete(tensors))
+            model.load_weights(complete(tensors.items()))
     return copies.placements
 
 
-def held_parts(found: Sequence[Placement], dtypes: Mapping[str, str], shapes: Mapping[str, tuple[int, ...]]) -> (
-    list[HeldPart]
-):  # fmt: skip
+def held_parts(found: Sequence[Placement], outlines: Iterable[Outline]) -> list[HeldPart]:
     """Return the partial checksums of what modules hold now. Parts in an unknown layout are left out."""
+    kinds = {name: (getattr(torch, dtype), tuple(shape)) for name, dtype, shape in outlines}
     parts: list[HeldPart] = []
-    whole: dict[tuple[int, str], Tensor | None] = {}
-    for place in found:
-        key = (id(place.module), place.parameter)
-        if key not in whole:
-            whole = {key: _held(place)}  # one at a time: what is read back from a packed layout is a copy
-        if (held := whole[key]) is not None:
-            values = place.target.of(held).to(getattr(torch, dtypes[place.name]))
-            total = partial_sum(values, place.source, shapes[place.name])
-            parts.append((place.name, place.source.sizes, place.source.strides, place.source.offset, total))
+    for _, places in groupby(sorted(found, key=_parameter), _parameter):
+        held: Tensor | None = None  # what is read back from a packed layout is a copy, so only one is kept at a time
+        for place in places:
+            held = _held(place) if held is None else held
+            if held is not None:
+                dtype, shape = kinds[place.name]
+                total = partial_sum(place.target.of(held).to(dtype), place.source, shape)
+                parts.append((place.name, place.source.sizes, place.source.strides, place.source.offset, total))
     return parts
+
+
+def _parameter(place: Placement) -> tuple[int, str]:
+    return id(place.module), place.parameter
 
 
 def _held(place: Placement) -> Tensor | None:

@@ -1,25 +1,46 @@
 """Code that runs within vLLM's own worker processes."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
+from train.sampling import vllm_weights
+from train.sampling.vllm_weights import Outline, Placement
+from train.weights.held import HeldPart
+from train.weights.source import TensorFiles
 
-class LoadsFile:
-    """A mix-in for vLLM's worker class in each of its processes; see `VllmSampler.load_file`."""
+_EMBEDDING, _HEAD = "model.embed_tokens.weight", "lm_head.weight"
+
+
+class WeightMethods:
+    """A mix-in for vLLM's worker class in each of its processes; `VllmSampler` calls these methods."""
 
     reload_weights: Any  # the worker's own
+    model_runner: Any  # the worker's own
+    _placed: tuple[Sequence[Outline], list[Placement]] | None = None
 
-    def load_file(self, path: str) -> None:
-        from safetensors.torch import load_file
+    def load_files(self, paths: Sequence[str]) -> None:
+        """Load the tensors of safetensors files."""
+        self.reload_weights(weights_iterator=with_head(TensorFiles(tuple(map(Path, paths)))))
 
-        self.reload_weights(weights_iterator=with_head(load_file(path)))
+    def held_parts(self, outlines: Sequence[Outline]) -> list[HeldPart]:
+        """Return what this process holds of tensors with these outlines."""
+        if self._placed is None or self._placed[0] != outlines:
+            self._placed = outlines, vllm_weights.placements(self.model_runner.get_model(), outlines, with_head)
+        return vllm_weights.held_parts(self._placed[1], outlines)
 
 
-def with_head(weights: Mapping[str, Any]) -> list[tuple[str, Any]]:
-    """Return the tensors with an output layer; files leave it out if it is the embedding itself.
+def with_head(weights: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
+    """Yield the tensors, and an output layer at the end if there is none: it is the embedding itself then.
 
     On a CPU, vLLM keeps a packed copy of that layer and only renews it if the layer is among the tensors.
     """
-    embedding = weights.get("model.embed_tokens.weight")
-    head = {} if embedding is None else {"lm_head.weight": embedding}
-    return list((head | dict(weights)).items())
+    embedding, has_head = None, False
+    for name, tensor in weights:
+        if name == _EMBEDDING:
+            embedding = tensor
+        elif name == _HEAD:
+            has_head = True
+        yield name, tensor
+    if embedding is not None and not has_head:
+        yield _HEAD, embedding

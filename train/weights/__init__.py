@@ -3,6 +3,8 @@
 manifest.py       what is handed over: version, files with sizes and digests, tensors with checksums, and fixed tokens
                   with their log-probabilities, by which every engine checks itself
 checksums.py      checksums of tensors, which add up over the parts that several GPUs hold
+held.py           checksums of whole tensors from those parts
+proof.py          the proof that an engine holds what the learner sent
 source.py         what every way of handing weights over offers: a publisher, and a source for the engines
 in_process.py     tensors, to engines in the learner's own process
 files.py          safetensors files of bounded size, with digests

@@ -20,10 +20,13 @@ _KEPT = 2  # versions; a reader of the one before the newest may be in the midst
 
 
 class SharedMemory:
-    """Publisher of files in memory, and their source for other processes of this machine and user."""
+    """Publisher of files in memory, and their source for other processes of this machine and user.
 
-    def __init__(self, file_bytes: int = FILE_BYTES) -> None:
-        self._file_bytes = file_bytes
+    kept: number of versions that are kept, the newest ones
+    """
+
+    def __init__(self, file_bytes: int = FILE_BYTES, *, kept: int = _KEPT) -> None:
+        self._file_bytes, self._kept = file_bytes, kept
         self._lock = threading.Lock()
         self._versions: dict[int, list[int]] = {}  # the descriptors of the files of each version
 
@@ -47,7 +50,7 @@ class SharedMemory:
         with self._lock:
             _close(self._versions.pop(version, ()))
             self._versions[version] = descriptors
-            while len(self._versions) > _KEPT:
+            while len(self._versions) > self._kept:
                 _close(self._versions.pop(next(iter(self._versions))))
         folder = f"/proc/{os.getpid()}/fd"
         return replace(manifest, version=version, folder=folder, probe=probe, most_error=most_error)

@@ -109,6 +109,23 @@ def test_a_worker_with_old_weights_gets_only_what_can_still_be_used_in_time(cont
     assert {lease.version for lease in fast.ask()} == {2}
 
 
+def test_groups_of_a_slow_worker_are_as_old_as_its_weights(controller):
+    fast, slow = Worker(controller, "fast"), Worker(controller, "slow")
+    for lease in fast.ask(slots=2 * 3):
+        fast.finish(lease)
+    controller.try_cut(0)
+    publish(controller, 1)
+    fast.load()
+    (of_slow,) = slow.ask(slots=1)
+    of_fast = fast.ask()
+    assert (of_slow.version, [lease.version for lease in of_fast]) == (0, [1, 1, 1])
+    for lease in of_fast:
+        fast.finish(lease)
+    assert controller.try_cut(1) is None
+    assert slow.finish(of_slow) == ["taken"] * 3
+    assert [group[0].versions[0] for group in controller.try_cut(1)] == [0, 1]
+
+
 def test_no_more_groups_are_generated_at_once_than_the_configuration_says(clock):
     made = fleet.controller(replace(SETTINGS, most_running=1), now=clock)
     publish(made, 0)
@@ -340,6 +357,28 @@ def test_work_is_dealt_to_the_worker_that_has_the_least(clock):
     assert len(first) == 1
     rest = [len(worker.ask(slots=12)) for worker in workers[1:]]
     assert sum(rest) == 7
+
+
+def test_parts_and_steps_of_rewards_reach_the_batch_and_the_filter():
+    def process(answer, task):
+        future = Future()
+        steps = ((len(answer.text.split()[0]), 1.0), (len(answer.text), 0.0))
+        future.set_result(Reward(1.0, "accepted", parts=(("mine", 1.0),), steps=steps))
+        return future
+
+    for by_steps, found in ((True, ["q0", "q1"]), (False, [])):
+        settings = replace(SETTINGS, online_filter=True, process=by_steps, max_rounds=1)
+        made = fleet.controller(settings, submit=process)
+        publish(made, 0)
+        worker = Worker(made)
+        for lease in worker.ask()[:2]:
+            worker.finish(lease)
+        batch = made.try_cut(0) or ()
+        assert [group[0].problem_id for group in batch] == found
+        for group in batch:
+            assert [(rollout.parts, rollout.steps) for rollout in group] == [
+                ((("mine", 1.0),), ((1, 1.0), (4, 0.0))) for _ in group
+            ]
 
 
 def test_a_reward_that_fails_ends_the_run_at_the_trainers_next_call():

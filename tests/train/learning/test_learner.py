@@ -269,6 +269,33 @@ def test_lora_trains_its_layers_and_gives_whole_weights(path):
         torch.testing.assert_close(ours, merged, rtol=1e-4, atol=1e-5)
 
 
+def test_with_lora_only_the_layers_that_are_trained_are_in_full_precision(path):
+    given = random_models.sequences()
+    half = learner(path, dtype="bfloat16", lora_rank=2)
+    dtypes = {"lora_" in name: weight.dtype for name, weight in half._causal.named_parameters()}
+    assert dtypes == {True: torch.float32, False: torch.bfloat16}
+    full = learner(path, lora_rank=2)
+    figures, exact = half.update(given), full.update(given)
+    assert figures["entropy"] == pytest.approx(exact["entropy"], rel=0.05)
+    assert figures["grad_norm"] == pytest.approx(exact["grad_norm"], rel=0.25)
+    assert {value.dtype for value in state_of(half)["moments"].values()} == {torch.float32}
+
+
+def test_the_saved_adapter_is_one_that_peft_reads(path, tmp_path):
+    from peft import PeftModel
+    from transformers import AutoModelForCausalLM
+
+    one = learner(path, optimizer=Optimizer(row_tokens=64, learning_rate=0.05), lora_rank=2)
+    for _ in range(2):
+        one.update(random_models.sequences())
+    one.save_pretrained(tmp_path / "model")
+    base = AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32)
+    adapted = PeftModel.from_pretrained(base, tmp_path / "model" / "adapter").merge_and_unload()
+    whole = AutoModelForCausalLM.from_pretrained(tmp_path / "model", dtype=torch.float32)
+    for name, weight in whole.state_dict().items():
+        torch.testing.assert_close(adapted.state_dict()[name], weight, rtol=1e-5, atol=1e-6)
+
+
 @pytest.mark.parametrize("lora_rank", [0, 2])
 def test_the_saved_model_is_the_trained_one(path, tmp_path, lora_rank):
     from transformers import AutoModelForCausalLM

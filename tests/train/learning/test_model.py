@@ -44,6 +44,7 @@ def test_packed_log_probabilities_equal_those_of_each_sequence_alone(tmp_path, f
 def test_a_shared_prompt_gives_the_gradients_of_each_answer_with_a_prompt_of_its_own(tmp_path, family):
     policy = Policy(load(Model(random_models.folder(tmp_path, family))), torch.float32, 1.0)
     given = random_models.sequences(12, answers=5, seed=1)
+    given += [dataclasses.replace(given[2], advantages=given[2].advantages[::-1]), given[7]]  # the same answers again
     found = []
     for sequences in ([given], [[each] for each in given]):
         policy.zero_grad()

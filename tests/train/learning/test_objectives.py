@@ -14,6 +14,7 @@ from train.learning.objectives import (  # noqa: E402
     k3,
     outcome_advantages,
     overlong_to_zero,
+    process_advantages,
     ratio,
     sampler_weights,
     sequence_mask,
@@ -56,6 +57,27 @@ def test_a_reward_without_signal_takes_no_part_and_has_advantage_zero():
 def test_groups_whose_rewards_are_the_same_teach_nothing(epsilon):
     given = tensor([[1, 1, 1], [0, 0, 0], [0.1, 0.1, 0.1], [NAN, 0.3, 0.3]])
     close(outcome_advantages(given, by_std=True, epsilon=epsilon), [[0.0] * 3] * 4)
+
+
+@pytest.mark.parametrize("by_std", [True, False])
+def test_process_advantages_follow_deepseekmath(by_std):
+    rng = random.Random(5)
+    lengths = [9, 4, 12]
+    steps = [[(rng.randint(1, length), rng.uniform(-1, 1)) for _ in range(rng.randint(1, 4))] for length in lengths]
+    rewards = [reward for of_one in steps for _, reward in of_one]
+    found = process_advantages(steps, lengths, by_std=by_std, epsilon=1e-6)
+    for of_one, length, advantages in zip(steps, lengths, found, strict=True):
+        assert len(advantages) == length
+        for token in range(length):  # its advantage: sum of the normalised rewards of steps that end at it or later
+            later = [reward - mean(rewards) for end, reward in of_one if end > token]
+            assert advantages[token] == pytest.approx(sum(later) / (stdev(rewards) + 1e-6 if by_std else 1))
+
+
+def test_outcomes_are_steps_that_take_the_whole_answer():
+    rewards, lengths = [1.0, 0.0, 0.25], [3, 1, 2]
+    found = process_advantages([[(n, r)] for n, r in zip(lengths, rewards, strict=True)], lengths, by_std=True)
+    (expected,) = outcome_advantages(tensor([rewards]), by_std=True).tolist()
+    assert found == [[advantage] * length for advantage, length in zip(expected, lengths, strict=True)]
 
 
 def by_hand(logp, old, advantage, low, high, delta):

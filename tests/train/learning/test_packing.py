@@ -13,7 +13,7 @@ GROUPS = st.lists(st.tuples(st.integers(1, 40), st.lists(st.integers(0, 60), min
 def numbered(groups):
     """Give each answer a number, as the sequences of a minibatch have."""
     numbers = iter(range(1000))
-    return [(prompt, [(next(numbers), tokens) for tokens in answers]) for prompt, answers in groups]
+    return [(prompt, [((next(numbers),), tokens) for tokens in answers]) for prompt, answers in groups]
 
 
 @given(GROUPS)
@@ -56,12 +56,12 @@ def test_every_rank_has_equally_many_rows_and_together_they_have_all(groups, ran
 
 
 def test_work_is_balanced_between_ranks():
-    packed = [[Part(1, ((number, tokens),))] for number, tokens in enumerate((90, 80, 20, 10))]
+    packed = [[Part(1, (((number,), tokens),))] for number, tokens in enumerate((90, 80, 20, 10))]
     divided = shares(packed, ranks=2)
-    assert sorted(sorted(row[0].answers[0][0] for row in own) for own in divided) == [[0, 3], [1, 2]]
+    assert sorted(sorted(row[0].answers[0][0][0] for row in own) for own in divided) == [[0, 3], [1, 2]]
 
 
 def test_the_work_of_a_shared_prompt_counts_once_and_attention_to_it_for_each_answer():
-    alone, shared = Part(6000, ((0, 6000),)), Part(6000, ((0, 6000), (1, 6000)))
+    alone, shared = Part(6000, (((0,), 6000),)), Part(6000, (((0,), 6000), ((1,), 6000)))
     assert alone.work == 12_000 + 12_000
     assert shared.work == 18_000 + 12_000 + 9_000

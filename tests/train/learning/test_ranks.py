@@ -1,6 +1,7 @@
 """Two ranks, each with a part of the model, act as one learner."""
 
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -36,8 +37,12 @@ def run_on_two(job, path):
         )
         for rank in range(2)
     ]
+    silent = int(job[-1]) if job.startswith("silence") else None
     try:
-        outputs = [rank.communicate(timeout=180)[0] for rank in ranks]
+        others = {rank: ranks[rank].communicate(timeout=180)[0] for rank in range(2) if rank != silent}
+        if silent is not None:
+            ranks[silent].kill()
+        outputs = [others[rank] if rank in others else ranks[rank].communicate()[0] for rank in range(2)]
     finally:
         for rank in ranks:
             rank.kill()
@@ -71,7 +76,9 @@ def test_two_ranks_make_the_same_updates_as_one(both):
 
 def test_in_half_precision_two_ranks_give_nearly_the_updates_of_one(both):
     one, two, _ = both
-    for ours, theirs in zip(one["half_figures"], two["half_figures"], strict=True):
+    pairs = [*zip(one["half_figures"], two["half_figures"], strict=True)]
+    pairs += zip(one["half_lora_figures"], two["half_lora_figures"], strict=True)
+    for ours, theirs in pairs:
         assert ours["entropy"] == pytest.approx(theirs["entropy"], rel=0.05)
         assert ours["grad_norm"] == pytest.approx(theirs["grad_norm"], rel=0.25)
     assert {weight.dtype for weight in two["half_weights"].values()} == {torch.bfloat16}
@@ -118,9 +125,19 @@ def test_each_rank_writes_its_half_of_each_tensor(both):
 
 
 @pytest.mark.parametrize("lost", [0, 1])
-def test_a_lost_rank_ends_the_other_with_an_error_that_says_so(tmp_path, lost):
+def test_a_lost_rank_ends_the_other_with_an_error_that_names_it(tmp_path, lost):
     ended = run_on_two(f"lose-{lost}", random_models.folder(tmp_path / "model"))
     left = 1 - lost
     assert ended[lost][0] == -signal.SIGKILL
     assert ended[left][0] == 1
-    assert f"LearnerError: rank {left} of 2 has lost the others" in ended[left][1]
+    assert re.search(
+        rf"LearnerError: rank {lost} of 2 .*is lost(: its process \d+ has ended|, or its mach)", ended[left][1]
+    )
+
+
+@pytest.mark.parametrize("silent", [pytest.param(0, marks=pytest.mark.thorough), 1])
+def test_a_rank_that_falls_silent_ends_the_other_which_names_it(tmp_path, silent):
+    ended = run_on_two(f"silence-{silent}", random_models.folder(tmp_path / "model"))
+    left = 1 - silent
+    assert ended[left][0] == 1, ended
+    assert re.search(rf"rank {silent} of 2 on .* is lost: it was not heard from for 5 s", ended[left][1]), ended

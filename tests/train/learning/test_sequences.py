@@ -40,16 +40,16 @@ def test_every_completion_token_is_predicted_once_from_all_tokens_before_it(n, r
     for rank in range(ranks):
         for row in in_rows(sequences, row_tokens=row_tokens, ranks=ranks, rank=rank):
             seen = read_before(row)
-            for at, target, place in zip(
-                row.positions_R.tolist(), row.targets_R.tolist(), row.places_R.tolist(), strict=True
-            ):
+            predicted = list(zip(row.positions_U.tolist(), row.targets_U.tolist(), strict=True))
+            for place, number in zip(row.places_R.tolist(), row.of_place_R.tolist(), strict=True):
                 assert place not in found
+                at, target = predicted[number]
                 found[place] = seen[at], target
     assert [found[place] for place in range(len(found))] == expected
 
 
-def answer(prompt_ids, n_tokens):
-    return TrainingSequence(prompt_ids, (2,) * n_tokens, (0.0,) * n_tokens, (0.0,) * n_tokens, False, 0.0)
+def answer(prompt_ids, n_tokens, token=2):
+    return TrainingSequence(prompt_ids, (token,) * n_tokens, (0.0,) * n_tokens, (0.0,) * n_tokens, False, 0.0)
 
 
 def test_a_prompt_is_in_a_row_once_for_all_of_its_answers():
@@ -61,12 +61,20 @@ def test_a_prompt_is_in_a_row_once_for_all_of_its_answers():
 
 
 def test_answers_that_do_not_fit_into_one_row_take_their_prompt_along():
-    rows = list(in_rows([answer((1,) * 30, 31) for _ in range(5)], row_tokens=100))
+    rows = list(in_rows([answer((1,) * 30, 31, token) for token in range(5)], row_tokens=100))
     assert sorted(row.lengths for row in rows) == [((30, 30, 30),), ((30, 30, 30),), ((60,),)]
 
 
+def test_equal_answers_to_a_prompt_are_in_a_row_once_and_equal_answers_to_others_are_not():
+    given = [answer((1, 1), 4), answer((3,), 4), answer((1, 1), 4), answer((1, 1), 3)]
+    (row,) = in_rows(given, row_tokens=100)
+    assert row.lengths == ((2, 3, 2), (4,))
+    assert len(row.targets_U) == 4 + 3 + 4
+    assert sorted(row.places_R.tolist()) == list(range(15))
+
+
 def test_a_row_repeats_only_so_many_keys_however_short_the_answers_are():
-    rows = list(in_rows([answer((1,) * 40, 2) for _ in range(12)], row_tokens=100))
+    rows = list(in_rows([answer((1,) * 40, 2, token) for token in range(12)], row_tokens=100))
     keys = [sum(40 + answer for part in row.lengths for answer in part[1:]) for row in rows]
     assert len(rows) == 3
     assert max(keys) <= 2 * 100

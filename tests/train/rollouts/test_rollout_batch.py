@@ -10,7 +10,7 @@ from rewards.reward import Reward, Task
 from train.config import Rollout as Settings
 from train.errors import RolloutError
 from train.rollouts.batch import Batch, rewards_of, signal
-from train.rollouts.overlap import Pipeline
+from train.rollouts.overlap import Overlap
 from train.rollouts.questions import Question
 from train.sampling.protocol import Completion, Sampling
 
@@ -145,7 +145,7 @@ def test_no_seed_is_used_twice_and_a_repeated_run_uses_the_same_seeds():
 
 def pipeline(way, sampler, minibatches=2, last_step=3, **settings):
     asked = replace(SETTINGS, prompts=4, pipeline=way, **settings)
-    return Pipeline(
+    return Overlap(
         asked,
         minibatches,
         lambda position: batch(sampler, settings=asked, position=position),
@@ -200,6 +200,6 @@ def test_a_batch_that_does_not_arrive_is_explained():
         return Future()
 
     asked = replace(SETTINGS, max_seconds=0.2)
-    made = Pipeline(asked, 1, lambda position: batch(submit=never, settings=asked), position=0, last_step=1)
+    made = Overlap(asked, 1, lambda position: batch(submit=never, settings=asked), position=0, last_step=1)
     with pytest.raises(RolloutError, match=r"no whole batch within 0\.2 s, only 0 groups"):
         list(made.stretches(1))

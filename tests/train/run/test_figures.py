@@ -20,11 +20,13 @@ class Rollout:
     reward: float = 1.0
     verdict: str = "accepted"
     reward_seconds: float = 0.1
+    source: str = "taco"
+    parts: tuple[tuple[str, float], ...] = (("code", 1.0), ("format", 0.5))
 
 
 RIGHT = Rollout()
-WRONG = replace(RIGHT, reward=0.0, verdict="time_limit", reward_seconds=0.5)
-LOST = replace(RIGHT, reward=nan, verdict="", reward_seconds=nan)
+WRONG = replace(RIGHT, reward=0.0, verdict="time_limit", reward_seconds=0.5, parts=(("code", 0.0), ("format", 0.5)))
+LOST = replace(RIGHT, reward=nan, verdict="", reward_seconds=nan, parts=(("code", nan), ("format", nan)))
 CUT = replace(WRONG, token_ids=(4, 5, 6, 7), versions=(4, 5, 6, 7), truncated=True, verdict="no_code")
 
 
@@ -33,7 +35,6 @@ def test_the_figures_of_a_batch_equal_those_computed_by_hand():
         [(RIGHT, WRONG), (CUT, WRONG), (RIGHT, RIGHT)],
         version=7,
         tokens_before=100,
-        parts={"code": [1, 0, 0, 0, 1, 1], "format": [0.5, 0.5, nan, 0.5, 0.5, 0.5]},
     )
     assert found["reward"] == pytest.approx(0.5)
     assert found["reward_std"] == pytest.approx((6 * 0.25 / 5) ** 0.5)
@@ -50,6 +51,17 @@ def test_the_figures_of_a_batch_equal_those_computed_by_hand():
     assert found["num_tokens"] == 100 + 6 * 3 + 14
     assert found["staleness/mean"] == pytest.approx((5 * 1 + 3 + 2 + 1) / 14)
     assert found["staleness/max"] == 3
+
+
+def test_each_source_and_each_reward_has_figures_of_its_own():
+    sum_ = replace(WRONG, source="math", parts=(("math", 1.0),), reward=1.0, verdict="accepted")
+    difference = replace(LOST, source="math", parts=(("math", nan),), token_ids=(4,) * 6, versions=(4,) * 6)
+    found = of_batch([(RIGHT, WRONG), (sum_, difference)], version=7)
+    assert (found["sources/taco/reward"], found["sources/taco/solve_rate"]) == (0.5, 0.5)
+    assert (found["sources/math/reward"], found["sources/math/solve_rate"]) == (1.0, 1.0)
+    assert (found["sources/taco/mean_length"], found["sources/math/mean_length"]) == (2, 4)
+    assert (found["rewards/code/mean"], found["rewards/math/mean"]) == (0.5, 1.0)
+    assert isnan(found["rewards/math/std"])
 
 
 def test_completions_lost_by_the_sandbox_are_counted_and_not_averaged():
@@ -95,7 +107,7 @@ def test_every_figure_has_a_meaning():
     sequence = TrainingSequence((1,), (2, 3), (-1.0, -1.0), (1.0, 1.0), False, 1.0)
     batch = minibatch([sequence], objective, [zeros(2)], [zeros(2)])
     names = {
-        *of_batch([(RIGHT, WRONG)], version=7, parts={"code": [1, 0]}),
+        *of_batch([(RIGHT, WRONG)], version=7),
         *minibatch_metrics(zeros(2), zeros(2), batch, objective),
         *Evaluation(1, 4, 0.5, 0.0, 1.0, 0.5, 4, 0, 0, 0, 0, 10.0, {}).metrics(),
     }

@@ -12,6 +12,7 @@ from train.engine_options import EngineOptions
 from train.errors import SamplerError
 from train.sampling.open_sampler import open_sampler
 from train.sampling.protocol import Sampling
+from train.weights.source import TensorFiles
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of vLLM, torch and transformers about each other
 
@@ -93,7 +94,7 @@ def test_it_samples_with_the_new_weights(sampler, tiny_model, tmp_path, by_file)
         tensors = {name: tensor.detach().clone() for name, tensor in weights.items()}
         if by_file:
             save_file(tensors, tmp_path / f"{version}.safetensors")
-            sampler.load_file(tmp_path / f"{version}.safetensors", version)
+            sampler.load(TensorFiles((tmp_path / f"{version}.safetensors",)), version)
         else:
             sampler.load(tensors.items(), version)
 
@@ -128,6 +129,14 @@ def test_a_seed_decides_a_sample_whatever_is_sampled_beside_it(sampler):
     few = sampler.sample(list(reversed(asked[:5])), SAMPLING)
     assert {4 - index: answer for index, answer in few} == {index: together[index] for index in range(5)}
     assert len({answer.text for answer in together.values()}) > 1
+
+
+def test_answers_to_a_short_prompt_share_what_is_cached_of_it(sampler):
+    from vllm import SamplingParams
+
+    asked = [{"prompt_token_ids": list(range(3, 53))}] * 2
+    first, second = sampler._llm.generate(asked, SamplingParams(max_tokens=1, detokenize=False), use_tqdm=False)
+    assert second.num_cached_tokens == 32
 
 
 def test_prompts_as_token_ids_get_the_answers_of_the_same_chats(sampler):

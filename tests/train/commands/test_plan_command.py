@@ -1,0 +1,52 @@
+"""`curate plan` simulates a run and says how to split GPUs."""
+
+import re
+
+import pytest
+import small_runs
+from click.testing import CliRunner
+
+from cli import main
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # of torch and transformers about each other
+
+
+def plan(*words):
+    return CliRunner().invoke(main, ["plan", *map(str, words)])
+
+
+def test_every_pipeline_is_simulated_and_one_is_advised(small):
+    done = plan(small, "--gpus", 8, "--mean-tokens", 12, "--steps", 2)
+    assert done.exit_code == 0, done.output
+    lines = done.output.splitlines()
+    assert lines[0].endswith("on 8 x H100 SXM; 3 x 6 answers of 12 tokens on average, at most 36")
+    ways = [re.split(r"\s{2,}", line)[0] for line in lines[2:8]]
+    assert ways == ["sync", "one-off", *(f"async, staleness {bound}" for bound in (1, 2, 4, 8))]
+    assert lines[8].startswith("advice: ")
+    # What it advises can be typed.
+    advised = re.findall(r"--set (\S+)", done.output)
+    assert small_runs.read(small, *advised).rollout.pipeline in lines[8]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--gpus", 8, "--mean-tokens", 36], "--mean-tokens: answers of at most 36 tokens cannot have 36 on average"),
+        (["--gpus", 8, "--set", "rollout.prompt=1"], "rollout.prompt"),
+    ],
+)
+def test_what_cannot_be_simulated_is_explained(words, message, small):
+    done = plan(small, *words)
+    assert (done.exit_code, "Traceback" in done.output) == (1, False)
+    assert message in done.output
+
+
+def test_a_model_that_does_not_fit_is_refused(small, tmp_path):
+    import transformers
+
+    transformers.Qwen2Config(
+        hidden_size=8192, intermediate_size=29568, num_hidden_layers=80, num_attention_heads=64, num_key_value_heads=8
+    ).save_pretrained(tmp_path / "big")
+    done = plan(small, "--gpus", 8, "--set", f"model.path={tmp_path / 'big'}")
+    assert done.exit_code == 1
+    assert "the learner does not fit on 8 x H100 SXM" in done.output

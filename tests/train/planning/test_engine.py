@@ -1,0 +1,85 @@
+"""The timed engine adds up what a loop over single steps would."""
+
+import random
+
+import pytest
+
+from train.planning.engine import Drawing, TimedEngine
+from train.planning.rates import EngineRates
+
+RATES = EngineRates(
+    step_seconds=0.01,
+    answer_seconds=0.002,
+    context_seconds=0.0001,
+    prefill_seconds=0.003,
+    load_seconds=0.5,
+    cache_tokens=1e9,
+    at_once=8,
+)
+
+
+def finished_at(answers: list[tuple[int, int]]) -> list[float]:
+    """Return when answers of (prompt tokens, tokens) finish, drawn token by token; all begin at 0."""
+    now = sum(prompt for prompt, _ in answers) * RATES.prefill_seconds
+    context = float(sum(prompt for prompt, _ in answers))
+    left = {number: tokens for number, (_, tokens) in enumerate(answers)}
+    ends = [0.0] * len(answers)
+    while left:
+        # The mean of the context before and after the step, which is what the closed form integrates.
+        now += RATES.step_seconds + len(left) * RATES.answer_seconds + context * RATES.context_seconds
+        context += len(left)
+        for number in list(left):
+            left[number] -= 1
+            if not left[number]:
+                del left[number]
+                context -= sum(answers[number])
+                ends[number] = now
+    return ends
+
+
+def test_answers_finish_when_a_loop_over_tokens_says() -> None:
+    rng = random.Random(0)
+    answers = [(rng.randint(1, 20), rng.randint(1, 300)) for _ in range(8)]
+    engine = TimedEngine(RATES)
+    for number, (prompt, tokens) in enumerate(answers):
+        engine.add(Drawing((number, 0, 0), prompt, tokens))
+    ends: dict[int, float] = {}
+    while engine.load:
+        now = engine.next_event()
+        ends |= {drawing.key[0]: now for drawing in engine.advance(now)}
+    assert [ends[number] for number in range(8)] == pytest.approx(finished_at(answers), rel=0.03)
+    assert engine.drawn_tokens == pytest.approx(sum(tokens for _, tokens in answers))
+    assert engine.busy_seconds == pytest.approx(max(ends.values()))
+
+
+def test_looking_in_between_changes_nothing() -> None:
+    rng = random.Random(1)
+    answers = [(5, rng.randint(1, 300)) for _ in range(12)]  # more than it draws at once
+
+    def ends(looks: list[float]) -> dict[int, float]:
+        engine, found = TimedEngine(RATES), {}
+        for number, (prompt, tokens) in enumerate(answers):
+            engine.add(Drawing((number, 0, 0), prompt, tokens))
+        looks = list(looks)
+        while engine.load:
+            now = engine.next_event()
+            if looks and looks[0] < now:
+                now = looks.pop(0)
+            found |= {drawing.key[0]: now for drawing in engine.advance(now)}
+        return found
+
+    looked = ends(sorted(rng.uniform(0, 8) for _ in range(50)))
+    assert looked == pytest.approx(ends([]))
+
+
+def test_new_weights_cost_their_loading_and_the_cache_that_is_computed_again() -> None:
+    engine = TimedEngine(RATES)
+    engine.add(Drawing((0, 0, 0), 10, 100))
+    undisturbed = engine.next_event()
+    engine.advance(0.4)
+    drawn = engine.drawn_tokens
+    engine.take_weights(1)
+    lost = RATES.load_seconds + (10 + drawn) * RATES.prefill_seconds
+    assert engine.next_event() == pytest.approx(undisturbed + lost)
+    (drawing,) = engine.advance(engine.next_event())
+    assert drawing.versions == [(0, 0), (1, round(drawn))]

@@ -1,0 +1,127 @@
+"""Define the command `curate plan`."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from sandbox.commands.frame import require, user_errors
+
+if TYPE_CHECKING:
+    from train.planning.split import Split
+
+_MOST_STALENESS = 4  # what AReaL's and INTELLECT-2's ablations find harmless
+_NEARLY = 0.97  # of two ways that are this close, the one with less staleness is advised
+
+
+@click.command("plan")
+@click.argument("config", type=click.Path(dir_okay=False, path_type=Path))
+@click.option("--gpus", type=click.IntRange(1, 4096), required=True, help="Number of GPUs to split.")
+@click.option(
+    "--gpu", type=click.Choice(["h100", "h200", "a100"]), default="h100", show_default=True, help="Kind of the GPUs."
+)
+@click.option(
+    "--mean-tokens",
+    type=click.FloatRange(1),
+    help="Mean length of the answers.  [default: three tenths of the longest stage's max_tokens]",
+)
+@click.option(
+    "--sigma",
+    type=click.FloatRange(0, 3),
+    default=0.9,
+    show_default=True,
+    help="Standard deviation of the logarithm of the lengths.",
+)
+@click.option(
+    "--rejected",
+    type=click.FloatRange(0, 0.9),
+    default=0.0,
+    show_default=True,
+    help="Share of the groups that teach nothing and are replaced by others.",
+)
+@click.option("--steps", type=click.IntRange(2, 100), default=6, show_default=True, help="Steps to simulate.")
+@click.option(
+    "--set",
+    "changes",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Value that replaces one of the file; see curate train.",
+)
+def command(
+    config: Path,
+    gpus: int,
+    gpu: str,
+    mean_tokens: float | None,
+    sigma: float,
+    rejected: float,
+    steps: int,
+    changes: tuple[str, ...],
+) -> None:
+    """Simulate a run on N GPUs, and say how to split them between learner and engines.
+
+    CONFIG is the file of `curate train`. The controller of asynchronous runs is driven by a clock that jumps from
+    event to event; how long engines and learner take comes from the data sheet of the GPU, so expect 20% more or less.
+    """
+    require("train")
+    from train.config import read_config
+    from train.errors import TrainError
+    from train.planning import from_config
+    from train.planning.rates import GPUS
+    from train.planning.split import WAYS, best_split
+
+    with user_errors(TrainError, ValueError):
+        settings = read_config(config, changes)
+        model = from_config.model_size(settings)
+        workload = from_config.workload(settings, mean_tokens=mean_tokens, sigma=sigma, rejected=rejected)
+        cluster = from_config.cluster(settings, GPUS[gpu], gpus)
+        click.echo(
+            f"{settings.model.path}, {model.parameters / 1e9:.3g}B parameters, on {gpus} x {cluster.gpu.name}; "
+            f"{workload.groups} x {workload.completions} answers of {workload.lengths.mean:,.0f} tokens on average, "
+            f"at most {workload.lengths.limit:,}"
+        )
+        click.echo(
+            f"{'pipeline':<22}{'learner':>9}{'engines':>9}{'s/step':>9}{'speed':>8}{'staleness':>11}{'idle GPUs':>11}"
+        )
+        splits: list[Split] = []
+        for way in WAYS:
+            if split := best_split(way, model, cluster, workload, steps=steps):
+                splits.append(split)
+                click.echo(_line(split, splits[0], gpus, cluster.tensor_parallel))
+        if not splits:
+            raise click.ClickException(
+                f"{gpus} GPUs are too few for a learner and an engine. Give --gpus a higher number."
+            )
+        click.echo(_advice(splits, cluster.tensor_parallel))
+
+
+def _line(split: "Split", first: "Split", gpus: int, tensor_parallel: int) -> str:
+    outcome = split.outcome
+    if split.way.pipeline == "sync":
+        idle = outcome.idle_learner + outcome.idle_engines - 1
+    else:
+        of_engines = split.engines * tensor_parallel
+        idle = (outcome.idle_learner * split.learner_gpus + outcome.idle_engines * of_engines) / gpus
+    return (
+        f"{split.way!s:<22}{split.learner_gpus:>9}{split.engines:>9}{outcome.step_seconds:>9.0f}"
+        f"{outcome.tokens_per_second / first.outcome.tokens_per_second:>7.2f}x"
+        f"{outcome.staleness_mean:>11.1f}{max(0.0, idle):>11.0%}"
+    )
+
+
+def _advice(splits: Sequence["Split"], tensor_parallel: int) -> str:
+    """Return the settings of the fastest way that is known to learn as well, or of one that is nearly as fast."""
+    sound = [split for split in splits if split.way.staleness <= _MOST_STALENESS]
+    most = max(split.outcome.tokens_per_second for split in sound)
+    split = next(split for split in sound if split.outcome.tokens_per_second >= _NEARLY * most)
+    lines = [f"advice: {split.way}", f"  --set rollout.pipeline={split.way.pipeline}"]
+    if split.way.pipeline == "async":
+        lines[-1] += (
+            f" --set rollout.staleness={split.way.staleness} --set objective.old=learner --set objective.truncation=2"
+        )
+    if split.way.pipeline == "sync":
+        lines.append(f"  the learner on all {split.learner_gpus} GPUs, in turns with {split.engines} engines")
+    else:
+        each = f" of {tensor_parallel} GPUs" if tensor_parallel > 1 else ""
+        lines.append(f"  torchrun with {split.learner_gpus} ranks for the learner, and {split.engines} engines{each}")
+    return "\n".join(lines)

@@ -1,0 +1,103 @@
+"""Define the command `curate rollout`."""
+
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from sandbox.commands.frame import require, user_errors
+from train.commands.engine_options import engine_option
+
+if TYPE_CHECKING:
+    from train.asynchronous.rollout import Rollout
+
+TOKEN_VARIABLE = "CURATE_TOKEN"
+
+
+@click.command("rollout")
+@click.option("--controller", "url", required=True, metavar="URL", help="The run: http://HOST:PORT of workers.listen.")
+@click.option(
+    "--model", default="", metavar="NAME", help="Folder or Hub id of the model on this machine.  [default: the run's]"
+)
+@engine_option
+@click.option("--name", default="", help="Name of the worker, unique in the run.  [default: made of this machine's]")
+@click.option(
+    "--patience",
+    type=click.FloatRange(min=0),
+    default=600.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="How long a run that cannot be reached is called again.",
+)
+@click.option("--ray", metavar="ADDRESS", help="Start the workers as actors on this Ray cluster: HOST:PORT, or auto.")
+@click.option("--workers", type=click.IntRange(min=1), default=1, show_default=True, help="Workers on the Ray cluster.")
+@click.option(
+    "--gpus-per-worker",
+    type=click.IntRange(min=0),
+    default=1,
+    show_default=True,
+    help="GPUs of each worker on the Ray cluster: tensor_parallel of its engine.",
+)
+def command(
+    url: str,
+    model: str,
+    engine: dict[str, Any],
+    name: str,
+    patience: float,
+    ray: str | None,
+    workers: int,
+    gpus_per_worker: int,
+) -> None:
+    """Sample for a training run that is somewhere else, with one engine on this machine.
+
+    The worker asks the run for prompts, sends answers, and fetches new weights; it opens no port. Workers may join,
+    leave and die at any time. CUDA_VISIBLE_DEVICES says which GPUs the engine gets, the environment variable
+    CURATE_TOKEN has the token of the run. Ctrl-C and SIGTERM hand over what is finished, and give the rest back.
+    """
+    require("train")
+    from train.errors import TrainError
+
+    with user_errors(TrainError):
+        from train.asynchronous.rollout import Options, Rollout
+
+        options = Options(url, model, engine, name, patience, os.environ.get(TOKEN_VARIABLE) or None)
+        if ray is not None:
+            from train.asynchronous.ray_actors import roll_out_on_ray
+
+            with _stopping(interrupted="the workers were told to leave"):
+                roll_out_on_ray(ray, options, workers=workers, gpus=gpus_per_worker, note=click.echo)
+        else:
+            worker = Rollout(options, note=click.echo)
+            with _leaving_at_signals(worker):
+                worker.run()
+
+
+@contextmanager
+def _leaving_at_signals(worker: "Rollout") -> Iterator[None]:
+    """Leave at the first SIGINT or SIGTERM. A second one ends the process at once."""
+
+    def leave(number: int, frame: FrameType | None) -> None:
+        for each, handler in before.items():
+            signal.signal(each, handler)
+        worker.leave()
+
+    before = {number: signal.signal(number, leave) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for each, handler in before.items():
+            signal.signal(each, handler)
+
+
+@contextmanager
+def _stopping(interrupted: str) -> Iterator[None]:
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        with user_errors(interrupted=interrupted):
+            yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

@@ -1,0 +1,108 @@
+"""Ctrl-C and SIGTERM in a training run: the first ends it where nothing is lost, a second one ends it at once.
+
+Signals belong to the whole process, and so does what this module remembers about them. Outside `watched`, signals do
+what they do in any program.
+"""
+
+import logging
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+log = logging.getLogger(__name__)
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)  # clusters send SIGTERM before they kill
+_SAME_SECONDS = 2.0  # torchrun repeats what the terminal has sent: two signals this close are one
+
+
+class _Signals:
+    """What has arrived, and whether it may end the run now."""
+
+    def __init__(self) -> None:
+        self.is_watched = False
+        self.arrived: float | None = None  # when the first signal came, by time.monotonic
+        self.reason: BaseException | None = None  # what the main thread raises
+        self.is_raised = False
+        self.deferrals = 0
+
+    def receive(self, number: int, frame: FrameType | None) -> None:
+        now = time.monotonic()
+        if self.arrived is None:
+            self.arrived = now
+        elif self.reason is None and now - self.arrived > _SAME_SECONDS:
+            self.is_raised = True
+            raise KeyboardInterrupt
+        if self.deferrals and self.reason is None:
+            log.warning("the run ends once its last whole step is safe; another signal ends it at once")
+        if not self.deferrals:
+            self.raise_once()
+
+    def raise_once(self) -> None:
+        if not self.is_raised:
+            self.is_raised = True
+            raise self.reason or KeyboardInterrupt
+
+
+_signals = _Signals()
+
+
+@contextmanager
+def watched() -> Iterator[None]:
+    """Turn the first SIGINT or SIGTERM into a KeyboardInterrupt that spares `deferred` blocks, in the main thread."""
+    global _signals
+    if not _in_main_thread():
+        yield
+        return
+    _signals = _Signals()
+    before = {number: signal.signal(number, _signals.receive) for number in _SIGNALS}
+    _signals.is_watched = True
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        _signals.is_watched = False
+
+
+@contextmanager
+def deferred() -> Iterator[None]:
+    """Let a signal that arrives in this block raise KeyboardInterrupt only at its end."""
+    if not _in_main_thread():
+        yield
+        return
+    signals = _signals
+    signals.deferrals += 1
+    try:
+        yield
+    finally:
+        signals.deferrals -= 1
+    if signals.arrived is not None and not signals.deferrals:
+        signals.raise_once()
+
+
+def asked() -> bool:
+    """Return whether a signal has asked the run to end."""
+    return _signals.arrived is not None
+
+
+def interrupt(reason: BaseException | None = None) -> bool:
+    """Do to the main thread what a signal does; call this from any thread.
+
+    reason: the exception that the main thread raises; None: KeyboardInterrupt
+
+    Returns whether that will happen: not before `watched`, and not if a signal was first.
+    """
+    if not _signals.is_watched or _signals.arrived is not None:
+        return False
+    _signals.reason = reason
+    main = threading.main_thread().ident
+    assert main is not None
+    signal.pthread_kill(main, signal.SIGTERM)  # it also wakes the thread if it waits
+    return True
+
+
+def _in_main_thread() -> bool:
+    return threading.current_thread() is threading.main_thread()

@@ -1,0 +1,67 @@
+"""How many floating-point operations training on a batch takes, from the model's configuration alone.
+
+Counted are products of matrices: 2 for each weight and token forward, and those of causal attention. Backward takes
+twice as many; for weights that are frozen, once as many. What is computed again to save memory is not counted.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from train.config import Config
+
+Lengths = tuple[int, Sequence[int]]  # tokens of a prompt, and of each of its answers
+
+
+@dataclass(frozen=True, slots=True)
+class ModelSize:
+    """What a token costs.
+
+    body       weights that each token is multiplied by; of experts, those that it is routed to
+    head       weights of the head, by which only tokens that predict others are multiplied
+    attention  layers times the width of all heads together
+    """
+
+    body: float
+    head: float
+    attention: float
+
+
+def size_of(path: str) -> ModelSize:
+    """Return the size of a model without its weights. Raises OSError or ValueError if there is no such model."""
+    import torch
+    from transformers import AutoConfig, AutoModelForCausalLM
+
+    config: Any = AutoConfig.from_pretrained(str(Path(path).expanduser()))
+    with torch.device("meta"):
+        causal: Any = AutoModelForCausalLM.from_config(config)  # type: ignore[no-untyped-call]
+    text = config.get_text_config()
+    head, embedding = causal.get_output_embeddings().weight, causal.get_input_embeddings().weight
+    routed = getattr(text, "num_experts_per_tok", 1) / (
+        getattr(text, "num_experts", None) or getattr(text, "num_local_experts", None) or 1
+    )
+    body = sum(
+        weight.numel() * (routed if ".experts." in name else 1.0)
+        for name, weight in causal.named_parameters()
+        if weight.ndim > 1 and weight is not head and weight is not embedding
+    )
+    head_dim = getattr(text, "head_dim", None) or text.hidden_size // text.num_attention_heads
+    return ModelSize(body, head.numel(), text.num_hidden_layers * text.num_attention_heads * head_dim)
+
+
+def forward_flops(size: ModelSize, groups: Iterable[Lengths]) -> float:
+    """Return the operations of one forward pass over groups of answers, each with its prompt computed once."""
+    total = 0.0
+    for prompt, answers in groups:
+        tokens = prompt + sum(answers)
+        pairs = prompt**2 / 2 + sum(answer * prompt + answer**2 / 2 for answer in answers)
+        total += 2 * size.body * tokens + 2 * size.head * sum(answers) + 4 * size.attention * pairs
+    return total
+
+
+def training_flops(size: ModelSize, groups: Iterable[Lengths], config: Config) -> float:
+    """Return the operations of training on a batch, with the forward passes that its objective needs besides."""
+    backward = 1 if config.model.lora_rank else 2
+    besides = (config.objective.old == "learner") + (config.objective.kl > 0)
+    return forward_flops(size, groups) * (config.optimizer.epochs * (1 + backward) + besides)

@@ -1,0 +1,195 @@
+"""The ranks tell each other that they live, so that a lost one is noticed, and named, within about a minute.
+
+Each rank's thread counts up a number in the store of torchrun every few seconds. Rank 0 watches all others, and they
+watch rank 0. Waiting for a call of rank 0, which may sample for hours, therefore needs no time limit of its own. A rank
+that is stuck in a call with a lost one cannot be woken up: its process is ended.
+"""
+
+import logging
+import os
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+import psutil
+import torch.distributed as dist
+
+from train import interruption
+from train.errors import LearnerError
+
+log = logging.getLogger(__name__)
+
+LOST_SECONDS = 60.0  # a rank that has not been heard from for so long is lost
+_BEAT_SECONDS, _WATCH_SECONDS = 2.0, 0.5
+STUCK_SECONDS = 30  # time for a call to fail by itself after a rank was lost
+_ADVICE = ". --resume continues the run."
+_FIRST_POLLS, _SHORT_POLL_SECONDS, _POLL_SECONDS = 200, 0.005, 0.1
+
+
+class Heartbeats:
+    """The beats of this rank and of those that it watches. There is one of these for each process."""
+
+    def __init__(self, rank: int, size: int) -> None:
+        self._rank, self._size, self._lost_seconds = rank, size, LOST_SECONDS
+        self._watched = [other for other in range(size) if other != rank] if rank == 0 else [0]
+        # Keys of an attempt that torchrun has started again do not count.
+        attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
+        self._stores = [dist.PrefixStore(f"curate-{attempt}", _store()) for _ in range(2)]  # type: ignore[attr-defined]
+        self._hosts: dict[int, tuple[str, int]] = {}  # machine and process of each rank
+        self._calls = self._meetings = 0
+        self._loss = ""
+        self._is_open = self._is_in_call = False
+        self._ended = threading.Event()
+        self._stores[0].set(f"process/{rank}", f"{_machine()} {os.getpid()}")
+        self._beaten = time.monotonic()
+        for target in (self._beat, self._watch):
+            threading.Thread(target=target, name="heartbeats", daemon=True).start()
+
+    def open(self) -> None:
+        """From now on, the loss of a rank ends this process, if need be from outside the main thread."""
+        self._is_open = True
+
+    def close(self) -> None:
+        """From now on, ranks may end."""
+        self._is_open = False
+
+    @contextmanager
+    def call(self) -> Iterator[None]:
+        """Do in this block what waits for other ranks."""
+        self._is_in_call = True
+        try:
+            yield
+        finally:
+            self._is_in_call = False
+
+    def stop(self) -> None:
+        """Send no more beats."""
+        self.close()
+        self._ended.set()
+
+    def announce_call(self) -> None:
+        """Let `wait_for_call` of the other ranks return. Raises LearnerError if a rank is lost."""
+        self.check()
+        self._calls += 1
+        self._stores[0].set(f"call/{self._calls}", "")
+
+    def wait_for_call(self) -> None:
+        """Wait until rank 0 announces its next call. Raises LearnerError if rank 0 is lost or has failed."""
+        self._calls += 1
+        self._wait_for([f"call/{self._calls}"])
+
+    def wait_for_all(self) -> None:
+        """Wait until all ranks have called this. Raises LearnerError if one of those that this one watches is lost."""
+        self._meetings += 1
+        self._stores[0].set(f"meeting/{self._meetings}/{self._rank}", "")
+        self._wait_for([f"meeting/{self._meetings}/{rank}" for rank in range(self._size)])
+
+    def check(self) -> None:
+        """Raise LearnerError if a rank is lost."""
+        if self._loss:
+            raise LearnerError(self._loss)
+
+    def failed(self, reason: str) -> None:
+        """Tell the other ranks why this one ends."""
+        with suppress(RuntimeError):  # the store may be gone, too
+            self._stores[0].set(f"failed/{self._rank}", " ".join(reason.split()))
+
+    def find_loss(self) -> str:
+        """Wait until it is known which rank was lost, after a call has failed; return words that name it, or none."""
+        deadline = time.monotonic() + self._lost_seconds + 2 * _BEAT_SECONDS
+        while not self._loss and time.monotonic() < deadline:
+            time.sleep(_SHORT_POLL_SECONDS)
+        return self._loss
+
+    def _wait_for(self, keys: list[str]) -> None:
+        polls = 0
+        while not self._stores[0].check(keys):
+            self.check()
+            polls += 1
+            time.sleep(_SHORT_POLL_SECONDS if polls < _FIRST_POLLS else _POLL_SECONDS)
+
+    def _beat(self) -> None:
+        heard = {rank: ("", time.monotonic()) for rank in self._watched}
+        beats = 0
+        while not self._ended.wait(_BEAT_SECONDS):
+            beats += 1
+            try:
+                self._stores[1].set(f"beat/{self._rank}", str(beats))
+                self._pass_on_signals()
+                loss = next(filter(None, (self._loss_of(rank, heard) for rank in self._watched)), "")
+            except RuntimeError as error:
+                # The store is a thread of rank 0 or of torchrun. If it is gone, so are they.
+                loss = f"{self._name(0)} is lost, or its machine cannot be reached ({_first_line(error)})"
+            if loss:
+                self._loss = f"{loss.removesuffix(_ADVICE)}{_ADVICE}"
+                return
+            self._beaten = time.monotonic()
+
+    def _watch(self) -> None:
+        """End this process if a rank is lost. The other thread may be waiting for the store of a silent rank 0."""
+        while not self._loss and not self._ended.wait(_WATCH_SECONDS):
+            if time.monotonic() - self._beaten > self._lost_seconds + _BEAT_SECONDS:
+                silence = f"it was not heard from for {self._lost_seconds:g} s"
+                self._loss = self._loss or f"{self._name(0)} is lost: {silence}{_ADVICE}"
+        if self._is_open and self._rank == 0 and not self._is_in_call:  # it samples, which can take hours
+            interruption.interrupt(LearnerError(self._loss))
+        stuck_seconds = 0.0
+        while self._is_open and not self._ended.wait(_WATCH_SECONDS):
+            stuck_seconds = stuck_seconds + _WATCH_SECONDS if self._is_in_call else 0.0
+            if stuck_seconds >= STUCK_SECONDS:
+                log.error("%s This process ends, too: it waits for that rank.", self._loss)
+                os._exit(1)
+
+    def _loss_of(self, rank: int, heard: dict[int, tuple[str, float]]) -> str:
+        """Return what has happened to a rank, or nothing if it lives."""
+        store, now = self._stores[1], time.monotonic()
+        if store.check([f"failed/{rank}"]):
+            return f"{self._name(rank)} has failed: {store.get(f'failed/{rank}').decode()}"
+        beat = store.get(f"beat/{rank}").decode() if store.check([f"beat/{rank}"]) else ""
+        if beat != heard[rank][0]:
+            heard[rank] = beat, now
+        if rank not in self._hosts and store.check([f"process/{rank}"]):
+            machine, process = store.get(f"process/{rank}").decode().rsplit(" ", 1)
+            self._hosts[rank] = machine, int(process)
+        machine, process_id = self._hosts.get(rank, ("", 0))
+        if machine == _machine() and not _lives(process_id):
+            return f"{self._name(rank)} is lost: its process {process_id} has ended"
+        if now - heard[rank][1] > self._lost_seconds:
+            return f"{self._name(rank)} is lost: it was not heard from for {self._lost_seconds:g} s"
+        return ""
+
+    def _pass_on_signals(self) -> None:
+        """Let rank 0, which saves, know that this rank was asked to end."""
+        if self._rank and interruption.asked():
+            self._stores[1].set("asked to end", "")
+        elif not self._rank and self._stores[1].check(["asked to end"]):
+            interruption.interrupt()
+
+    def _name(self, rank: int) -> str:
+        machine, _ = self._hosts.get(rank, ("", 0))
+        return f"rank {rank} of {self._size}" + (f" on {machine.split()[0]}" if machine else "")
+
+
+def _store() -> Any:
+    """Return a connection of its own to the store of these ranks: a thread that waits would block the others'."""
+    host, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
+    return dist.TCPStore(host, port, is_master=False, wait_for_workers=False)  # type: ignore[attr-defined]
+
+
+def _machine() -> str:
+    """Return a name of this machine, and of the part of it in which its process numbers count."""
+    return f"{socket.gethostname()} {os.readlink('/proc/self/ns/pid')}"
+
+
+def _lives(process: int) -> bool:
+    try:
+        return bool(psutil.Process(process).status() != psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return False
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__

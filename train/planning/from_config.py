@@ -1,0 +1,74 @@
+"""What the simulation has to know of a run: the size of its model, its batches, and how its GPUs can be divided."""
+
+from pathlib import Path
+from typing import Any
+
+from train.config import Config
+from train.errors import ConfigError, LearnerError
+from train.learning.memory import estimate
+from train.planning.lengths import Lengths
+from train.planning.rates import Gpu, ModelSize
+from train.planning.simulate import Workload
+from train.planning.split import Cluster
+
+_USUAL_SHARE = 0.3  # mean length of answers over the limit; DeepCoder's 14B: 8K of 32K at its start, 17.5K at its end
+_MEMORY_SHARE = 0.9  # of a GPU's memory that the learner can use
+_PROMPT_TOKENS = 500
+_UNITS = 512  # tokens of the longest answer in a message, at most
+
+
+def model_size(config: Config) -> ModelSize:
+    """Return the size of the run's model. Raises LearnerError if the model cannot be found."""
+    from transformers import AutoConfig
+
+    memory = estimate(config.model, row_tokens=1, reference=False)
+    settings = AutoConfig.from_pretrained(str(Path(config.model.path).expanduser())).get_text_config()
+    return ModelSize(memory.parameters, cache_bytes(settings))
+
+
+def cache_bytes(settings: Any) -> float:
+    """Return the bytes of one token in an engine's cache, in half precision."""
+    heads = int(settings.num_attention_heads)
+    width = int(getattr(settings, "head_dim", None) or settings.hidden_size // heads)
+    key_heads = int(getattr(settings, "num_key_value_heads", None) or heads)
+    layers = int(settings.num_hidden_layers)
+    return 2.0 * layers * key_heads * width * 2
+
+
+def workload(config: Config, *, mean_tokens: float | None, sigma: float, rejected: float) -> Workload:
+    """Return the batches of the run's last stage. Raises ConfigError for a mean that its limit does not allow.
+
+    mean_tokens  of the answers; None: three tenths of the limit
+    sigma        standard deviation of the logarithm of their lengths
+    rejected     share of the groups that teach nothing
+    """
+    limit = max(stage.max_tokens for stage in config.stages)
+    try:
+        lengths = Lengths.with_mean(mean_tokens or _USUAL_SHARE * limit, sigma=sigma, limit=limit)
+    except ValueError as error:
+        raise ConfigError(f"--mean-tokens: {error}") from error
+    rollout = config.rollout
+    prompt_tokens = min(_PROMPT_TOKENS, config.data.max_prompt_tokens)
+    return Workload(
+        rollout.prompts, rollout.completions, prompt_tokens, lengths, rejected, unit=max(1, -(-limit // _UNITS))
+    )
+
+
+def cluster(config: Config, gpu: Gpu, gpus: int) -> Cluster:
+    """Return how the GPUs can be divided: the learner needs so many that its weights, moments and longest row fit.
+
+    Raises LearnerError if it does not fit on all of them.
+    """
+    longest = max(stage.max_tokens for stage in config.stages) + config.data.max_prompt_tokens
+    row_tokens, ranks = max(config.optimizer.row_tokens, longest), 1
+    while (
+        estimate(config.model, row_tokens=row_tokens, reference=config.objective.kl > 0, ranks=ranks).total
+        > _MEMORY_SHARE * gpu.memory
+    ):
+        ranks *= 2
+        if ranks > gpus:
+            raise LearnerError(
+                f"the learner does not fit on {gpus} x {gpu.name}. Use more GPUs, lower optimizer.row_tokens, or set "
+                "model.activation_checkpointing"
+            )
+    return Cluster(gpu, gpus, config.engine.tensor_parallel, ranks)

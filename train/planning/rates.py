@@ -1,0 +1,101 @@
+"""How long an engine and a learner take, from a GPU's data sheet or from measurements."""
+
+from dataclasses import dataclass
+
+_HALF = 2  # bytes of a number in half precision
+_BANDWIDTH_SHARE = 0.6  # of a GPU's memory bandwidth that decoding reaches
+_PREFILL_SHARE = 0.5  # of its arithmetic that reading a prompt reaches
+_TRAINING_SHARE = 0.35  # of its arithmetic that training reaches; prime-rl measures 0.1 to 0.37, by model and length
+_STEP_SECONDS = 0.0015  # overhead of one step of an engine
+_CACHE_SHARE = 0.9  # of the memory that weights leave, the share for the cache
+_FLOPS = 8  # for each parameter and token: forward, backward, and the forward pass for the proximal policy
+_RECOMPUTED_FLOPS = 2  # the forward pass again, with activation checkpointing
+
+
+@dataclass(frozen=True, slots=True)
+class Gpu:
+    """A GPU as its data sheet describes it; flops are dense and in half precision."""
+
+    name: str
+    flops: float
+    bandwidth: float  # bytes per second
+    memory: float  # bytes
+
+
+H100 = Gpu("H100 SXM", 989e12, 3.35e12, 80e9)
+A100 = Gpu("A100 SXM 80 GB", 312e12, 2.04e12, 80e9)
+H200 = Gpu("H200 SXM", 989e12, 4.8e12, 141e9)
+GPUS = {"h100": H100, "a100": A100, "h200": H200}
+
+
+@dataclass(frozen=True, slots=True)
+class ModelSize:
+    """What of a model decides how long it takes."""
+
+    parameters: float
+    cache_bytes: float  # of one token: 2 * layers * key heads * width of a head * bytes of a number
+
+
+@dataclass(frozen=True, slots=True)
+class EngineRates:
+    """How long one engine takes. A step draws one token for each of its answers, and takes
+
+        step_seconds + answers * answer_seconds + tokens of their context * context_seconds
+
+    prefill_seconds  for each token of a prompt, or of a cache that is computed again
+    load_seconds     for taking in new weights
+    cache_tokens     tokens that the cache holds
+    at_once          answers that the engine draws at once
+    """
+
+    step_seconds: float
+    answer_seconds: float
+    context_seconds: float
+    prefill_seconds: float
+    load_seconds: float
+    cache_tokens: float
+    at_once: int = 256
+
+
+@dataclass(frozen=True, slots=True)
+class LearnerRates:
+    """How long the learner takes.
+
+    token_seconds    for each token of a batch, prompts included
+    batch_seconds    for each batch, whatever its size
+    publish_seconds  from the end of a batch until engines can fetch the weights
+    switch_seconds   for changing between sampling and training on the same GPUs, there and back
+    """
+
+    token_seconds: float
+    batch_seconds: float
+    publish_seconds: float
+    switch_seconds: float = 0.0
+
+
+def engine_rates(
+    model: ModelSize, gpu: Gpu, *, gpus: int, load_seconds: float = 2.0, at_once: int = 256
+) -> EngineRates:
+    """Return the rates of an engine on so many GPUs. Raises ValueError if the model does not fit."""
+    bandwidth, weights = gpu.bandwidth * gpus * _BANDWIDTH_SHARE, model.parameters * _HALF
+    room = (gpu.memory * gpus - weights) * _CACHE_SHARE
+    if room <= 0:
+        raise ValueError(f"{model.parameters / 1e9:.3g}B parameters do not fit into {gpus} x {gpu.name}")
+    return EngineRates(
+        step_seconds=weights / bandwidth + _STEP_SECONDS,
+        answer_seconds=2 * model.parameters / (gpu.flops * gpus * _PREFILL_SHARE),
+        context_seconds=model.cache_bytes / bandwidth,
+        prefill_seconds=2 * model.parameters / (gpu.flops * gpus * _PREFILL_SHARE),
+        load_seconds=load_seconds,
+        cache_tokens=room / model.cache_bytes,
+        at_once=at_once,
+    )
+
+
+def learner_rates(
+    model: ModelSize, gpu: Gpu, *, gpus: int, checkpointing: bool = True, publish_seconds: float = 5.0,
+    switch_seconds: float = 20.0,
+) -> LearnerRates:  # fmt: skip
+    """Return the rates of a learner on so many GPUs."""
+    flops = (_FLOPS + _RECOMPUTED_FLOPS * checkpointing) * model.parameters
+    return LearnerRates(flops / (gpu.flops * gpus * _TRAINING_SHARE), 0.0, publish_seconds, switch_seconds)

@@ -1,0 +1,358 @@
+"""A run on a clock that jumps from event to event: the product's own controller, timed engines, rewards, and a learner.
+
+Answers travel to the controller in messages, as in a real run, with one token in a message for every `unit` tokens.
+"""
+
+import random
+from collections import Counter
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass
+from functools import partial
+from heapq import heapify, heappop, heappush
+from math import ceil
+from statistics import fmean
+from typing import Literal
+
+from rewards.reward import Answer as Completion
+from rewards.reward import Reward, Task
+from train.asynchronous.controller import Controller
+from train.asynchronous.journal import NoJournal
+from train.asynchronous.messages import Answer, Answers, Lease, Span, WorkRequest
+from train.asynchronous.settings import Settings
+from train.planning.engine import Drawing, TimedEngine
+from train.planning.lengths import Lengths
+from train.planning.rates import EngineRates, LearnerRates
+from train.rollouts.batch import Group
+from train.rollouts.questions import Question
+from train.weights.manifest import Manifest
+
+_STEPS_BEFORE = 2  # steps that are not measured, and as many more as batches can be under way
+_FOREVER = 1e12  # seconds: simulated workers do not die
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """What is sampled and trained on.
+
+    groups          groups in a batch, with `completions` answers each
+    rejected        share of the groups that teach nothing and are replaced
+    reward_seconds  least, most likely and most seconds until an answer is scored
+    unit            tokens for which one token stands in a message
+    """
+
+    groups: int
+    completions: int
+    prompt_tokens: int
+    lengths: Lengths
+    rejected: float = 0.0
+    reward_seconds: tuple[float, float, float] = (4.0, 8.0, 20.0)
+    unit: int = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """The engines and the learner. In the pipeline "sync" they take turns on the same GPUs."""
+
+    engines: int
+    engine: EngineRates
+    learner: LearnerRates
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """How sampling and training overlap. The other values count for "async" only.
+
+    staleness   the bound (rollout.staleness)
+    interrupts  whether new weights interrupt answers; otherwise an engine finishes what it has begun, and then loads
+    """
+
+    pipeline: Literal["sync", "one-off", "async"]
+    staleness: int = 0
+    interrupts: bool = True
+
+    def __str__(self) -> str:
+        if self.pipeline != "async":
+            return self.pipeline
+        return f"async, staleness {self.staleness}" + ("" if self.interrupts else ", not interrupted")
+
+
+SYNC, ONE_OFF = Way("sync"), Way("one-off", 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a simulated run measured, over its later steps.
+
+    tokens_per_second           completion tokens that were trained on
+    idle_learner, idle_engines  shares of the time
+    staleness_mean              versions between a token's sampling and its training, over the tokens
+    recomputed                  tokens whose cache was computed again, for each token that was drawn
+    """
+
+    step_seconds: float
+    tokens_per_second: float
+    idle_learner: float
+    idle_engines: float
+    staleness_mean: float
+    staleness_max: int
+    recomputed: float
+
+
+def simulate(way: Way, workload: Workload, layout: Layout, *, steps: int = 6, seed: int = 0) -> Outcome:
+    """Run so many steps after the engines have filled, and return what was measured."""
+    return _Run(way, workload, layout, steps, seed).outcome()
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """One batch: when it was published, and what was in it."""
+
+    published: float
+    tokens: int
+    ages: tuple[float, int]
+    engine_seconds: float
+    learner_seconds: float
+    drawn: float
+    recomputed: float
+
+
+class _Prompts:
+    """Endless prompts that all look the same; only their numbers differ."""
+
+    def at(self, position: int) -> Question:
+        return Question(str(position), (0,), Task())
+
+
+class _Run:
+    def __init__(self, way: Way, workload: Workload, layout: Layout, steps: int, seed: int) -> None:
+        self._way, self._workload, self._layout = way, workload, layout
+        self._n_before = _STEPS_BEFORE + way.staleness
+        self._n_steps = self._n_before + steps
+        self._rng = random.Random(seed)
+        self._now = 0.0
+        self._events: list[tuple[float, int, Callable[[], None]]] = []
+        self._n_events = self._event = 0
+        self._engines = [TimedEngine(layout.engine) for _ in range(layout.engines)]
+        self._awaited = [0] * layout.engines  # number of the event at which each engine is looked at next
+        self._teaches: dict[int, bool] = {}
+        self._n_scored: Counter[int] = Counter()  # answers of each group
+        self._n_ready = 0  # groups that the controller holds for a cut
+        self._sent = 0, 0  # the group of the answer that is on its way, and the answer's place in it
+        self._version = 0
+        self._unpublished: int | None = None  # trained weights that are on their way to the engines
+        self._learner_is_free = True
+        self._learner_seconds = 0.0
+        self._of_cut: tuple[int, tuple[float, int]] = (0, (0.0, 0))
+        self._steps: list[_Step] = []
+        self._controller = Controller(
+            _Prompts(),
+            Settings(
+                prompts=workload.groups,
+                completions=workload.completions,
+                steps=self._n_steps + way.staleness + 1,
+                max_tokens=ceil(workload.lengths.limit / workload.unit),
+                staleness=way.staleness,
+                online_filter=workload.rejected > 0,
+                max_rounds=1_000,
+                silent_seconds=_FOREVER,
+                least_lease_seconds=_FOREVER,
+            ),
+            NoJournal(),
+            submit=self._submit,
+            decode=lambda ids: "",
+            seed=seed,
+            now=lambda: self._now,
+        )
+
+    def outcome(self) -> Outcome:
+        self._controller.published(Manifest(0))
+        self._feed()
+        while len(self._steps) < self._n_steps:
+            self._now, self._event, happen = heappop(self._events)
+            happen()
+        first, last = self._steps[self._n_before - 1], self._steps[-1]
+        measured = self._steps[self._n_before :]
+        seconds = last.published - first.published
+        tokens = sum(step.tokens for step in measured)
+        drawn = last.drawn - first.drawn
+        return Outcome(
+            step_seconds=seconds / len(measured),
+            tokens_per_second=tokens / seconds,
+            idle_learner=1 - (last.learner_seconds - first.learner_seconds) / seconds,
+            idle_engines=1 - (last.engine_seconds - first.engine_seconds) / seconds / self._layout.engines,
+            staleness_mean=fmean(step.ages[0] for step in measured),
+            staleness_max=max(step.ages[1] for step in measured),
+            recomputed=(last.recomputed - first.recomputed) / drawn if drawn else 0.0,
+        )
+
+    # --- events ---
+
+    def _look_at(self, number: int) -> None:
+        if self._awaited[number] != self._event:
+            return
+        self._let_pass(number)
+        engine = self._engines[number]
+        if not engine.load and engine.version != self._version:  # it has finished what it had begun
+            engine.take_weights(self._version)
+            self._feed()
+        self._await(number)
+
+    def _score(self, group: int, future: "Future[Reward]", reward: Reward) -> None:
+        future.set_result(reward)
+        self._n_scored[group] += 1
+        if self._n_scored[group] == self._workload.completions:
+            if self._teaches[group]:
+                self._n_ready += 1
+                self._publish_if_possible()
+                self._train_if_possible()
+            else:
+                self._feed()  # it was rejected, and another can be asked
+
+    def _end_batch(self, version: int) -> None:
+        self._learner_is_free = self._way.pipeline == "async"
+        self._add(self._now + self._layout.learner.publish_seconds, partial(self._offer, version))
+        self._train_if_possible()
+
+    def _offer(self, version: int) -> None:
+        self._unpublished = version
+        self._publish_if_possible()
+
+    # --- the learner ---
+
+    def _train_if_possible(self) -> None:
+        if not self._learner_is_free or self._n_ready < self._workload.groups:
+            return
+        groups = self._controller.try_cut(self._controller.cuts)
+        if groups is None:
+            return
+        self._n_ready -= len(groups)
+        tokens = sum(len(rollout.token_ids) for group in groups for rollout in group) * self._workload.unit
+        prompts = len(groups) * self._workload.prompt_tokens
+        rates = self._layout.learner
+        seconds = (tokens + prompts) * rates.token_seconds + rates.batch_seconds
+        if self._way.pipeline == "sync":
+            seconds += rates.switch_seconds
+        self._learner_is_free = False
+        self._learner_seconds += seconds
+        self._of_cut = tokens, _ages(groups, self._controller.cuts - 1)
+        self._add(self._now + seconds, partial(self._end_batch, self._controller.cuts))
+        if self._way.pipeline == "one-off":
+            self._feed()
+
+    def _publish_if_possible(self) -> None:
+        """Let the engines have new weights. In the pipeline "one-off" they wait until the next batch is there."""
+        version, together = self._unpublished, self._way.pipeline == "one-off"
+        is_sampled = self._n_ready >= self._workload.groups and not any(engine.load for engine in self._engines)
+        if version is None or (together and not is_sampled):
+            return
+        self._unpublished = None
+        self._version = version
+        if self._way.pipeline != "async":
+            self._learner_is_free = True
+        for number, engine in enumerate(self._engines):
+            self._let_pass(number)
+            if self._way.interrupts or not engine.load:
+                engine.take_weights(version)
+                self._await(number)
+        self._controller.published(Manifest(version))
+        tokens, ages = self._of_cut
+        self._steps.append(
+            _Step(
+                self._now,
+                tokens,
+                ages,
+                sum(engine.busy_seconds for engine in self._engines),
+                self._learner_seconds,
+                sum(engine.drawn_tokens for engine in self._engines),
+                sum(engine.recomputed_tokens for engine in self._engines),
+            )
+        )
+        self._feed()
+        self._train_if_possible()
+
+    # --- the engines ---
+
+    def _feed(self) -> None:
+        """Let the engine with the least to do ask for a group, until there is none to be had.
+
+        In the pipeline "one-off", the next batch is asked as a whole, once the one before is in training.
+        """
+        if self._way.pipeline == "one-off" and self._controller.cuts not in (0, self._version + 1):
+            return
+        least = [
+            (engine.load, number)
+            for number, engine in enumerate(self._engines)
+            if self._way.interrupts or engine.version == self._version
+        ]
+        heapify(least)
+        changed = set()
+        while least:
+            load, number = heappop(least)
+            engine, group = self._engines[number], self._workload.completions
+            request = WorkRequest(str(number), engine.version, group)
+            leases = self._controller.work(request).leases
+            if not leases:
+                break
+            self._let_pass(number)
+            self._begin(number, leases[0])
+            changed.add(number)
+            if engine.load < self._layout.engine.at_once:
+                heappush(least, (engine.load, number))
+        for number in changed:
+            self._await(number)
+
+    def _begin(self, number: int, lease: Lease) -> None:
+        workload = self._workload
+        self._teaches[lease.group] = self._rng.random() >= workload.rejected
+        for place in range(workload.completions):
+            tokens = workload.lengths.draw(self._rng)
+            key = (lease.group, lease.attempt, place)
+            self._engines[number].add(Drawing(key, workload.prompt_tokens, tokens))
+
+    def _await(self, number: int) -> None:
+        at = self._engines[number].next_event()
+        if at < _FOREVER:
+            self._awaited[number] = self._add(at, partial(self._look_at, number))
+
+    def _let_pass(self, number: int) -> None:
+        for drawing in self._engines[number].advance(self._now):
+            self._send(number, drawing)
+
+    def _send(self, number: int, drawing: Drawing) -> None:
+        group, attempt, place = drawing.key
+        n_tokens = ceil(drawing.tokens / self._workload.unit)
+        data = bytes(4 * n_tokens)
+        spans = _spans(drawing, n_tokens, self._workload.unit)
+        finish: Literal["stop", "length"] = "length" if drawing.tokens >= self._workload.lengths.limit else "stop"
+        answer = Answer(group, place, attempt, data, data, spans, finish)
+        self._sent = group, place
+        (receipt,) = self._controller.answers(Answers(str(number), (answer,)))
+        assert receipt == "taken", receipt
+
+    def _submit(self, completion: Completion, task: Task) -> "Future[Reward]":
+        future: Future[Reward] = Future()
+        low, mode, high = self._workload.reward_seconds
+        seconds = self._rng.triangular(low, high, mode)
+        group, place = self._sent
+        reward = Reward(float(self._teaches[group] and place % 2), "", seconds)
+        self._add(self._now + seconds, partial(self._score, group, future, reward))
+        return future
+
+    def _add(self, at: float, happen: Callable[[], None]) -> int:
+        self._n_events += 1
+        heappush(self._events, (at, self._n_events, happen))
+        return self._n_events
+
+
+def _spans(drawing: Drawing, n_tokens: int, unit: int) -> tuple[Span, ...]:
+    """Return the versions of a drawing as spans of the tokens that stand for it in a message."""
+    starts = [(version, min(round(drawn / unit), n_tokens - 1)) for version, drawn in drawing.versions]
+    starts[0] = (starts[0][0], 0)
+    ends = [start for _, start in starts[1:]] + [n_tokens]
+    return tuple((version, start, end) for (version, start), end in zip(starts, ends, strict=True) if end > start)
+
+
+def _ages(groups: list[Group], version: int) -> tuple[float, int]:
+    ages = [version - token for group in groups for rollout in group for token in rollout.versions]
+    return fmean(ages), max(ages)

@@ -1,0 +1,62 @@
+"""What the loop needs of a pipeline: batches to train on, and a way to the samplers for new weights."""
+
+from collections.abc import Iterator, Mapping
+from typing import Protocol
+
+from train.rollouts.batch import Group
+from train.sampling.protocol import Sampler
+
+
+class Pipeline(Protocol):
+    """Samples what the loop trains on, in its own order and at its own time.
+
+    A step is: `stretches`, training on each, `finish`, `publish`. Before the first step, the weights that the run
+    begins with are published.
+    """
+
+    @property
+    def sampler(self) -> Sampler:
+        """Draws with the newest weights, for evaluation."""
+
+    @property
+    def position(self) -> int:
+        """The position in the data after the prompts that were asked."""
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        """What the groups of this step's batch teach, by the words of `signal` in batch.py; and "rounds"."""
+
+    @property
+    def waited_seconds(self) -> float:
+        """How long the trainer waited for groups in this step."""
+
+    @property
+    def sampled_seconds(self) -> float:
+        """How long the sampler worked in this step; nan if it is not known."""
+
+    def publish(self, step: int) -> dict[str, float]:
+        """Hand the learner's weights after this step to the samplers, and return the metrics of that."""
+
+    def stretches(self, step: int) -> Iterator[list[list[Group]]]:
+        """Yield the groups of this step's batch as lists of minibatches that are ready to be trained on.
+
+        There is one minibatch for each update. Raises RolloutError if no batch comes in time.
+        """
+
+    def finish(self) -> None:
+        """Wait until weights may change."""
+
+    def ahead(self) -> tuple[int, list[Group]] | None:
+        """Return what only a checkpoint can keep: the position after the next step's batch, and its groups.
+
+        None: no batch was sampled ahead, or the pipeline keeps it itself. Call `finish` first.
+        """
+
+    def lengthen(self, max_tokens: int) -> None:
+        """Ask for answers of up to so many tokens from now on."""
+
+    def saved(self, oldest_step: int) -> None:
+        """Note that the run can be resumed, and at the earliest after this step."""
+
+    def figures(self) -> dict[str, float]:
+        """Return this pipeline's own metrics of the step."""

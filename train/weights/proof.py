@@ -1,0 +1,104 @@
+"""The proof that an engine holds the weights that the learner sent, made after every hand-over.
+
+1. The version that the engine itself tells is that of the manifest.
+2. The checksum of every tensor that the engine computes with is that of the tensor that the learner sent. So nothing is
+   missing, left over from before, in part, exchanged or altered.
+3. The log-probabilities of fixed tokens are those that the learner computed. This covers what checksums do not see: the
+   layout that the engine assumes, caches, precision, and a configuration that is not the learner's.
+"""
+
+import logging
+import time
+from collections.abc import Mapping, Sequence
+from math import exp, isfinite, prod
+from typing import Protocol
+
+from train.errors import ParityError
+from train.weights.manifest import Manifest, Probe, SentTensor
+from train.weights.source import Weights, noted
+
+log = logging.getLogger(__name__)
+
+CHECKED = "parity/checked"  # a figure: the share of the weights whose checksums were compared
+_MOST_NAMED = 3  # tensors that a message names
+_REMEDY = (
+    "Nothing is sampled with them. The same command with --resume starts the engine anew and continues from the last "
+    "checkpoint, which is good. If it happens again, try another engine.transfer, and other engine.options"
+)
+
+
+class Provable(Protocol):
+    """An engine that can be asked what it holds; see `Engine` in train/sampling/protocol.py."""
+
+    def version(self) -> int: ...
+
+    def checksums(self, tensors: Sequence[SentTensor]) -> Mapping[str, str]: ...
+
+    def logprobs(self, sequences: Sequence[tuple[int, ...]]) -> list[tuple[float, ...]]: ...
+
+
+class Loads(Provable, Protocol):
+    """An engine that loads weights, too."""
+
+    def load(self, weights: Weights, version: int) -> None: ...
+
+
+def load_and_prove(
+    engine: Loads, weights: Weights, version: int, probe: Probe | None, most_error: float
+) -> dict[str, float]:
+    """Load tensors into an engine of this process, one after another, and prove that they have arrived.
+
+    Returns the metrics of the proof. Raises ParityError and SamplerError, as `prove` does.
+    """
+    sent: list[SentTensor] = []
+    engine.load(noted(weights, sent), version)
+    return prove(engine, Manifest(version, tensors=tuple(sent), probe=probe, most_error=most_error))
+
+
+def prove(engine: Provable, manifest: Manifest) -> dict[str, float]:
+    """Compare an engine that has loaded weights with what the learner sent, and return the metrics of the comparison.
+
+    Raises ParityError if the engine holds anything else, and SamplerError if it cannot be asked.
+    """
+    began = time.monotonic()
+    if (told := engine.version()) != manifest.version:
+        raise ParityError(
+            f"weight update {manifest.version} did not arrive: the engine tells that it holds {told}. {_REMEDY}"
+        )
+    found = engine.checksums(manifest.tensors)
+    if wrong := [tensor.name for tensor in manifest.tensors if found.get(tensor.name, "") not in ("", tensor.checksum)]:
+        named = ", ".join(wrong[:_MOST_NAMED]) + (", ..." if len(wrong) > _MOST_NAMED else "")
+        raise ParityError(
+            f"weight update {manifest.version} did not arrive as it was sent: {len(wrong)} of "
+            f"{len(manifest.tensors)} tensors in the engine differ from the learner's ({named}). The engine must "
+            f"compute in model.dtype, and nothing else may change its weights. {_REMEDY}"
+        )
+    figures = {CHECKED: _checked(manifest.tensors, found)}
+    if manifest.probe is not None:
+        figures |= _agreement(engine, manifest, manifest.probe)
+    return {**figures, "parity/proof_s": time.monotonic() - began}
+
+
+def _checked(tensors: Sequence[SentTensor], found: Mapping[str, str]) -> float:
+    sizes = {tensor.name: prod(tensor.shape) for tensor in tensors}
+    share = sum(size for name, size in sizes.items() if found.get(name)) / max(sum(sizes.values()), 1)
+    if share < 1:
+        log.debug("checksums not known: %s", ", ".join(name for name in sizes if not found.get(name)))
+    return share
+
+
+def _agreement(engine: Provable, manifest: Manifest, probe: Probe) -> dict[str, float]:
+    by_engine = engine.logprobs(probe.tokens)
+    differences = [
+        abs(sent - held)
+        for sent_T, held_T in zip(probe.logprobs, by_engine, strict=True)
+        for sent, held in zip(sent_T, held_T, strict=True)
+    ]
+    error = sum(exp(min(difference, 50.0)) for difference in differences) / max(len(differences), 1)
+    if not all(map(isfinite, differences)) or error > manifest.most_error:
+        raise ParityError(
+            f"after weight update {manifest.version} sampler and learner differ: for {len(differences)} fixed tokens "
+            f"the mean of exp |difference of log-probabilities| is {error:.4f}, and engine.parity allows "
+            f"{manifest.most_error:g}. Compare engine and model.dtype. {_REMEDY}"
+        )
+    return {"parity/token_mult_prob_error": error, "parity/logp_difference_max": max(differences, default=0.0)}
