@@ -7,9 +7,9 @@ The learner can consist of many processes (torchrun): the loop runs in the first
 
 import logging
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -19,7 +19,10 @@ import torch
 
 from curate.prompt import Prompt
 from curate.trust import Trust
+from train.asynchronous.opened import opened
+from train.asynchronous.replay import Replay
 from train.config import Config, Evaluation, Objective
+from train.config.checks import doubts
 from train.errors import CheckpointError, ConfigError, RolloutError, RunError
 from train.evaluation.evaluate import evaluate
 from train.evaluation.exercises import Exercise, exercises
@@ -27,7 +30,7 @@ from train.interruption import asked, deferred, watched
 from train.learning.learner import Learner
 from train.learning.objectives import outcome_advantages, process_advantages
 from train.learning.sequences import TrainingSequence
-from train.rollouts.batch import Group, Rollout, rewards_of, steps_of
+from train.rollouts.batch import Group, Rollout, Submit, rewards_of, steps_of
 from train.rollouts.context_stages import Course
 from train.rollouts.in_batches import BatchPipeline
 from train.rollouts.pipeline import Pipeline
@@ -59,8 +62,8 @@ def train(config: Config, run: Path, *, report: Report = lambda step, metrics: N
 
     Raises a TrainError, CurateError or SandboxError that says what to do; what was saved stays valid.
     """
-    if config.rollout.pipeline == "async":
-        raise ConfigError('rollout.pipeline = "async" is not there yet; give "one-off"')
+    for doubt in doubts(config):
+        log.warning("%s", doubt)
     with watched(), ExitStack() as stack:
         learner = stack.enter_context(closing(_load_learner(config)))
         if learner.rank:
@@ -72,25 +75,41 @@ def train(config: Config, run: Path, *, report: Report = lambda step, metrics: N
             config.data, config.prompt, tokenizer, seed=config.run.seed, cache=run / "questions.jsonl"
         )
         evaluation_set = _evaluation_set(config.evaluation, config.prompt, config.reward.languages)
-        rewards = stack.enter_context(scoring(config.reward, config.sandbox, config.most, seed=config.run.seed))
-        sampler = stack.enter_context(closing(open_engine(config)))
+        rewards = stack.enter_context(
+            scoring(config.reward, config.sandbox, config.most, seed=config.run.seed, kinds=questions.kinds)
+        )
         metrics = stack.enter_context(closing(Metrics(run, tensorboard=config.run.tensorboard, wandb=config.run.wandb)))
         done = _restore(config, run, learner, questions.digest)
         metrics.resumed_at(done.step if done.step else -1)  # step 0 is evaluated again
         timeline = Timeline(run, after_seconds=done.seconds)
-        pipeline = BatchPipeline(
-            config,
-            sampler,
-            learner,
-            questions,
-            rewards.submit,
-            timeline,
-            step=done.step,
-            position=done.position,
-            ahead=done.ahead,
-            max_tokens=config.stages[done.stage].max_tokens,
+        open_pipeline = _asynchronous if config.rollout.pipeline == "async" else _in_batches
+        pipeline = stack.enter_context(
+            open_pipeline(config, run, learner, questions, tokenizer, rewards.submit, timeline, done)
         )
         Trainer(config, run, learner, pipeline, evaluation_set, metrics, timeline, report, done).run()
+
+
+def replay(config: Config, recorded: Path, run: Path, *, report: Report = lambda step, metrics: None) -> None:
+    """Train a finished asynchronous run again from its journal, without engines and rewards, and write RUN/model.
+
+    config    the configuration of that run, or one with another objective
+    recorded  the folder of that run
+    run       the folder of the new run, opened by train.run.folder.open_run
+
+    Raises a TrainError that says what to do; what was saved stays valid.
+    """
+    with watched(), ExitStack() as stack:
+        learner = stack.enter_context(closing(_load_learner(config)))
+        if learner.rank:
+            with deferred():
+                learner.follow()
+            return
+        metrics = stack.enter_context(closing(Metrics(run, tensorboard=config.run.tensorboard, wandb=config.run.wandb)))
+        done = _restore(config, run, learner, questions="")
+        metrics.resumed_at(done.step if done.step else -1)
+        timeline = Timeline(run, after_seconds=done.seconds)
+        pipeline = Replay(recorded, config.optimizer.minibatches, step=done.step)
+        Trainer(config, run, learner, pipeline, (), metrics, timeline, report, done).run()
 
 
 def _load_learner(config: Config) -> Learner:
@@ -129,6 +148,32 @@ def _restore(config: Config, run: Path, learner: Learner, questions: str) -> Pro
         )
     log.info("continues after step %d", progress.step)
     return progress
+
+
+@contextmanager
+def _in_batches(
+    config: Config, run: Path, learner: Learner, questions: Questions, tokenizer: Any, submit: Submit,
+    timeline: Timeline, done: Progress,
+) -> Iterator[Pipeline]:  # fmt: skip
+    """Yield one of the pipelines that sample batch by batch."""
+    with closing(open_engine(config)) as sampler:
+        yield BatchPipeline(
+            config, sampler, learner, questions, submit, timeline,
+            step=done.step, position=done.position, ahead=done.ahead, max_tokens=config.stages[done.stage].max_tokens,
+        )  # fmt: skip
+
+
+@contextmanager
+def _asynchronous(
+    config: Config, run: Path, learner: Learner, questions: Questions, tokenizer: Any, submit: Submit,
+    timeline: Timeline, done: Progress,
+) -> Iterator[Pipeline]:  # fmt: skip
+    """Yield the pipeline in which sampling never stops."""
+    with opened(
+        config, run, learner, questions, tokenizer, submit,
+        step=done.step, position=done.position, max_tokens=config.stages[done.stage].max_tokens,
+    ) as pipeline:  # fmt: skip
+        yield pipeline
 
 
 class Trainer:
@@ -197,9 +242,9 @@ class Trainer:
             **figures.of_batch(groups, version=step - 1, tokens_before=self._done.num_tokens),
             **{f"filter/{name}": float(n) for name, n in sorted(counts.items())},
             **self._publish(step),
-            **self._pipeline.figures(),
             "stage": float(self._course.index),
             **self._times(groups, self._timeline.now() - began),
+            **self._pipeline.figures(),
         }
         clipped_ratio = metrics["completions/clipped_ratio"]
         if self._course.after(step, clipped_ratio):
@@ -240,7 +285,7 @@ class Trainer:
             **self._performance.of_step(groups, train_seconds=self._train_seconds, step_seconds=seconds),
             "step_time": seconds,
             "idle/trainer": self._pipeline.waited_seconds / seconds,
-            "idle/sampler": max(0.0, 1 - self._pipeline.sampled_seconds / seconds),
+            "idle/sampler": max(1 - self._pipeline.sampled_seconds / seconds, 0.0),  # nan stays nan
         }
 
     def _keep(self, step: int, metrics: dict[str, float], groups: Sequence[Group]) -> None:

@@ -60,6 +60,18 @@ def test_the_file_replaces_its_preset_and_set_replaces_the_file(file):
     assert read.stages[0].max_tokens == 99
 
 
+def test_a_function_can_stand_for_the_whole_section_of_rewards(file):
+    read = config.read_config(file('preset = "intellect2"\nreward = "mine:judge"\n' + SMALL))
+    assert (read.reward.function, read.reward.code, read.reward.length_budget) == ("mine:judge", 0.0, 0.3)
+
+
+def test_datasets_are_mixed_by_tables_of_their_own(file):
+    text = SMALL + 'weight = 3\n[[data.mixture]]\ndataset = "e.jsonl"\n[[data.mixture]]\ndataset = "f"\nweight = 0.5\n'
+    read = config.read_config(file('preset = "deepcoder-16k"\n' + text))
+    assert read.data.parts() == [("d", 3.0), ("e.jsonl", 1.0), ("f", 0.5)]
+    assert config.from_table(config.as_table(read)) == read
+
+
 def test_set_takes_a_bare_word_as_a_string(file):
     assert (
         config.read_config(file(SMALL), ["rollout.pipeline=one-off", "engine.memory_share=0.5"]).rollout.pipeline
@@ -95,6 +107,14 @@ def test_a_written_configuration_is_read_back_unchanged(file):
         pytest.param(SMALL, ["reward.length_budget=1"], "data.target_tokens", id="no lengths to reward"),
         pytest.param(SMALL, ["reward.overlong=1"], "overlong_buffer_tokens", id="buffer of more than an answer"),
         pytest.param(SMALL, ["reward.least_wall_seconds=20"], "must be at most reward.most_wall_seconds", id="limits"),
+        pytest.param(SMALL, ["reward.function=mine"], 'must have the form "module:function", not', id="no function"),
+        pytest.param(SMALL, ["reward.function=mine:code"], "Give yours another name", id="a name of ours"),
+        pytest.param(SMALL, ["data.weight=0"], "data.weight must be more than 0", id="no weight"),
+        pytest.param(
+            SMALL + "[[data.mixture]]\ndataset = 'e'\nweight = 0\n", [], "data.mixture.0.weight must be", id="no share"
+        ),
+        pytest.param(SMALL + "[[data.mixture]]\nweight = 2\n", [], "data.mixture.0.dataset is missing", id="no data"),
+        pytest.param(SMALL, ["engine.hf_overrides={head_dtype='float32'}"], "by model.head_dtype", id="head"),
         pytest.param(SMALL, ["reward.sandbox=ray://head"], "it is now sandbox.backend and sandbox.address", id="moved"),
         pytest.param(SMALL, ["sandbox.backend=http"], "sandbox: the backend http needs an address", id="no address"),
         pytest.param(SMALL, ["objective.reference_steps=5"], "needs objective.kl", id="no reference"),

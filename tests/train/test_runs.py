@@ -169,7 +169,6 @@ def test_a_preset_trains_once_its_sizes_are_small(preset, small, tmp_path, tiny_
         "rollout.prompts=3",
         "rollout.completions=6",
         "rollout.online_filter=false",
-        *(["rollout.pipeline=one-off"] if preset in ("areal", "intellect2") else []),
         "optimizer.minibatches=2",
         "optimizer.row_tokens=256",
         "sandbox.workers=2",
@@ -437,3 +436,29 @@ def test_an_engine_that_dies_is_started_again_and_nothing_is_lost(small, tmp_pat
     assert engine_processes() == []
     trained(small, tmp_path / "quiet", *changes)
     assert steps_of(tmp_path / "disturbed") == steps_of(tmp_path / "quiet")
+
+
+def test_programs_answers_and_a_function_of_ones_own_are_trained_on_together(small, tmp_path, monkeypatch):
+    pytest.importorskip("math_verify", reason="math-verify is not installed")
+    (tmp_path / "sums.jsonl").write_text('{"prompt": "1 + 1?", "answer": "2"}\n{"prompt": "2 + 2?", "answer": "4"}\n')
+    (tmp_path / "short.py").write_text(
+        "from rewards import Reward\n\n"
+        "def brief(answer, task):\n"
+        "    half = len(answer.text) // 2\n"
+        "    return Reward(-answer.n_tokens / 10, 'brief', steps=((half, -0.1), (len(answer.text), 0.1)))\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    mixture = f'data.mixture=[{{dataset = "{tmp_path}/sums.jsonl", weight = 1.0}}]'
+    reward = ["reward.math=1.0", "reward.function=short:brief", "reward.function_weight=0.1"]
+    process = ["objective.supervision=process", "rollout.prompts=8", "rollout.completions=2", "run.steps=2"]
+    run = tmp_path / "run"
+    trained(small, run, mixture, *reward, *process)
+    steps = [line for line in small_runs.lines(run / "metrics.jsonl") if line["step"]]
+    names = {name for line in steps for name in line}
+    assert {f"rewards/{name}/mean" for name in ("code", "math", "brief")} < names
+    assert {f"sources/{name}/solve_rate" for name in ("livecodebench", "sums")} < names
+    assert all(line["grad_norm"] > 0 for line in steps)
+    card = (run / "model" / "README.md").read_text()
+    assert "the function `short:brief`" in card
+    assert "a file of prompts, which curate has not checked" in card

@@ -27,6 +27,12 @@ routes.py      the controller over HTTP
 server.py      the HTTP server of a controller, in a thread
 client.py      the controller, as a worker sees it over HTTP
 nearest.py     weights from wherever they can be read
+pipeline.py    the asynchronous pipeline, as the loop sees it
+opened.py      a run's controller with all that works around it
+local_workers.py  workers in processes of their own on the trainer's machine
+local_worker.py   what such a process runs
+replay.py      a run that is trained again from its journal
+audit_report.py   what a journal proves, in words
 rollout.py     what `curate rollout` does
 ray_actors.py  the same as actors of a Ray cluster
 """

@@ -1,6 +1,7 @@
 """The controller, as a worker sees it over HTTP."""
 
 import threading
+from collections.abc import Mapping
 from typing import Any, TypeVar
 
 import msgspec
@@ -50,6 +51,11 @@ class HttpController:
         self._headers = {} if token is None else {"authorization": f"Bearer {token}"}
         self._pool = urllib3.PoolManager(maxsize=8, block=False)
         self._lock = threading.Lock()
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """What other calls of the same run must send, too."""
+        return self._headers
 
     def terms(self) -> EngineTerms:
         """Return what the engine has to be like. From now on, calls are meant for this run only."""

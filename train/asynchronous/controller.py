@@ -17,6 +17,8 @@ from concurrent.futures import CancelledError, Future
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
+from math import nan
+from statistics import fmean
 from typing import Protocol
 
 from curate.prompt import Chat
@@ -168,9 +170,12 @@ class Controller:
         with self._changed:
             self._max_tokens = max_tokens
 
-    def sampler(self) -> ControllerSampler:
-        """Return a sampler for evaluation, which the workers of the newest weights serve before anything else."""
-        return ControllerSampler(self._desk, self._changed, self._check_error, self._encode, self._decode)
+    def sampler(self, patience_seconds: float = 7200.0) -> ControllerSampler:
+        """Return a sampler for evaluation, which the workers of the newest weights serve before anything else.
+
+        patience_seconds: if no sample is finished for so long, it raises SamplerError.
+        """
+        return ControllerSampler(self._desk, self._changed, self._check_error, self._encode, patience_seconds)
 
     def check(self, now: float | None = None) -> None:
         """End the leases that are over, and name the workers that are dead. Call this about once a second."""
@@ -195,6 +200,8 @@ class Controller:
                 "workers/alive": len(workers),
                 "workers/dead": self._tally.n_dead,
                 "workers/tokens_per_second": sum(worker.tokens_per_second for worker in workers),
+                "idle/sampler": 1 - fmean(worker.busy for worker in workers) if workers else nan,
+                "controller/lag_s": self._tally.slowest_call(),
                 "workers/cache_use": max((worker.cache_use for worker in workers), default=0.0),
                 "groups/running": len(self._groups.in_state(State.LEASED)),
                 "groups/ready": len(self._groups.in_state(State.READY)),
@@ -254,7 +261,7 @@ class Controller:
                 return Orders(beat.running, over=True)
             drop = self._leases.beat(beat.worker, beat.running, self._now(), draws=beat.tokens_per_second > 0)
             worker = self._leases.workers[beat.worker]
-            worker.tokens_per_second, worker.cache_use = beat.tokens_per_second, beat.cache_use
+            worker.tokens_per_second, worker.cache_use, worker.busy = beat.tokens_per_second, beat.cache_use, beat.busy
             return Orders(tuple(drop))
 
     def weights(self, after: int, wait_seconds: float) -> Manifest | None:
@@ -548,9 +555,11 @@ class Controller:
     @contextmanager
     def _worker_turn(self) -> Iterator[None]:
         """The same for a call of a worker, which can only come back later."""
+        began = time.monotonic()
         try:
             with self._turn():
                 yield
+            self._tally.called(time.monotonic() - began)
         except Exception as error:
             raise ControllerGone(f"the run has stopped: {error}") from error
 

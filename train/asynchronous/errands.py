@@ -133,12 +133,13 @@ class Errands:
 
     def _beat(self) -> None:
         holdings = self._holdings
-        began, drawn = time.monotonic(), holdings.drawn
+        began, drawn, busy = time.monotonic(), holdings.drawn, holdings.busy
         if not holdings.pause(self._beat_seconds):
             return
         with holdings.changed:
-            speed = (holdings.drawn - drawn) / (time.monotonic() - began)
-            beat = Beat(self._name, holdings.loaded, tuple(holdings.missing), speed, self._cache_use())
+            seconds = time.monotonic() - began
+            speed, busy_share = (holdings.drawn - drawn) / seconds, (holdings.busy - busy) / seconds
+            beat = Beat(self._name, holdings.loaded, tuple(holdings.missing), speed, self._cache_use(), busy_share)
         try:
             orders = self._controller.beat(beat)
         except ControllerGone:

@@ -24,6 +24,7 @@ class Holdings:
     wanted     further answers that the engine has room for, if it waits for an attempt to get groups; else 0
     ask_at     when the controller may be asked for groups again
     drawn      tokens that were drawn so far
+    busy       seconds that this took
     is_over    the run has ended
     is_leaving the worker is to end
     error      what ended a thread
@@ -41,6 +42,7 @@ class Holdings:
         self.wanted = 0
         self.ask_at = 0.0
         self.drawn = 0
+        self.busy = 0.0
         self.is_over = False
         self.is_leaving = False
         self.error: BaseException | None = None

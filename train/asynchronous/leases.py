@@ -41,6 +41,7 @@ class Worker:
     asked: float = 0.0
     tokens_per_second: float = 0.0
     cache_use: float = 0.0
+    busy: float = 0.0
     foreign_version: int = -1  # of weights that it has and this run does not
 
 

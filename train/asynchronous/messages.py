@@ -98,6 +98,7 @@ class Beat(Struct, frozen=True):
     running            (group, attempt) of the leases it works on, until all their answers are handed over
     tokens_per_second  tokens drawn, over the last seconds
     cache_use          share of the engine's cache that is in use
+    busy               share of the last seconds in which it drew tokens
     """
 
     worker: str
@@ -105,6 +106,7 @@ class Beat(Struct, frozen=True):
     running: tuple[tuple[int, int], ...]
     tokens_per_second: float = 0.0
     cache_use: float = 0.0
+    busy: float = 0.0
 
 
 class Orders(Struct, frozen=True):

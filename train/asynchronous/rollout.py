@@ -70,7 +70,7 @@ class Rollout:
             check_model(model)
             self._note(f"worker {self._name}: starts an engine with {model}")
             _prepare_environment()
-            with closing(open_for(terms, model, self._options.engine)) as opened, closing(Nearest()) as source:
+            with closing(open_for(terms, model, self._options.engine)) as opened, closing(self._source()) as source:
                 self._worker = Worker(
                     self._controller,
                     opened,
@@ -88,6 +88,9 @@ class Rollout:
         self._leaves = True
         if self._worker is not None:
             self._worker.leave()
+
+    def _source(self) -> Nearest:
+        return Nearest(self._options.url, self._controller.headers)
 
     def _loaded(self, manifest: Manifest, metrics: Mapping[str, float]) -> None:
         self._note(f"worker {self._name}: weights {manifest.version} in {metrics['weight_load_s']:.1f} s")

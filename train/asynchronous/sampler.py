@@ -4,7 +4,9 @@ Its samples are leases with negative numbers and one answer each. They are not i
 have loaded the newest weights get them, before any group that is to be trained on.
 """
 
+import logging
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -17,8 +19,14 @@ from train.asynchronous.packed import unpack_logprobs, unpack_tokens
 from train.errors import SamplerError
 from train.sampling.protocol import Completion, Sampling, SeededChat
 
-_LEAST_WAITING = 64  # prompts that are read ahead of the workers
+log = logging.getLogger(__name__)
+
+_MOST_WAITING = 64  # prompts that are read ahead of the workers
 _MOST_ATTEMPTS = 3
+_WARNED_SECONDS = 60.0
+
+_Done = deque[tuple[int, Completion | ValueError]]
+_WARNED_SECONDS = 60.0
 
 
 @dataclass(slots=True)
@@ -27,7 +35,7 @@ class _Sample:
     prompt: tuple[int, ...]
     seed: int
     draw: Draw
-    done: "deque[tuple[int, Completion | ValueError]]"
+    done: _Done
     attempt: int = 0
     birth: int = 0
 
@@ -89,11 +97,11 @@ class Desk:
 class ControllerSampler:
     """A Sampler (train/sampling/protocol.py) whose samples are drawn by the workers of a controller.
 
-    desk     where samples wait
-    changed  the lock of the controller, which is notified whenever something has changed
-    check    raises the error that ended the run, if there is one
-    encode   returns the token ids of a prompt
-    decode   returns the text of token ids, without special tokens
+    desk              where samples wait
+    changed           the lock of the controller, which is notified whenever something has changed
+    check             raises the error that ended the run, if there is one
+    encode            returns the token ids of a prompt
+    patience_seconds  if no sample is finished for so long, no further ones can be drawn
     """
 
     def __init__(
@@ -102,40 +110,32 @@ class ControllerSampler:
         changed: threading.Condition,
         check: Callable[[], None],
         encode: Callable[[Chat | tuple[int, ...]], Sequence[int]],
-        decode: Callable[[Sequence[int]], str],
+        patience_seconds: float,
     ) -> None:
         self._desk = desk
         self._changed = changed
         self._check = check
         self._encode = encode
+        self._patience_seconds = patience_seconds
         self._closed = False
 
     def sample(
         self, prompts: Iterable[SeededChat], sampling: Sampling
     ) -> Iterator[tuple[int, Completion | ValueError]]:
         draw = Draw(sampling.temperature, sampling.top_p, sampling.max_tokens, sampling.logprobs)
-        done: deque[tuple[int, Completion | ValueError]] = deque()
+        done: _Done = deque()
         numbers: set[int] = set()
         arriving = enumerate(prompts)
-        ended, n_open = False, 0
+        more, n_open = True, 0
         try:
-            while not (ended and n_open == 0):
-                while not ended and self._has_room():
-                    index, (prompt, seed) = next(arriving, (-1, ((), 0)))
-                    if index < 0:
-                        ended = True
-                        break
-                    ids = tuple(self._encode(prompt))
-                    with self._changed:
-                        numbers.add(self._desk.add(_Sample(index, ids, seed, draw, done)))
-                        self._changed.notify_all()
-                    n_open += 1
-                with self._changed:
-                    while n_open and not done and (ended or not self._has_room()):
-                        if self._closed:
-                            raise SamplerError("the sampler was closed")
-                        self._check()
-                        self._changed.wait(1.0)
+            while more or n_open:
+                while more and self._has_room():
+                    arrived = next(arriving, None)
+                    if more := arrived is not None:
+                        numbers.add(self._add(*arrived, draw, done))
+                        n_open += 1
+                if n_open:
+                    self._wait(lambda: bool(done) or (more and self._has_room()))
                 while done:
                     n_open -= 1
                     yield done.popleft()
@@ -150,7 +150,33 @@ class ControllerSampler:
             self._changed.notify_all()
 
     def _has_room(self) -> bool:
-        return len(self._desk.waiting) < _LEAST_WAITING
+        return len(self._desk.waiting) < _MOST_WAITING
+
+    def _add(self, index: int, prompt: SeededChat, draw: Draw, done: _Done) -> int:
+        chat, seed = prompt
+        ids = tuple(self._encode(chat))
+        with self._changed:
+            self._changed.notify_all()
+            return self._desk.add(_Sample(index, ids, seed, draw, done))
+
+    def _wait(self, enough: Callable[[], bool]) -> None:
+        """Wait, but not for ever: workers may be gone."""
+        began = warned = time.monotonic()
+        with self._changed:
+            while not enough():
+                if self._closed:
+                    raise SamplerError("the sampler was closed")
+                self._check()
+                now = time.monotonic()
+                if now - began > self._patience_seconds:
+                    raise SamplerError(
+                        f"timed out: no sample within {now - began:.0f} s. Start workers that can load the newest "
+                        "weights: curate rollout --controller URL"
+                    )
+                if now - warned > _WARNED_SECONDS:
+                    warned = now
+                    log.warning("%d samples wait for workers with the newest weights", len(self._desk.waiting))
+                self._changed.wait(min(1.0, self._patience_seconds))
 
 
 def _completion(sample: _Sample, answer: Answer, decode: Callable[[Sequence[int]], str]) -> Completion | ValueError:

@@ -37,6 +37,16 @@ class Tally:
     _lengths: dict[int, _Lengths] = field(default_factory=lambda: defaultdict(_Lengths))
     _n_spans: list[int] = field(default_factory=list)
     _before: tuple[int, int] = (0, 0)
+    _slowest_call: float = 0.0
+
+    def called(self, seconds: float) -> None:
+        """Note how long a worker waited for the reply to a call."""
+        self._slowest_call = max(self._slowest_call, seconds)
+
+    def slowest_call(self) -> float:
+        """Return the longest of these times since it was asked for before."""
+        slowest, self._slowest_call = self._slowest_call, 0.0
+        return slowest
 
     def answered(self, birth: int, n_tokens: int, n_spans: int) -> None:
         lengths = self._lengths[birth]

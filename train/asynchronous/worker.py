@@ -13,16 +13,15 @@ with them is handed over.
 import logging
 import time
 from collections.abc import Callable
-from math import exp
 
 from train.asynchronous.errands import Errands
 from train.asynchronous.finished import answer_of, refusal_of
 from train.asynchronous.holdings import Holdings
 from train.asynchronous.leases import Key
 from train.asynchronous.messages import ControllerCalls, Draw, Lease
-from train.errors import ParityError
 from train.sampling.protocol import Engine, Sampling
 from train.weights.manifest import Manifest
+from train.weights.proof import prove
 from train.weights.source import Weights, WeightSource
 
 log = logging.getLogger(__name__)
@@ -115,7 +114,7 @@ class Worker:
         began = time.monotonic()
         self._engine.load(weights, manifest.version)
         # Answers that finish in this comparison are returned by the next step, so they are not sent if it fails.
-        metrics = _prove(self._engine, manifest)
+        metrics = prove(self._engine, manifest)
         return {**metrics, "weight_load_s": time.monotonic() - began}
 
     def _drop(self) -> None:
@@ -167,11 +166,13 @@ class Worker:
 
     def _step(self) -> None:
         drawn = min(len(self._running), self._engine.at_once)
+        began = time.monotonic()
         for key, completion in self._engine.step():
             lease, number = self._running.pop(key)
             self._holdings.finished(answer_of(lease, number, completion))
         with self._holdings.changed:
             self._holdings.drawn += drawn
+            self._holdings.busy += time.monotonic() - began
 
     def _rest(self) -> None:
         """Wait until there is something to do."""
@@ -190,18 +191,3 @@ def _key(lease: Lease) -> Key:
 
 def _sampling(draw: Draw) -> Sampling:
     return Sampling(draw.temperature, draw.top_p, draw.max_tokens, draw.logprobs)
-
-
-def _prove(engine: Engine, manifest: Manifest) -> dict[str, float]:
-    if manifest.probe is None:
-        return {}
-    found = engine.logprobs(manifest.probe.tokens)
-    differences = [
-        abs(sent - held)
-        for sent_T, held_T in zip(manifest.probe.logprobs, found, strict=True)
-        for sent, held in zip(sent_T, held_T, strict=True)
-    ]
-    error = sum(map(exp, differences)) / len(differences)
-    if not error <= manifest.most_error:
-        raise ParityError(f"after weight update {manifest.version} sampler and learner differ: {error:.4f}")
-    return {}

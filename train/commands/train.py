@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -30,6 +31,7 @@ _SHOWN = {
     "completions/clipped_ratio": "cut",
     "entropy": "entropy",
     "eval/pass@1": "pass@1",
+    "groups/age_mean": "stale",  # only of asynchronous runs
     "step_time": "s",
 }
 
@@ -49,6 +51,12 @@ _SHOWN = {
 @engine_option
 @click.option("--resume", is_flag=True, help="Continue from the newest checkpoint in the folder, if there is one.")
 @click.option("--overwrite", is_flag=True, help="Delete the run that is in the folder, and start a new one.")
+@click.option(
+    "--replay",
+    is_flag=True,
+    help="CONFIG is the folder of a finished asynchronous run: train it again from its journal, without engines and "
+    "rewards, and compare the weights.  [default for --out: that folder's name and -replay]",
+)
 @click.option("--dry-run", is_flag=True, help="Show the plan and the memory it needs; train nothing.")
 @options.sandbox_changes
 def command(
@@ -60,6 +68,7 @@ def command(
     engine: dict[str, Any],
     resume: bool,
     overwrite: bool,
+    replay: bool,
     dry_run: bool,
     sandbox: dict[str, Any],
 ) -> None:
@@ -77,19 +86,24 @@ def command(
     from sandbox import SandboxError
     from train.config import read_config, with_sandbox
     from train.errors import TrainError
+    from train.rollouts.own_function import check_function
     from train.run.folder import open_run
     from train.sampling.model_name import check_model
 
-    run = out or Path("runs") / config.stem
+    run = out or (config.with_name(f"{config.name}-replay") if replay else Path("runs") / config.stem)
     is_first_rank = os.environ.get("RANK", "0") == "0"
     with (
         user_errors(TrainError, CurateError, SandboxError),
         user_errors(OSError, advice="The same command with --resume continues."),  # such as a full disk
         _interruptible(run) if is_first_rank else _silently_interruptible(),
     ):
+        if replay:
+            _replay(config, run, changes, resume=resume, overwrite=overwrite, is_first_rank=is_first_rank)
+            return
         read = read_config(config, (*changes, *_including(include)), prompt=prompt, engine=engine)
         settings = _with_packages(with_sandbox(read, sandbox))
         check_model(settings.model.path)
+        check_function(settings.reward.function)
         if dry_run:
             from train.run.plan import plan
 
@@ -104,13 +118,40 @@ def command(
         click.echo(f"model in {run / 'model'}, metrics in {run / 'metrics.jsonl'}; to see them: curate plot {run}")
 
 
+def _replay(
+    recorded: Path, run: Path, changes: Sequence[str], *, resume: bool, overwrite: bool, is_first_rank: bool
+) -> None:
+    """Audit the journal of a run, train the run again from it, and say whether the weights are the same."""
+    from train import loop
+    from train.asynchronous.audit_report import audit_lines
+    from train.config import with_changes
+    from train.run.folder import open_run, read
+    from train.run.model_card import MODEL
+    from train.run.weights_digest import weights_digest
+
+    settings = with_changes(read(recorded), changes)
+    if is_first_rank:
+        for line in audit_lines(recorded, staleness=settings.rollout.staleness):
+            click.echo(line)
+    with open_run(run, settings, resume=resume, overwrite=overwrite) if is_first_rank else nullcontext():
+        loop.replay(settings, recorded, run, report=_step_printer(settings.run.steps))
+    if is_first_rank:
+        before, again = (weights_digest(folder / MODEL) for folder in (recorded, run))
+        words = "the same weights as" if before == again else "other weights than"
+        click.echo(
+            f"model in {run / MODEL}, {words} {recorded / MODEL}: {again}" + f", not {before}" * (before != again)
+        )
+
+
 def _with_packages(settings: "Config") -> "Config":
     """Return the configuration with the packages that programs can import, and with their hash."""
     from curate.dataset.needed_packages import with_packages
     from sandbox.packages import fingerprint
     from train.config import with_sandbox
 
-    options = with_packages(settings.sandbox.options(), settings.data.dataset)
+    given = settings.sandbox.options()
+    of_each = [with_packages(given, dataset).packages for dataset, _ in settings.data.parts()]
+    options = replace(given, packages=tuple(dict.fromkeys(package for packages in of_each for package in packages)))
     sha256 = settings.sandbox.packages_sha256 or fingerprint(options.found_packages())
     return with_sandbox(settings, {"packages": options.packages, "packages_sha256": sha256})
 

@@ -14,12 +14,13 @@ Values in the file replace those of its preset, and `--set section.key=value` re
     file.py       the TOML file, its preset and the changes from the command line
 """
 
-from train.config.file import presets, read_config, with_sandbox
+from train.config.file import presets, read_config, with_changes, with_sandbox
 from train.config.sections import (
     Config,
     Data,
     Engine,
     Evaluation,
+    MixedDataset,
     Model,
     Most,
     Objective,
@@ -38,6 +39,7 @@ __all__ = [
     "Data",
     "Engine",
     "Evaluation",
+    "MixedDataset",
     "Model",
     "Most",
     "Objective",
@@ -52,5 +54,6 @@ __all__ = [
     "from_table",
     "presets",
     "read_config",
+    "with_changes",
     "with_sandbox",
 ]

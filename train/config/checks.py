@@ -1,5 +1,6 @@
 """Check the values of a configuration: one function per section yields a message for each fault."""
 
+import re
 from collections.abc import Iterator, Mapping
 from itertools import chain
 from typing import TYPE_CHECKING
@@ -17,10 +18,13 @@ _ABOVE_ZERO = {  # in other keys, 0 has a meaning of its own
     "rollout": "prompts max_rounds max_seconds",
     "engine": "tensor_parallel memory_share load_seconds sync_seconds parity mismatch_alarm mismatch_stop",
     "reward": "overlong_buffer_tokens tests least_wall_seconds",
+    "data": "weight",
     "optimizer": "learning_rate clip_norm minibatches epochs row_tokens",
     "evaluation": "every_steps k top_p",
     "run": "steps checkpoint_steps",
 }
+OUR_REWARDS = ("code", "math", "format", "length_budget", "overlong", "random")
+_FUNCTION = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 DECIDED_BY = {  # options of vLLM that other keys of the configuration decide -> these keys
     "dtype": "model.dtype",
     "revision": "model.path",
@@ -33,6 +37,11 @@ DECIDED_BY = {  # options of vLLM that other keys of the configuration decide ->
     "tensor_parallel": "engine.tensor_parallel",
     "tensor_parallel_size": "engine.tensor_parallel",
 }
+
+
+def function_name(function: str) -> str:
+    """Return the name of a function "module:function"."""
+    return function.rpartition(":")[2]
 
 
 def check(config: "Config") -> None:
@@ -60,6 +69,9 @@ def _above_zero(config: "Config") -> Iterator[str]:
         for name in names.split():
             if getattr(getattr(config, section), name) <= 0:
                 yield f"{section}.{name} must be more than 0"
+    for number, mixed in enumerate(config.data.mixture):
+        if mixed.weight <= 0:
+            yield f"data.mixture.{number}.weight must be more than 0"
     for number, stage in enumerate(config.stages):
         for name in ("max_tokens", "over_steps"):
             if getattr(stage, name) <= 0:
@@ -160,6 +172,10 @@ def _reward(config: "Config") -> Iterator[str]:
     reward = config.reward
     if reward.least_wall_seconds > reward.most_wall_seconds:
         yield "reward.least_wall_seconds must be at most reward.most_wall_seconds"
+    if reward.function and not _FUNCTION.fullmatch(reward.function):
+        yield f'reward.function must have the form "module:function", not {reward.function!r}'
+    if function_name(reward.function) in OUR_REWARDS:
+        yield f"reward.function: {function_name(reward.function)} is a reward of ours. Give yours another name"
     if not reward.languages:
         yield 'reward.languages: give at least one language, such as ["python"]'
     if reward.length_budget > 0 and not config.data.target_tokens:

@@ -89,7 +89,7 @@ def _words(hint: Any) -> str:
         return f"list of {' and '.join(kinds)}"
     if inner and type(None) in inner:
         return f'{_words(inner[0])} or "none"'
-    if get_origin(hint) is Mapping:
+    if get_origin(hint) is Mapping or is_dataclass(hint):
         return "table"
     return {str: "text", int: "integer", float: "number", bool: "true or false"}.get(hint, str(hint))
 

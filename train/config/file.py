@@ -12,7 +12,7 @@ from typing import Any
 from curate.errors import CurateError
 from curate.prompt import read_prompt
 from train.config.sections import Config, Engine
-from train.config.table import from_table
+from train.config.table import as_table, from_table
 from train.engine_options import vllm_options
 from train.errors import ConfigError
 
@@ -42,6 +42,8 @@ def read_config(
     except OSError as error:
         raise ConfigError(f"{path}: {error.strerror}. Give the path of a TOML file.") from error
     from_file = _parse(text, str(path))
+    if isinstance(from_file.get("reward"), str):  # short for a function of one's own and no other task's reward
+        from_file["reward"] = {"code": 0.0, "math": 0.0, "function": from_file["reward"]}
     preset = from_file.pop("preset", None)
     table = {} if preset is None else preset_table(preset)
     _merge(table, from_file)
@@ -50,6 +52,14 @@ def read_config(
     _merge(table, {name: dict(values) for name, values in (("prompt", prompt), ("engine", engine)) if values})
     _read_prompt(table)
     _gather_engine_options(table)
+    return from_table(table)
+
+
+def with_changes(config: Config, changes: Sequence[str]) -> Config:
+    """Return the configuration with further values, of the form section.key=value. Raises ConfigError."""
+    table = as_table(config)
+    for change in changes:
+        _apply(table, change)
     return from_table(table)
 
 

@@ -16,9 +16,7 @@ from train.config import checks
 @dataclass(frozen=True, slots=True)
 class Model:
     path: str  # a folder, or the name of a model on the Hub
-    dtype: Literal["float32", "bfloat16"] = (
-        "float32"  # precision of the computation; weights that are trained are float32
-    )
+    dtype: Literal["float32", "bfloat16"] = "float32"  # precision of the computation; trained weights are float32
     # Precision of the logits, on both sides. "model": that of dtype. "float32": the product of hidden states and head
     # is not rounded, so that learner and engine differ less. vLLM's residual stream always has the precision of dtype.
     head_dtype: Literal["model", "float32"] = "model"
@@ -30,12 +28,29 @@ class Model:
 
 
 @dataclass(frozen=True, slots=True)
+class MixedDataset:
+    """A further dataset of a run."""
+
+    dataset: str  # as data.dataset
+    weight: float = 1.0  # share of the prompts that come from it; only the proportions of all weights matter
+
+
+@dataclass(frozen=True, slots=True)
 class Data:
-    dataset: str  # folder of a dataset that curate built, or its name on the Hub: owner/name@revision
+    # Folder of a dataset that curate built, or its name on the Hub: owner/name@revision. Or a file of prompts, such as
+    # math.jsonl, with the columns prompt and answer.
+    dataset: str
+    weight: float = 1.0  # share of the prompts that come from it, if there is a mixture
+    # Further datasets, each a table [[data.mixture]] with dataset and weight, which take the place of this key.
+    mixture: tuple[MixedDataset, ...] = ()
     # What to train on although it is not trusted.
     include: tuple[Literal["unverified", "suspects", "altered"], ...] = ()
     max_prompt_tokens: int = 2048  # longer prompts are left out and counted
     target_tokens: tuple[int, ...] = ()  # lengths that prompts ask for, one drawn for each prompt (INTELLECT-2)
+
+    def parts(self) -> list[tuple[str, float]]:
+        """Return each dataset with its weight."""
+        return [(self.dataset, self.weight), *((mixed.dataset, mixed.weight) for mixed in self.mixture)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,11 +92,11 @@ class Engine:
     # Upper bound of the mean of exp |difference| of log-probabilities between engine and learner. NeMo-RL allows 1.05
     # in half precision; in float32 they hardly differ.
     parity: float = 1.001
-    # mismatch/kl over the tokens of a batch, if sampler and learner know them with the same weights: above the first
-    # value a warning is logged, above the second the run ends. In float32 it is near 1e-9. PRIME-RL merges no model
-    # above 0.015, and weights that arrived in part gave 2 to 5 there.
+    # mismatch/kl over the tokens of a batch, if sampler and learner know them with the same weights: above this value a
+    # warning is logged. In float32 it is near 1e-9. PRIME-RL merges no model above 0.015, and weights that arrived in
+    # part gave 2 to 5 there.
     mismatch_alarm: float = 0.01
-    mismatch_stop: float = 0.1
+    mismatch_stop: float = 0.1  # above this value of mismatch/kl, the run ends
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +114,13 @@ class Workers:
 
 @dataclass(frozen=True, slots=True)
 class Reward:
-    code: float = 1.0  # this and the next three keys are weights of rewards; 0: the reward is not computed
+    # Weights of rewards; with 0, a reward is not computed. code: for problems with tests.
+    code: float = 1.0
+    math: float = 0.0  # weight of the reward for right answers, for prompts of a file with the column answer
+    # A function of your own, "module:function", found in the working directory or among the installed packages. It is
+    # called with a rewards.Answer and a rewards.Task, and returns a number, a rewards.Reward, or None for "unknown".
+    function: str = ""
+    function_weight: float = 1.0  # weight of that function
     format: float = 0.0  # weight of the reward for answers of the form <think>...</think><answer>...</answer>
     length_budget: float = 0.0  # weight of -|target - length| / 1000 tokens
     overlong: float = 0.0  # weight of DAPO's soft penalty, which is from -1 to 0

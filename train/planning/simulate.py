@@ -137,6 +137,7 @@ class _Run:
         self._awaited = [0] * layout.engines  # number of the event at which each engine is looked at next
         self._teaches: dict[int, bool] = {}
         self._n_scored: Counter[int] = Counter()  # answers of each group
+        self._engines_are_full = False
         self._n_ready = 0  # groups that the controller holds for a cut
         self._sent = 0, 0  # the group of the answer that is on its way, and the answer's place in it
         self._version = 0
@@ -195,6 +196,8 @@ class _Run:
         engine = self._engines[number]
         if not engine.load and engine.version != self._version:  # it has finished what it had begun
             engine.take_weights(self._version)
+            self._engines_are_full = True
+        if self._engines_are_full:
             self._feed()
         self._await(number)
 
@@ -280,27 +283,29 @@ class _Run:
         """
         if self._way.pipeline == "one-off" and self._controller.cuts not in (0, self._version + 1):
             return
+        group = self._workload.completions
         least = [
             (engine.load, number)
             for number, engine in enumerate(self._engines)
-            if self._way.interrupts or engine.version == self._version
+            if self._has_room(engine) and (self._way.interrupts or engine.version == self._version)
         ]
         heapify(least)
-        changed = set()
+        self._engines_are_full = True
         while least:
-            load, number = heappop(least)
-            engine, group = self._engines[number], self._workload.completions
-            request = WorkRequest(str(number), engine.version, group)
-            leases = self._controller.work(request).leases
+            _, number = heappop(least)
+            engine = self._engines[number]
+            leases = self._controller.work(WorkRequest(str(number), engine.version, group)).leases
             if not leases:
+                self._engines_are_full = False
                 break
             self._let_pass(number)
             self._begin(number, leases[0])
-            changed.add(number)
-            if engine.load < self._layout.engine.at_once:
-                heappush(least, (engine.load, number))
-        for number in changed:
             self._await(number)
+            if self._has_room(engine):
+                heappush(least, (engine.load, number))
+
+    def _has_room(self, engine: TimedEngine) -> bool:
+        return not engine.load or engine.load + self._workload.completions <= self._layout.engine.at_once
 
     def _begin(self, number: int, lease: Lease) -> None:
         workload = self._workload

@@ -1,6 +1,9 @@
 """Batches of scored completions, and new weights for the sampler.
 
-questions.py       the problems of a dataset as prompts, in an order that the seed decides
+problems.py        the problems of one dataset, or of a file of prompts and answers
+mixture.py         which of several datasets a position takes its prompt from
+questions.py       these problems as prompts, in an order that the seed decides
+own_function.py    a reward function of one's own
 scoring.py         the rewards of a run, from its configuration
 batch.py           a batch: sampled, scored, filtered and refilled
 steps.py           where the steps of an answer end, if they have rewards of their own

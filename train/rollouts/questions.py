@@ -1,6 +1,6 @@
-"""The problems of a curated dataset as prompts: each once in an epoch, in an order that the seed decides.
+"""The problems of a run as prompts: those of each dataset once in an epoch of it, in an order that the seed decides.
 
-A position counts prompts over all epochs. A checkpoint needs to remember nothing else about the data.
+A position counts prompts over all datasets and epochs. A checkpoint needs to remember nothing else about the data.
 """
 
 import hashlib
@@ -9,13 +9,10 @@ import logging
 import random
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
-from curate.dataset.integrity import check_trusted
-from curate.dataset.locate import dataset_folder
-from curate.dataset.reader import Stored, readable
 from curate.prompt import Prompt
 from curate.trust import Trust, left_out_lines, left_out_text
 from rewards.length_budget import length_instruction
@@ -23,12 +20,11 @@ from rewards.reward import Task
 from sandbox import Suite
 from train.config import Data
 from train.errors import ConfigError
+from train.rollouts.mixture import Mixture
+from train.rollouts.problems import Kinds, Problem, problems
 from train.sampling.chat_template import prompt_ids
 
 log = logging.getLogger(__name__)
-
-_KEPT = ("tests", "strongest_tests", "time_limit_seconds")  # columns that are needed to judge answers
-_COLUMNS = ("id", "source", "statement", "starter_code", *_KEPT, "verified", "multi_answer_suspect")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,17 +37,27 @@ class Question:
     source: str = ""  # where the problem comes from: the column of this name
 
 
+@dataclass(slots=True)
+class _Dataset:
+    """The problems of one dataset. offsets: where the line of each begins in the cache."""
+
+    name: str
+    offsets: list[int] = field(default_factory=list)
+    order: tuple[int, list[int]] = (-1, [])  # an epoch, and the order of its problems
+
+
 class Questions:
-    """The trusted problems of a dataset whose prompts are short enough, and a digest of them.
+    """The trusted problems of a run's datasets whose prompts are short enough, and a digest of them.
 
     prompt     the form in which the model is asked
     tokenizer  a tokenizer of transformers with a chat template
     cache      the file that holds the problems, whose tests can be too large for memory
 
     `n_too_long` counts the prompts that were left out, and `left_out` the rows that are not trusted, by reason.
+    `kinds` says what the problems come with.
 
-    Raises CurateError if the folder is not a dataset or was altered, and ConfigError if the model has no chat template
-    or no problem is left.
+    Raises CurateError if a folder is not a dataset or was altered, and ConfigError if the model has no chat template
+    or no problem of a dataset is left.
     """
 
     def __init__(self, data: Data, prompt: Prompt, tokenizer: Any, *, seed: int, cache: Path) -> None:
@@ -60,79 +66,89 @@ class Questions:
         self._template_arguments = prompt.template_arguments
         self._targets = data.target_tokens
         self._cache = cache
-        self._offsets: list[int] = []  # where each line of the file begins
-        self._order: tuple[int, list[int]] = (-1, [])  # an epoch, and the order of its problems
+        self._mixture = Mixture([weight for _, weight in data.parts()], seed=seed)
+        self._datasets = [_Dataset(name) for name, _ in data.parts()]
         self.n_too_long = 0
         self.left_out: Counter[str] = Counter()
-        digest = hashlib.sha256()
+        self.kinds = Kinds()
         if tokenizer.chat_template is None:
             raise ConfigError(
                 "the model has no chat template: it is a base model. Choose one that was trained to answer."
             )
-        dataset, trust = dataset_folder(data.dataset), Trust.including(data.include)
-        check_trusted(dataset, trust)
-        with cache.open("wb") as file, readable(dataset):
-            for row in Stored(dataset).columns(*_COLUMNS):
-                suite = Suite.from_json(row["tests"])
-                objection = trust.objection(
-                    verified=row["verified"], suspect=row["multi_answer_suspect"], checker=suite.checker
-                )
-                if objection is not None:
-                    self.left_out[objection] += 1
-                    continue
-                messages = prompt.chat(row["statement"], row["starter_code"], suite)
-                ids = prompt_ids(tokenizer, messages, prompt.template_arguments)
-                if len(ids) > data.max_prompt_tokens:
-                    self.n_too_long += 1
-                    continue
-                self._offsets.append(file.tell())
-                line = json.dumps([row["id"], row["source"], messages, *(row[name] for name in _KEPT)]).encode() + b"\n"
-                digest.update(line)
-                file.write(line)
+        digest = hashlib.sha256()
+        with cache.open("wb") as file:
+            for dataset in self._datasets:
+                digest.update(self._store(dataset, data, prompt, file))
         self.digest = digest.hexdigest()
-        if not self._offsets:
-            reasons = list(left_out_lines(self.left_out))
-            if self.n_too_long:
-                reasons.append(
-                    f"{self.n_too_long} prompts are longer than data.max_prompt_tokens = {data.max_prompt_tokens}"
-                )
-            raise ConfigError(
-                f"{data.dataset}: no problem to train on ({'; '.join(reasons) or 'it has no rows'}). "
-                "Choose another dataset, or change what is left out."
-            )
-        if self.left_out:
-            log.warning("%s", left_out_text(data.dataset, self.left_out))
 
     def __len__(self) -> int:
-        """Return the number of problems in an epoch."""
-        return len(self._offsets)
+        """Return the number of problems in all datasets."""
+        return sum(len(dataset.offsets) for dataset in self._datasets)
 
     def at(self, position: int) -> Question:
-        """Return the question at this position."""
-        epoch, number = divmod(position, len(self))
-        if self._order[0] != epoch:
-            order = list(range(len(self)))
-            random.Random(f"{self._seed} {epoch}").shuffle(order)
-            self._order = epoch, order
-        with self._cache.open("rb") as file:
-            file.seek(self._offsets[self._order[1][number]])
-            id, source, messages, tests, strongest, limit = json.loads(file.readline())
+        """Return the question at this position. Several threads may ask at the same time."""
+        number, place = self._mixture.at(position)
+        problem = self._read(self._datasets[number], place)
         target = None
         if self._targets:
             target = random.Random(f"{self._seed} {position} target").choice(self._targets)
-            messages[-1]["content"] += "\n" + length_instruction(target)
-        ids = prompt_ids(self._tokenizer, messages, self._template_arguments)
+            problem.chat[-1]["content"] += "\n" + length_instruction(target)
+        ids = prompt_ids(self._tokenizer, problem.chat, self._template_arguments)
         task = Task(
-            Suite.from_json(tests),
-            tuple(strongest or ()),
-            limit,
+            Suite.from_json(problem.tests) if problem.tests else None,
+            problem.strongest_tests,
+            problem.time_limit_seconds,
+            expected=problem.expected,
             target_tokens=target,
-            id=id,
-            prompt=messages[-1]["content"],
+            id=problem.id,
+            prompt=problem.chat[-1]["content"],
         )
-        return Question(id, tuple(ids), task, source)
+        return Question(problem.id, tuple(ids), task, problem.source)
 
     def decode(self, token_ids: Sequence[int]) -> str:
         """Return the text of some tokens, without special ones."""
         text: str = self._tokenizer.decode(token_ids, skip_special_tokens=True)
         return text
+
+    def _store(self, dataset: _Dataset, data: Data, prompt: Prompt, file: BinaryIO) -> bytes:
+        """Write the problems of a dataset to the cache, and return their digest."""
+        digest = hashlib.sha256()
+        left_out: Counter[str] = Counter()
+        n_too_long = 0
+        for problem in problems(dataset.name, Trust.including(data.include), prompt, left_out):
+            ids = prompt_ids(self._tokenizer, problem.chat, prompt.template_arguments)
+            if len(ids) > data.max_prompt_tokens:
+                n_too_long += 1
+                continue
+            dataset.offsets.append(file.tell())
+            line = json.dumps(list(asdict(problem).values())).encode() + b"\n"
+            digest.update(line)
+            file.write(line)
+            self.kinds |= problem.kind
+        if not dataset.offsets:
+            reasons = list(left_out_lines(left_out))
+            if n_too_long:
+                reasons.append(
+                    f"{n_too_long} prompts are longer than data.max_prompt_tokens = {data.max_prompt_tokens}"
+                )
+            raise ConfigError(
+                f"{dataset.name}: no problem to train on ({'; '.join(reasons) or 'it has no rows'}). "
+                "Choose another dataset, or change what is left out."
+            )
+        if left_out:
+            log.warning("%s", left_out_text(dataset.name, left_out))
+        self.left_out += left_out
+        self.n_too_long += n_too_long
+        return digest.digest()
+
+    def _read(self, dataset: _Dataset, place: int) -> Problem:
+        epoch, number = divmod(place, len(dataset.offsets))
+        known, order = dataset.order
+        if known != epoch:
+            order = list(range(len(dataset.offsets)))
+            random.Random(f"{self._seed} {epoch}").shuffle(order)
+            dataset.order = epoch, order
+        with self._cache.open("rb") as file:
+            file.seek(dataset.offsets[order[number]])
+            problem = Problem(*json.loads(file.readline()))
+        return replace(problem, strongest_tests=tuple(problem.strongest_tests))

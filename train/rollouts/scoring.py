@@ -9,13 +9,19 @@ from rewards.async_rewards import AsyncRewards
 from rewards.code import CodeReward
 from rewards.format import FormatReward
 from rewards.length_budget import LengthBudget
+from rewards.mathematics.reward import MathAnswer
 from rewards.overlong import Overlong
 from rewards.reward import Answer, Reward, Score, Task
 from rewards.weighted import Weighted
 from sandbox import Limits, Sandbox, maxima
 from sandbox.packages import fingerprint
 from train import config
+from train.config.checks import function_name
 from train.errors import ConfigError
+from train.rollouts.own_function import OwnFunction
+from train.rollouts.problems import Kinds
+
+_Part = tuple[float, Score, str]  # weight, reward, name
 
 _LEAST_AT_ONCE = 64  # completions that are scored at the same time
 _AT_ONCE_PER_WORKER = 3
@@ -24,35 +30,87 @@ _UNBOUNDED_MB = 2**24  # more than any machine has, so that its own memory is th
 
 @contextmanager
 def scoring(
-    settings: config.Reward, programs: config.Sandbox, most: config.Most, *, seed: int
+    settings: config.Reward, programs: config.Sandbox, most: config.Most, *, seed: int, kinds: Kinds
 ) -> Iterator[AsyncRewards]:
-    """Yield the configured rewards.
+    """Yield the configured rewards. For each task, only those are computed that apply to it.
 
     settings  the rewards and their weights
     programs  where programs run
     most      upper limits for one run
     seed      the seed of random rewards
+    kinds     what the problems come with
 
-    Raises ConfigError if there are none, and SandboxError if no sandbox can be opened.
+    Raises ConfigError if there are none for a kind of problem, and SandboxError if no sandbox can be opened.
     """
     with ExitStack() as stack:
-        parts: list[tuple[float, Score, str]] = []
         at_once = _LEAST_AT_ONCE
-        if settings.random:
-            parts.append((1.0, _RandomReward(seed), "random"))
-        elif settings.code:
+        code: list[_Part] = []
+        if kinds.tests and settings.code and not settings.random:
             sandbox = stack.enter_context(open_sandbox(programs, most))
             at_once = max(at_once, _AT_ONCE_PER_WORKER * sandbox.workers)
-            parts.append((settings.code, _code_reward(sandbox, settings), "code"))
-        if settings.format:
-            parts.append((settings.format, FormatReward(), "format"))
-        if settings.length_budget:
-            parts.append((settings.length_budget, LengthBudget(), "length_budget"))
-        if settings.overlong:
-            parts.append((settings.overlong, Overlong(settings.overlong_buffer_tokens), "overlong"))
-        if not parts:
-            raise ConfigError("reward: all weights are 0; give reward.code = 1.0")
-        yield stack.enter_context(AsyncRewards(Weighted(parts), at_once=at_once))
+            code.append((settings.code, _code_reward(sandbox, settings), "code"))
+        math: list[_Part] = []
+        if kinds.answers and settings.math and not settings.random:
+            math.append((settings.math, stack.enter_context(_math_reward()), "math"))
+        function, always = list(_function(settings)), list(_always(settings, seed))
+        _check(settings, kinds, code=bool(code), math=bool(math), always=bool(always))
+        of_kind = [
+            Weighted([*own, *function, *always]) if own or function or always else None for own in (code, math, [])
+        ]
+        yield stack.enter_context(AsyncRewards(_ByKind(*of_kind), at_once=at_once))
+
+
+class _ByKind:
+    """Scores each task by the rewards for its kind."""
+
+    def __init__(self, tests: Score | None, answer: Score | None, neither: Score | None) -> None:
+        self._tests, self._answer, self._neither = tests, answer, neither
+
+    def __call__(self, answer: Answer, task: Task) -> Reward:
+        score = self._tests if task.tests is not None else self._answer if task.expected else self._neither
+        assert score is not None  # _check has refused such problems
+        return score(answer, task)
+
+
+def _check(settings: config.Reward, kinds: Kinds, *, code: bool, math: bool, always: bool) -> None:
+    """Raise ConfigError for a kind of problem whose answers nothing would judge."""
+    judged = bool(settings.function and settings.function_weight) or settings.random
+    if kinds.tests and not (code or judged or always):
+        raise ConfigError("reward: all weights are 0; give reward.code = 1.0")
+    if kinds.answers and not (math or judged):
+        raise ConfigError(
+            "reward: the data has prompts with expected answers, and nothing compares answers with them. "
+            "Give reward.math = 1.0, or a reward.function"
+        )
+    if kinds.neither and not judged:
+        raise ConfigError(
+            "reward: the data has prompts without expected answers, and nothing judges answers to them. "
+            "Give a reward.function, or a column answer"
+        )
+
+
+def _function(settings: config.Reward) -> Iterator[_Part]:
+    if settings.function and settings.function_weight and not settings.random:
+        yield settings.function_weight, OwnFunction(settings.function), function_name(settings.function)
+
+
+def _always(settings: config.Reward, seed: int) -> Iterator[_Part]:
+    """Yield the rewards that apply to every task."""
+    if settings.random:
+        yield 1.0, _RandomReward(seed), "random"
+    if settings.format:
+        yield settings.format, FormatReward(), "format"
+    if settings.length_budget:
+        yield settings.length_budget, LengthBudget(), "length_budget"
+    if settings.overlong:
+        yield settings.overlong, Overlong(settings.overlong_buffer_tokens), "overlong"
+
+
+def _math_reward() -> MathAnswer:
+    try:
+        return MathAnswer()
+    except ModuleNotFoundError as error:
+        raise ConfigError(f"reward.math: {error}") from error
 
 
 def _code_reward(sandbox: Sandbox, settings: config.Reward) -> CodeReward:

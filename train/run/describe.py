@@ -10,12 +10,16 @@ def describe_rewards(reward: Reward) -> list[str]:
     which = "all tests" if reward.select == "all" else f"the {reward.tests} {reward.select} tests"
     words = {
         "code": f"1 if the program passes {which} of the problem, otherwise 0",
+        "math": "1 if the final answer equals the expected one, otherwise 0, for problems with an expected answer",
         "format": "the form of the answer",
         "length_budget": "minus the distance from the length asked for, in thousands of tokens",
         "overlong": f"from 0 to -1 over the last {reward.overlong_buffer_tokens} tokens before the limit",
     }
     weights = {name: getattr(reward, name) for name in words}
-    return [f"Reward, weight {weight:g}: {words[name]}." for name, weight in weights.items() if weight]
+    sentences = [f"Reward, weight {weight:g}: {words[name]}." for name, weight in weights.items() if weight]
+    if reward.function and reward.function_weight:
+        sentences.append(f"Reward, weight {reward.function_weight:g}: the function `{reward.function}`.")
+    return sentences
 
 
 def describe_objective(objective: Objective) -> list[str]:

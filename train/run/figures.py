@@ -85,6 +85,8 @@ MEANINGS: dict[str, str] = {
     "workers/alive": "rollout workers that were heard of lately",
     "workers/dead": "workers that died with groups, since the controller started",
     "workers/tokens_per_second": "tokens that all workers draw in a second, as they say",
+    "controller/lag_s": "longest time that a worker waited for the controller's reply, in seconds; above 0.05, let the "
+    "rewards be computed elsewhere: sandbox.backend",
     "workers/cache_use": "share of its cache that the fullest engine uses",
     "filter/NAME": "groups sampled for the batch, by what they teach (none: no answer is right; all, some, unknown, "
     "cut_off); prompts refused; rounds of sampling",
@@ -99,8 +101,10 @@ MEANINGS: dict[str, str] = {
     "perf/device_memory_gib": "peak memory of torch on the first GPU; only on GPUs",
     "step_time": "seconds of the step, without evaluation",
     "idle/trainer": "share of the step's time in which the learner waited",
-    "idle/sampler": "share of the step's time in which the sampler waited",
-    "weight_sync_s": "seconds until the sampler had the new weights",
+    "idle/sampler": "share of the step's time in which the sampler waited; under async, of the last seconds in which "
+    "workers drew no token, mean over workers",
+    "weight_sync_s": "seconds until the sampler had the new weights; under async, until workers could fetch them",
+    "weight_load_s": "seconds in which the worker in the trainer's process loaded and proved the weights before these",
     "eval/pass@1": "share of right samples on the evaluation set, mean over its problems; a sample that was cut off is "
     "judged by the program in it",
     "eval/pass@1_low": "lower end of its 95% confidence interval",

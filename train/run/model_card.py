@@ -58,7 +58,7 @@ def write(run: Path) -> Path:
         outcome=_outcome(trained[:ends], trained[-ends:]),
         evaluations=_spread(evaluations),
         number=_number,
-        dataset=_dataset(config),
+        datasets=[_dataset(name, weight) for name, weight in config.data.parts()],
         objective=[*describe_rewards(config.reward), *describe_objective(config.objective)],
         hours=max((line.get("ended", 0.0) for line in lines(run / TIMELINE)), default=0.0) / 3600,
         machine=_machine(),
@@ -106,13 +106,16 @@ def _number(row: Row, name: str, form: str = ".3f") -> str:
     return "-" if value is None else format(value, form)
 
 
-def _dataset(config: Config) -> dict[str, Any] | None:
-    """Return what the card says about the dataset, or None if the dataset no longer exists."""
+def _dataset(name: str, weight: float) -> dict[str, Any]:
+    """Return what the card says about a dataset."""
     try:
-        manifest = manifest_of(Path(config.data.dataset).expanduser())
+        manifest = manifest_of(Path(name).expanduser())
     except CurateError:
-        return None
+        return {"name": name, "weight": weight, "there": Path(name).expanduser().is_file(), "content_hash": ""}
     return {
+        "name": name,
+        "weight": weight,
+        "there": True,
         "kept": manifest.n_kept,
         "sources": list(manifest.counts),
         "content_hash": manifest.content_hash,

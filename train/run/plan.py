@@ -13,6 +13,7 @@ from curate.trust import Trust, left_out_lines
 from train.config import Config, Data
 from train.config.checks import doubts
 from train.learning.memory import Memory, estimate
+from train.rollouts.problems import is_file, problems
 
 _RANKS = (1, 2, 4, 8)
 
@@ -24,7 +25,8 @@ def plan(config: Config) -> Iterator[str]:
     yield f"model      {config.model.path}, {config.model.dtype}, " + (
         f"LoRA of rank {config.model.lora_rank}" if config.model.lora_rank else "all weights"
     )
-    yield from _data(config.data)
+    for number, (dataset, weight) in enumerate(config.data.parts()):
+        yield from _data(dataset, config.data, _share(config.data, weight), "           " if number else "data       ")
     yield from _prompt(config.prompt)
     if packages := config.sandbox.options().found_packages():
         yield f"packages   {', '.join(map(str, packages))}"
@@ -46,14 +48,23 @@ def plan(config: Config) -> Iterator[str]:
     yield from _memory(config, row_tokens=max(optimizer.row_tokens, longest))
 
 
-def _data(data: Data) -> Iterator[str]:
-    """Yield how many problems of the dataset will be trained on, and why the others are left out."""
-    folder, trust = dataset_folder(data.dataset), Trust.including(data.include)
+def _share(data: Data, weight: float) -> str:
+    total = sum(of_one for _, of_one in data.parts())
+    return f", {weight / total:.0%} of the prompts" if data.mixture else ""
+
+
+def _data(dataset: str, data: Data, share: str, head: str) -> Iterator[str]:
+    """Yield how many problems of a dataset will be trained on, and why the others are left out."""
+    if is_file(dataset):
+        n_prompts = sum(1 for _ in problems(dataset, Trust(), Prompt(), Counter()))
+        yield f"{head}{dataset}, {n_prompts:,} prompts{share}"
+        return
+    folder, trust = dataset_folder(dataset), Trust.including(data.include)
     with readable(folder):
         stored = Stored(folder)
         left_out = Counter(stored.left_out(trust).values())
     check_trusted(folder, trust)
-    yield f"data       {data.dataset}, {len(stored) - left_out.total():,} of {len(stored):,} problems"
+    yield f"{head}{dataset}, {len(stored) - left_out.total():,} of {len(stored):,} problems{share}"
     yield from (f"           {line}" for line in left_out_lines(left_out))
 
 

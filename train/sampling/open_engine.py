@@ -3,7 +3,7 @@
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from transformers import AutoConfig
 
@@ -14,11 +14,26 @@ from train.errors import ConfigError, SamplerError
 from train.sampling.engine_terms import EngineTerms
 from train.sampling.protocol import TrainedSampler
 
+if TYPE_CHECKING:
+    from train.sampling.transformers import TransformersSampler
+    from train.sampling.vllm import VllmSampler
+
 
 def open_engine(config: Config) -> TrainedSampler:
     """Start the engine. Raises SamplerError if it cannot be started, and ConfigError if its settings are impossible."""
     engine = config.engine
-    if engine.kind == "vllm" and not engine.gpus and os.environ.get("WORLD_SIZE", "1") != "1":
+    if engine.kind == "vllm" and engine.gpus:
+        from train.sampling.processes import SamplerProcesses
+
+        path = str(Path(config.model.path).expanduser())
+        return SamplerProcesses(path, engine, _sampler_options(config, _context_tokens(config, path)))
+    return open_engine_here(config)
+
+
+def open_engine_here(config: Config) -> "TransformersSampler | VllmSampler":
+    """Start the engine in this process. Raises SamplerError and ConfigError as `open_engine` does."""
+    engine = config.engine
+    if engine.kind == "vllm" and os.environ.get("WORLD_SIZE", "1") != "1":
         raise ConfigError(
             "engine.gpus: the trainer has several ranks, and none of them can hold the engine. Name GPUs that torchrun "
             "gives to no rank, for example the last ones of the machine"
@@ -31,15 +46,7 @@ def open_engine(config: Config) -> TrainedSampler:
         return TransformersSampler(
             path, most_tokens=context_tokens, template_arguments=config.prompt.template_arguments
         )
-    options = {
-        **_vllm_options(config, context_tokens),
-        "template_arguments": dict(config.prompt.template_arguments),
-    }
-    if engine.gpus:
-        from train.sampling.processes import SamplerProcesses
-
-        return SamplerProcesses(path, engine, options)
-    return _open_in_this_process(config, path, options)
+    return _vllm_here(config, path, _sampler_options(config, context_tokens))
 
 
 def terms_of(config: Config, run: str) -> EngineTerms:
@@ -50,6 +57,13 @@ def terms_of(config: Config, run: str) -> EngineTerms:
         path = str(Path(path).resolve())
     options = _vllm_options(config, context_tokens) if config.engine.kind == "vllm" else {}
     return EngineTerms(run, path, config.engine.kind, context_tokens, options)
+
+
+def _sampler_options(config: Config, context_tokens: int) -> dict[str, Any]:
+    return {
+        **_vllm_options(config, context_tokens),
+        "template_arguments": dict(config.prompt.template_arguments),
+    }
 
 
 def _vllm_options(config: Config, context_tokens: int) -> dict[str, Any]:
@@ -84,7 +98,7 @@ def _context_tokens(config: Config, path: str) -> int:
     return min(wanted, of_model)
 
 
-def _open_in_this_process(config: Config, path: str, options: dict[str, Any]) -> TrainedSampler:
+def _vllm_here(config: Config, path: str, options: dict[str, Any]) -> "VllmSampler":
     # vLLM's own process for its engine would take tensors only as files.
     os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"
     import torch

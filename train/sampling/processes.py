@@ -203,13 +203,13 @@ def _serve(connection: Connection, model: str, gpus: Sequence[int], options: dic
         os.environ["CUDA_VISIBLE_DEVICES"] = _visible(gpus)
         from train.sampling.vllm import VllmSampler
 
-        sampler = VllmSampler(model, **options)
+        sampler, source = VllmSampler(model, **options), SharedMemory()
         connection.send(("ready",))
         while True:
             kind, *content = connection.recv()
             if kind == "load":
                 (manifest,) = content
-                sampler.load(SharedMemory().fetch(manifest), manifest.version)
+                sampler.load(source.fetch(manifest), manifest.version)
                 connection.send(("loaded", prove(sampler, manifest)))
             else:
                 numbered, sampling = content

@@ -29,6 +29,7 @@ class SharedMemory:
         self._file_bytes, self._kept = file_bytes, kept
         self._lock = threading.Lock()
         self._versions: dict[int, list[int]] = {}  # the descriptors of the files of each version
+        self._opened: list[int] = []  # descriptors of what was fetched last
 
     def publish(self, weights: Weights, version: int, probe: Probe | None, most_error: float) -> Manifest:
         """Write the tensors to memory; see source.py."""
@@ -56,19 +57,26 @@ class SharedMemory:
         return replace(manifest, version=version, folder=folder, probe=probe, most_error=most_error)
 
     def fetch(self, manifest: Manifest) -> TensorFiles:
-        """Return the files, which need not be copied; see source.py."""
+        """Return the files, which need not be copied. They can be read until the next call; see source.py."""
+        _close(self._opened)
+        self._opened = []
         files = in_folder(manifest, Path(manifest.folder))
         for number, path in enumerate(files.paths):
-            if _label(manifest.version, number) not in os.readlink(path):  # a number can be given to another file
-                raise TransferError(f"weights {manifest.version} are gone: {path} is another file now")
-        return files
+            try:
+                self._opened.append(os.open(path, os.O_RDONLY | os.O_CLOEXEC))
+                label = os.readlink(f"/proc/self/fd/{self._opened[-1]}")
+            except OSError as error:
+                raise TransferError(f"weights {manifest.version} are gone: {error}") from error
+            if _label(manifest.version, number) not in label:  # the path belongs to another file by now
+                raise TransferError(f"weights {manifest.version} are gone: {path} is {label} now")
+        return TensorFiles(tuple(Path(f"/proc/{os.getpid()}/fd/{descriptor}") for descriptor in self._opened))
 
     def close(self) -> None:
         """Give the memory back once no engine reads it any more."""
         with self._lock:
-            for descriptors in self._versions.values():
+            for descriptors in (*self._versions.values(), self._opened):
                 _close(descriptors)
-            self._versions = {}
+            self._versions, self._opened = {}, []
 
 
 def _label(version: int, number: int) -> str:

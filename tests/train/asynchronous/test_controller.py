@@ -2,6 +2,7 @@
 
 import math
 import threading
+import time
 from concurrent.futures import Future
 from dataclasses import replace
 
@@ -14,7 +15,7 @@ from train.asynchronous.messages import Answer, WorkRequest
 from train.asynchronous.packed import pack_logprobs, pack_tokens, unpack_logprobs, unpack_tokens
 from train.asynchronous.settings import Settings
 from train.config import Rollout
-from train.errors import ControllerGone, RolloutError
+from train.errors import ControllerGone, RolloutError, SamplerError
 from train.rollouts.batch import Batch
 from train.sampling.protocol import Completion, Sampling
 
@@ -468,6 +469,29 @@ def test_evaluation_is_drawn_by_workers_with_the_newest_weights_before_anything_
     assert {lease.draw.top_p for lease in samples} == {0.9}
     assert [done[index].prompt_ids for index in range(5)] == [(0,), (1,), (2,), (3,), (4,)]
     assert done[0].versions == (1, 1, 1, 1)
+
+
+def test_evaluation_does_not_wait_for_ever(controller):
+    sampler = controller.sampler(patience_seconds=0.01)
+    with pytest.raises(SamplerError, match="no sample within .* Start workers"):
+        list(sampler.sample([((1,), 0)], Sampling(1.0, 1.0, 8)))
+    assert all(lease.group >= 0 for lease in Worker(controller).ask())
+
+
+def test_a_sample_that_worker_after_worker_loses_is_given_up(controller, clock):
+    done, living = [], Worker(controller, "living", -1)
+    sampling = Sampling(1.0, 1.0, 8)
+    drawing = threading.Thread(target=lambda: done.extend(controller.sampler().sample([((1,), 0)], sampling)))
+    drawing.start()
+    for name in "abc":
+        while not any(lease.group < 0 for lease in Worker(controller, name).ask(slots=1)):
+            time.sleep(0.01)
+        for _ in range(20):
+            clock.seconds += 1
+            living.beat()
+    drawing.join(60)
+    ((index, error),) = done
+    assert (index, str(error)) == (0, "lost by 3 workers, one after another")
 
 
 def test_figures_tell_ages_losses_and_whether_short_answers_are_preferred(controller, clock):

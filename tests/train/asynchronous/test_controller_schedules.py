@@ -43,7 +43,7 @@ def test_nothing_is_too_old_lost_or_doubled_in_ten_thousand_schedules():
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("staleness", [1, 4])
+@pytest.mark.parametrize("staleness", [2])
 def test_nothing_is_too_old_lost_or_doubled_in_ten_thousand_steps(staleness):
     run, result = run_and_audit(
         0, steps=10_000, most_faults=10**7, prompts=2, completions=2, staleness=staleness, online_filter=True,

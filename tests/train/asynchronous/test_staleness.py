@@ -277,4 +277,4 @@ TestGroups.settings = settings(max_examples=60, stateful_step_count=40, deadline
 def test_groups_in_many_more_orders():
     from hypothesis.stateful import run_state_machine_as_test
 
-    run_state_machine_as_test(Machine, settings=settings(max_examples=1500, stateful_step_count=60, deadline=None))
+    run_state_machine_as_test(Machine, settings=settings(max_examples=500, stateful_step_count=60, deadline=None))

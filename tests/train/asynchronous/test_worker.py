@@ -23,7 +23,6 @@ from train.sampling.open_sampler import open_sampler
 from train.sampling.protocol import Sampling
 from train.sampling.transformers import TransformersSampler
 from train.weights.in_process import InProcess
-from train.weights.manifest import Probe
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of vLLM, torch and transformers about each other
 
@@ -101,8 +100,8 @@ def working(*workers):
         assert not any(thread.is_alive() for thread in threads)
 
 
-def publish(controller, source, model, version, probe=None):
-    controller.published(source.publish(model.named_parameters(), version, probe, 1.001))
+def publish(controller, source, model, version):
+    controller.published(source.publish(model.named_parameters(), version, None, 1.001))
 
 
 @pytest.mark.parametrize("kind", ["transformers", "vllm"])
@@ -159,18 +158,24 @@ def test_answers_go_on_under_new_weights_and_are_taken(engine, model, questions)
     assert len(seen) > 1
 
 
+class Damaged(InProcess):
+    """Weights of version 1 arrive with one tensor off by a hundredth."""
+
+    def fetch(self, manifest):
+        weights = super().fetch(manifest)
+        (name, tensor), *others = weights
+        return [(name, tensor + 0.01), *others] if manifest.version == 1 else weights
+
+
 def test_weights_that_did_not_arrive_end_the_worker_and_nothing_is_drawn_with_them(engine, model, questions):
-    source = InProcess()
+    source = Damaged()
     controller = controller_of(questions)
-    ids = questions.at(0).prompt_ids
-    (logprobs,) = engine.logprobs([ids])
-    publish(controller, source, model, 0, Probe((ids,), (logprobs,)))
+    publish(controller, source, model, 0)
     with working(Worker(controller, engine, source, name="w")) as errors:
         controller.wait_for_cut(0, SECONDS)
-        wrong = Probe((ids,), (tuple(logprob - 0.1 for logprob in logprobs),))
-        publish(controller, source, model, 1, wrong)
+        publish(controller, source, model, 1)
         while not errors:
-            threading.Event().wait(0.05)
+            time.sleep(0.05)
     assert isinstance(errors[0], ParityError)
     assert controller.try_cut(1) is None
     assert controller.figures()["groups/outstanding"] == 0
@@ -228,7 +233,7 @@ def test_a_worker_that_leaves_gives_its_groups_back_and_another_one_draws_them(t
     first = Worker(controller, engine, source, name="first")
     with working(first):
         while controller.figures()["groups/running"] < 3:
-            threading.Event().wait(0.02)
+            time.sleep(0.02)
     assert controller.figures()["groups/running"] == 0
     with working(Worker(controller, TransformersSampler(str(tiny_model)), source, name="second")):
         assert len(controller.wait_for_cut(0, SECONDS)) == 3

@@ -31,6 +31,13 @@ def test_asynchronous_steps_take_as_long_as_the_bound_on_staleness_makes_them(bo
     assert outcome.step_seconds == pytest.approx(max(30, 130 / (bound + 1)), rel=0.01)
 
 
+@pytest.mark.parametrize("way", [SYNC, ONE_OFF, Way("async", 2)], ids=str)
+def test_a_batch_that_the_engines_cannot_draw_at_once_is_drawn_in_turns(way: Way) -> None:
+    two_at_once = EngineRates(1.0, 0.0, 0.0, 0.0, 0.0, 1e9, at_once=2)
+    outcome = simulate(way, workload(), Layout(1, two_at_once, LearnerRates(0.0, 1.0, 0.0)), steps=3)
+    assert outcome.step_seconds == pytest.approx(400 + (way.pipeline == "sync"), rel=0.01)
+
+
 def test_engines_that_finish_what_they_have_begun_lose_time() -> None:
     model = ModelSize(1.5e9, 28_672)
     layout = Layout(4, engine_rates(model, H100, gpus=1), learner_rates(model, H100, gpus=1))

@@ -1,0 +1,129 @@
+"""Asynchronous runs, from a configuration file to a trained model: exact, repeatable, complete."""
+
+import pytest
+import small_runs
+from click.testing import CliRunner
+from safetensors.torch import load_file
+
+from cli import main
+from train import loop
+from train.asynchronous import journal
+from train.asynchronous.audit import audit
+from train.run import checkpoint
+from train.run.figures import meaning
+from train.run.folder import open_run
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # of torch and transformers about each other
+
+ASYNC = [
+    "rollout.pipeline=async",
+    "objective.old=learner",
+    "objective.truncation=2.0",
+    "run.keep_journal=true",
+]
+
+
+def trained(small, run, *changes, resume=False, report=lambda step, found: None):
+    config = small_runs.read(small, *changes)
+    with open_run(run, config, resume=resume):
+        loop.train(config, run, report=report)
+    return run
+
+
+def weights(run):
+    return load_file(run / "model" / "model.safetensors")
+
+
+def same(one, other):
+    return one.keys() == other.keys() and all(one[name].equal(other[name]) for name in one)
+
+
+def replayed(run, *options):
+    """Return the words of `curate train RUN --replay` after it has succeeded."""
+    result = CliRunner().invoke(main, ["train", str(run), "--replay", *options])
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+def test_without_staleness_an_asynchronous_run_is_a_synchronous_one_to_the_last_bit(small, tmp_path):
+    correction = ASYNC[1:3]
+    synchronous = trained(small, tmp_path / "sync", "run.steps=5", *correction)
+    asynchronous = trained(small, tmp_path / "async", "run.steps=5", *ASYNC, "rollout.staleness=0")
+    assert same(weights(asynchronous), weights(synchronous))
+    told = [small_runs.lines(run / "samples.jsonl") for run in (asynchronous, synchronous)]
+    assert told[0] == told[1]
+
+
+@pytest.fixture(scope="module")
+def stale(tmp_path_factory, tiny_model, six_problems):
+    """Return a finished run with a staleness of at most 2, and its figures."""
+    folder = tmp_path_factory.mktemp("stale")
+    figures = []
+    small = small_runs.written(folder, tiny_model, six_problems)
+    changes = [*ASYNC, "rollout.staleness=2", "run.steps=6"]
+    trained(small, folder / "run", *changes, report=lambda step, found: figures.append(found))
+    return folder / "run", figures
+
+
+def test_no_token_is_older_than_the_bound_and_some_are_old(stale):
+    run, figures = stale
+    assert max(found["staleness/max"] for found in figures) == 2
+    assert max(found["groups/age_max"] for found in figures) == 2
+    assert audit(journal.read(run / journal.FOLDER), staleness=2).findings == []
+
+
+def test_every_figure_of_an_asynchronous_run_has_a_meaning(stale):
+    assert [name for name in stale[1][-1] if meaning(name) is None] == []
+
+
+def test_a_finished_run_is_trained_again_from_its_journal_to_the_same_weights(stale):
+    run, _ = stale
+    words = replayed(run)
+    assert "journal    6 batches of 18 groups, none of them twice" in words
+    assert "the same weights as" in words
+    again = run.with_name("run-replay")
+    assert same(weights(again), weights(run))
+    assert [line["problem"] for line in small_runs.lines(again / "samples.jsonl")] == [
+        line["problem"] for line in small_runs.lines(run / "samples.jsonl")
+    ]
+
+
+def test_another_objective_is_trained_on_the_same_samples(stale, tmp_path):
+    run, _ = stale
+    naive = ["--set", "objective.truncation=0", "--set", "objective.old=sampler", "--set", "rollout.naive=true"]
+    words = replayed(run, *naive, "--out", str(tmp_path / "naive"))
+    assert "other weights than" in words
+    assert len(small_runs.lines(tmp_path / "naive" / "samples.jsonl")) == len(small_runs.lines(run / "samples.jsonl"))
+
+
+def test_a_run_that_is_resumed_trains_the_recorded_batches_again(small, tmp_path):
+    def interrupt(step, found):
+        if step == 5:
+            raise KeyboardInterrupt
+
+    run = tmp_path / "run"
+    changes = [*ASYNC, "rollout.staleness=2", "run.steps=7", "run.checkpoint_steps=3"]
+    with pytest.raises(KeyboardInterrupt):
+        trained(small, run, *changes, report=interrupt)
+    newest = checkpoint.steps(run)[-1]
+    newest.rename(tmp_path / "away")  # as if the run had been killed, so that only the checkpoint of step 3 is there
+    before = [line for line in small_runs.lines(run / "samples.jsonl") if line["step"] <= 5]
+    trained(small, run, *changes, resume=True)
+    assert [line for line in small_runs.lines(run / "samples.jsonl") if line["step"] <= 5] == before
+    assert "the same weights as" in replayed(run)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        pytest.param([], "has no journal: only runs with rollout.pipeline", id="no journal"),
+        pytest.param(["--out", "RUN"], "holds a run. Add --resume", id="onto itself"),
+    ],
+)
+def test_what_cannot_be_replayed_is_explained(options, words, small, tmp_path):
+    run = trained(small, tmp_path / "run", "run.steps=1")
+    options = [str(run) if option == "RUN" else option for option in options]
+    result = CliRunner().invoke(main, ["train", str(run), "--replay", *options])
+    assert result.exit_code == 1, result.output
+    assert words in result.output
+    assert "Traceback" not in result.output

@@ -1,0 +1,173 @@
+"""Every role of an asynchronous run is killed: nothing is lost, nothing is trained on twice, all can be repeated."""
+
+import random
+import signal
+import socket
+import subprocess
+import sys
+import time
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import psutil
+import pytest
+from click.testing import CliRunner
+
+from cli import main
+from train.asynchronous import journal
+from train.asynchronous.audit import audit
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # of torch and transformers about each other
+
+ROOT = Path(__file__).parents[2]
+STALENESS = 2
+RUN = [
+    "rollout.pipeline=async",
+    f"rollout.staleness={STALENESS}",
+    "objective.old=learner",
+    "objective.truncation=2.0",
+    "engine.gpus=[0,1]",  # two workers in processes of their own
+    "engine.restarts_per_hour=100",
+    "run.keep_journal=true",
+    "run.checkpoint_steps=2",
+]
+SECONDS = 240
+
+
+class Training:
+    """`curate train --resume` in a process of its own, which is started again where a test has killed it."""
+
+    def __init__(self, small, run, *changes):
+        self.run = run
+        settings = [word for change in (*RUN, *changes) for word in ("--set", change)]
+        self._command = [
+            sys.executable,
+            "-W",
+            "ignore",
+            "-m",
+            "cli",
+            "train",
+            str(small),
+            "--out",
+            str(run),
+            "--resume",
+        ]
+        self._command += settings
+        self._log = run.with_name("log")
+        self.process = None
+        self.start()
+
+    def start(self):
+        with self._log.open("ab") as log:
+            self.process = subprocess.Popen(self._command, stdout=log, stderr=log, cwd=ROOT)
+
+    def steps(self):
+        path = self.run / "metrics.jsonl"
+        return path.read_text().count("\n") if path.exists() else 0
+
+    def go_on(self, steps):
+        """Wait until so many further steps are made, or the run has ended."""
+        goal, end = self.steps() + steps, time.monotonic() + SECONDS
+        while self.steps() < goal and self.process.poll() is None and time.monotonic() < end:
+            time.sleep(0.05)
+        assert self.process.poll() in (None, 0), self._log.read_text()
+        assert self.steps() >= goal or self.process.poll() == 0, self._log.read_text()
+
+    def workers(self):
+        return [each for each in psutil.Process(self.process.pid).children() if "local_worker" in str(each.cmdline())]
+
+    def kill_worker(self, rng):
+        if self.process.poll() is None and (workers := self.workers()):
+            rng.choice(workers).send_signal(signal.SIGKILL)
+
+    def kill_trainer(self):
+        workers = self.workers() if self.process.poll() is None else []
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait()
+        _, alive = psutil.wait_procs(workers, timeout=30)
+        assert alive == []  # they end with the trainer, so that a resumed run finds their GPUs free
+        self.start()
+
+    def finish(self):
+        assert self.process.wait(SECONDS) == 0, self._log.read_text()
+
+
+@contextmanager
+def training(small, run, *changes):
+    made = Training(small, run, *changes)
+    try:
+        yield made
+    finally:
+        made.process.kill()
+        made.process.wait()
+
+
+def check(run):
+    """Check the journal of a finished run, and that it can be trained again to the same weights."""
+    found = audit(journal.read(run / journal.FOLDER), staleness=STALENESS)
+    assert found.findings == []
+    result = CliRunner().invoke(main, ["train", str(run), "--replay"])
+    assert result.exit_code == 0, result.output
+    assert "the same weights as" in result.output
+    return found
+
+
+def test_a_run_survives_the_death_of_a_worker_and_of_the_trainer(small, tmp_path):
+    with training(small, tmp_path / "run", "run.steps=5") as made:
+        made.go_on(2)
+        made.kill_worker(random.Random(0))
+        made.go_on(1)
+        made.kill_trainer()
+        made.finish()
+    assert check(tmp_path / "run").n_cuts == 5
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("seed", range(4))
+def test_roles_that_are_killed_at_random_points_lose_nothing(seed, small, tmp_path):
+    rng = random.Random(seed)
+    with training(small, tmp_path / "run", "run.steps=12") as made:
+        for _ in range(4):
+            made.go_on(1)
+            time.sleep(rng.random())
+            if rng.random() < 0.6:
+                made.kill_worker(rng)
+            else:
+                made.kill_trainer()
+        made.finish()
+    assert check(tmp_path / "run").n_cuts == 12
+
+
+@contextmanager
+def judge_service(port):
+    """Run `curate serve` as long as the block lasts, and end it without mercy."""
+    command = [sys.executable, "-m", "cli", "serve", "--port", str(port), "--workers", "2"]
+    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        end = time.monotonic() + SECONDS
+        while time.monotonic() < end:
+            with socket.socket() as client:
+                if client.connect_ex(("127.0.0.1", port)) == 0:
+                    break
+            time.sleep(0.1)
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+@pytest.mark.thorough
+def test_a_reward_service_that_is_killed_and_started_again_costs_nothing(small, tmp_path):
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    address = ["sandbox.backend=http", f"sandbox.address=http://127.0.0.1:{port}"]
+    with ExitStack() as stack:
+        service = stack.enter_context(judge_service(port))
+        made = stack.enter_context(training(small, tmp_path / "run", "run.steps=8", *address))
+        for _ in range(2):
+            made.go_on(2)
+            service.kill()
+            service = stack.enter_context(judge_service(port))
+        made.finish()
+    assert check(tmp_path / "run").n_cuts == 8

@@ -1,0 +1,38 @@
+"""A worker in a process of its own on the trainer's machine; LocalWorkers (local_workers.py) starts it.
+
+    python -m train.asynchronous.local_worker URL NAME
+
+It is `curate rollout`, but it ends with the process that started it: when that process is gone, its end of the pipe to
+this one's standard input is closed, however it died. A run that is resumed must find its GPUs free.
+"""
+
+import os
+import sys
+import threading
+
+from train.asynchronous.local_workers import TOKEN_VARIABLE
+from train.asynchronous.rollout import Options, Rollout
+from train.errors import TrainError
+
+
+def main(url: str, name: str) -> None:
+    threading.Thread(target=_end_with_parent, name="parent", daemon=True).start()
+    try:
+        Rollout(Options(url, name=name, token=os.environ.get(TOKEN_VARIABLE) or None), note=_note).run()
+    except TrainError as error:
+        _note(f"Error: {error}")
+        sys.exit(1)
+
+
+def _note(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
+def _end_with_parent() -> None:
+    sys.stdin.read()
+    os._exit(1)  # the engine may be in the midst of a step that takes long
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2])

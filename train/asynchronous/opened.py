@@ -1,0 +1,173 @@
+"""A run's controller with all that works around it: journal, publisher, timer, server, and this machine's workers."""
+
+import logging
+import os
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing, contextmanager
+from pathlib import Path
+from secrets import token_urlsafe
+from typing import Any
+
+from train.asynchronous.controller import Controller
+from train.asynchronous.journal import FOLDER, Journal
+from train.asynchronous.local_workers import TOKEN_VARIABLE, LocalWorkers
+from train.asynchronous.messages import Leaving
+from train.asynchronous.pipeline import AsynchronousPipeline
+from train.asynchronous.server import ControllerServer
+from train.asynchronous.settings import Settings
+from train.asynchronous.worker import Worker
+from train.config import Config
+from train.learning.learner import Learner
+from train.rollouts.batch import Submit
+from train.rollouts.questions import Questions
+from train.sampling.chat_template import prompt_ids
+from train.sampling.open_engine import open_engine_here, terms_of
+from train.weights.in_process import InProcess
+from train.weights.shared_memory import SharedMemory
+
+log = logging.getLogger(__name__)
+
+_LOOPBACK = "127.0.0.1:0"
+_LOGS = "workers"  # folder of a run, for what its workers say
+_CHECK_SECONDS = 1.0
+_GOODBYE_SECONDS = 10.0
+
+
+@contextmanager
+def opened(
+    config: Config,
+    run: Path,
+    learner: Learner,
+    questions: Questions,
+    tokenizer: Any,
+    submit: Submit,
+    *,
+    step: int,
+    position: int,
+    max_tokens: int,
+) -> Iterator[AsynchronousPipeline]:
+    """Yield the asynchronous pipeline of a run, with the controller and the workers that belong to it.
+
+    run         folder of the run; its journal is continued
+    tokenizer   a tokenizer of transformers
+    submit      has an answer scored
+    step        the step that was made last
+    position    the position in the data of the next prompt, if there is no journal
+    max_tokens  length limit of the answers
+
+    Raises CheckpointError if the journal is damaged, SamplerError if an engine cannot be started, and ConfigError.
+    """
+    with ExitStack() as stack:
+        controller = Controller(
+            questions,
+            settings_of(config, max_tokens, vocabulary=_vocabulary(config.model.path)),
+            Journal.open(run / FOLDER),
+            submit=submit,
+            decode=lambda ids: str(tokenizer.decode(ids, skip_special_tokens=True)),
+            encode=lambda prompt: prompt_ids(tokenizer, prompt, config.prompt.template_arguments),
+            seed=config.run.seed,
+            step=step,
+            position=position,
+        )
+        stack.callback(controller.close)
+        stack.enter_context(_repeated(controller.check, _CHECK_SECONDS))
+        local, listens = config.workers.local, config.workers.listen
+        in_processes = local and bool(config.engine.gpus)
+        weights = stack.enter_context(closing(SharedMemory() if listens or in_processes else InProcess()))
+        pipeline = AsynchronousPipeline(config, controller, learner, weights, questions)
+        if local and not in_processes:
+            engine = stack.enter_context(closing(open_engine_here(config)))
+            worker = Worker(controller, engine, weights, name="trainer", loaded=pipeline.loaded)
+            stack.enter_context(_at_work(worker, controller))
+        if listens or in_processes:
+            token = os.environ.get(TOKEN_VARIABLE) or (None if listens else token_urlsafe())
+            server = ControllerServer(
+                controller, listens or _LOOPBACK, token=token, run=run.name, terms=terms_of(config, run.name)
+            )
+            stack.enter_context(server)
+            if listens:
+                log.warning("workers can join: curate rollout --controller %s", server.url)
+            if in_processes:
+                stack.enter_context(
+                    LocalWorkers(
+                        config.engine,
+                        server.url.replace("//0.0.0.0:", "//127.0.0.1:"),
+                        token,
+                        run / _LOGS,
+                        gone=lambda name: controller.leave(Leaving(name)),
+                        fail=controller.fail,
+                    )
+                )
+        stack.enter_context(_over_if_all_is_well(controller))
+        yield pipeline
+
+
+def settings_of(config: Config, max_tokens: int, *, vocabulary: int) -> Settings:
+    """Return what the controller has to know of the configuration."""
+    rollout = config.rollout
+    return Settings(
+        prompts=rollout.prompts,
+        completions=rollout.completions,
+        steps=config.run.steps,
+        max_tokens=max_tokens,
+        staleness=rollout.staleness,
+        most_running=rollout.most_running,
+        online_filter=rollout.online_filter,
+        max_rounds=rollout.max_rounds,
+        temperature=rollout.temperature,
+        cut_off_known=config.objective.overlong != "unknown",
+        vocabulary=vocabulary,
+    )
+
+
+def _vocabulary(path: str) -> int:
+    """Return the number of tokens of a model, which can be more than its tokenizer knows."""
+    from transformers import AutoConfig
+
+    settings = AutoConfig.from_pretrained(str(Path(path).expanduser())).get_text_config()
+    return int(settings.vocab_size)
+
+
+@contextmanager
+def _repeated(call: Callable[[], None], seconds: float) -> Iterator[None]:
+    """Call a function again and again in another thread."""
+    ended = threading.Event()
+
+    def repeat() -> None:
+        while not ended.wait(seconds):
+            call()
+
+    thread = threading.Thread(target=repeat, name="controller-timer", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+
+
+@contextmanager
+def _at_work(worker: Worker, controller: Controller) -> Iterator[None]:
+    """Let a worker work in another thread. If it fails, the trainer gets the error at its next call."""
+
+    def work() -> None:
+        try:
+            worker.run()
+        except BaseException as error:
+            controller.fail(error)
+
+    thread = threading.Thread(target=work, name="worker", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        controller.close()
+        worker.leave()
+        thread.join(_GOODBYE_SECONDS)
+
+
+@contextmanager
+def _over_if_all_is_well(controller: Controller) -> Iterator[None]:
+    """Tell workers that the run is over if it is. After an error they wait for it to be continued."""
+    yield
+    controller.close()

@@ -1,0 +1,110 @@
+"""The asynchronous pipeline, as the loop sees it: batches are cut by a controller, and new weights are announced to it.
+
+Sampling never waits for training, nor training for weights to be loaded: `publish` returns as soon as workers can fetch
+the weights, and the next batch is cut from what is ready.
+"""
+
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from math import nan
+
+from train.asynchronous.controller import Controller
+from train.config import Config
+from train.learning.learner import Learner
+from train.rollouts.batch import Group
+from train.rollouts.questions import Questions
+from train.rollouts.weight_sync import make_probe
+from train.sampling.protocol import Sampler
+from train.weights.manifest import Manifest
+from train.weights.source import Publisher
+
+_PROBES = 4  # prompts with which engines are compared with the learner, others with each version
+
+
+class AsynchronousPipeline:
+    """A Pipeline (train/rollouts/pipeline.py) whose batches are cut by a controller."""
+
+    def __init__(
+        self, config: Config, controller: Controller, learner: Learner, publisher: Publisher, questions: Questions
+    ) -> None:
+        self.sampler: Sampler = controller.sampler()
+        self.counts: dict[str, int] = {}
+        self.waited_seconds = 0.0
+        self._config = config
+        self._controller = controller
+        self._learner = learner
+        self._publisher = publisher
+        self._questions = questions
+        self._proofs = _Latest()
+
+    @property
+    def position(self) -> int:
+        return self._controller.position
+
+    @property
+    def sampled_seconds(self) -> float:
+        return nan  # workers tell their share of idle time themselves
+
+    def publish(self, step: int) -> dict[str, float]:
+        prompts = [self._questions.at(_PROBES * step + number).prompt_ids for number in range(_PROBES)]
+        probe = make_probe(self._learner, prompts)
+        manifest = self._publisher.publish(self._learner.weights(), step, probe, self._config.engine.parity)
+        self._controller.published(manifest)
+        return self._proofs.take()
+
+    def loaded(self, manifest: Manifest, metrics: dict[str, float]) -> None:
+        """Note the proof that a worker of this process has made after it loaded weights."""
+        self._proofs.put(metrics)
+
+    def stretches(self, step: int) -> Iterator[list[list[Group]]]:
+        began = time.monotonic()
+        groups = self._controller.wait_for_cut(step - 1, self._config.rollout.max_seconds)
+        self.waited_seconds = time.monotonic() - began
+        self.counts = _with_rounds(self._controller.lessons(), self._config.rollout.prompts)
+        if groups:
+            yield in_minibatches(groups, self._config.optimizer.minibatches)
+
+    def finish(self) -> None:
+        """Do nothing: weights may change at any time."""
+
+    def ahead(self) -> None:
+        """Return None: what was sampled ahead is in the journal."""
+
+    def lengthen(self, max_tokens: int) -> None:
+        self._controller.lengthen(max_tokens)
+
+    def saved(self, oldest_step: int) -> None:
+        if not self._config.run.keep_journal:
+            self._controller.forget(oldest_step)
+
+    def figures(self) -> dict[str, float]:
+        return {**self._controller.figures(), "epoch": self.position / len(self._questions)}
+
+
+def in_minibatches(groups: Sequence[Group], n: int) -> list[list[Group]]:
+    """Divide the groups of a batch into at most n minibatches of equal size; the last one may be smaller."""
+    size = max(1, -(-len(groups) // n))
+    return [list(groups[first : first + size]) for first in range(0, len(groups), size)]
+
+
+def _with_rounds(lessons: dict[str, int], prompts: int) -> dict[str, int]:
+    """Add how many rounds of prompts the groups would have been."""
+    return {**dict.fromkeys(("none", "all", "unknown", "cut_off", "refused"), 0), **lessons,
+            "rounds": -(-sum(lessons.values()) // prompts)}  # fmt: skip
+
+
+class _Latest:
+    """The latest metrics of a proof, from one thread to another."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._metrics: dict[str, float] = {}
+
+    def put(self, metrics: dict[str, float]) -> None:
+        with self._lock:
+            self._metrics = metrics
+
+    def take(self) -> dict[str, float]:
+        with self._lock:
+            return self._metrics

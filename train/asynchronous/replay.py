@@ -1,0 +1,83 @@
+"""A run that is trained again from its journal: the same batches in the same order, without engines and rewards.
+
+With the same configuration, the weights must be the same; with another objective, two objectives are compared on the
+same samples.
+"""
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from train.asynchronous import journal
+from train.asynchronous.pipeline import in_minibatches
+from train.errors import CheckpointError, NoRunError, RolloutError
+from train.rollouts.batch import Group
+from train.sampling.protocol import Completion, Sampling, SeededChat
+
+
+class Replay:
+    """A Pipeline (train/rollouts/pipeline.py) of batches from a journal.
+
+    recorded     folder of the run that the journal belongs to
+    minibatches  updates of each batch
+    step         the step that was made last
+
+    Raises NoRunError if the run has no journal.
+    """
+
+    def __init__(self, recorded: Path, minibatches: int, *, step: int) -> None:
+        folder = recorded / journal.FOLDER
+        if not folder.is_dir():
+            raise NoRunError(
+                f'{recorded} has no journal: only runs with rollout.pipeline = "async" can be trained again from one'
+            )
+        self.sampler = _NoSampler()
+        self.position = 0
+        self.counts: dict[str, int] = {}
+        self.waited_seconds = self.sampled_seconds = 0.0
+        self._recorded = recorded
+        self._minibatches = minibatches
+        self._cuts = journal.cuts(folder, step)
+
+    def publish(self, step: int) -> dict[str, float]:
+        """Do nothing: there is no one to hand weights to."""
+        return {}
+
+    def stretches(self, step: int) -> Iterator[list[list[Group]]]:
+        version, groups = next(self._cuts, (-1, []))
+        if version < 0:
+            raise RolloutError(
+                f"the journal of {self._recorded} ends before step {step}. Finish that run with --resume, or "
+                f"replay a part of it: --set run.steps={step - 1}"
+            )
+        if version != step - 1:
+            raise CheckpointError(
+                f"the journal of {self._recorded} begins with step {version + 1}. Runs with run.keep_journal = true "
+                "keep all of it."
+            )
+        yield in_minibatches(groups, self._minibatches)
+
+    def finish(self) -> None:
+        """Do nothing."""
+
+    def ahead(self) -> None:
+        """Return None: what comes next is in the journal."""
+
+    def lengthen(self, max_tokens: int) -> None:
+        """Do nothing: the answers are there."""
+
+    def saved(self, oldest_step: int) -> None:
+        """Do nothing: the journal belongs to another run."""
+
+    def figures(self) -> dict[str, float]:
+        return {}
+
+
+class _NoSampler:
+    """There is nothing to evaluate with."""
+
+    def sample(
+        self, prompts: Iterable[SeededChat], sampling: Sampling
+    ) -> Iterator[tuple[int, Completion | ValueError]]:
+        raise NotImplementedError("a run that is trained again from its journal samples nothing")
+
+    def close(self) -> None: ...

@@ -1,0 +1,51 @@
+"""Which dataset a position of the data takes its prompt from, if a run mixes several.
+
+Positions come in blocks. Within a block, the datasets have their shares almost exactly: the block is divided as evenly
+as a comb that the seed shifts, so that over all blocks each share is right, however small it is. The order within a
+block is shuffled. All of it follows from the seed, so a position is enough to continue from.
+"""
+
+import random
+from bisect import bisect_right
+from collections.abc import Sequence
+from functools import lru_cache
+from itertools import accumulate
+
+_BLOCK = 128  # positions
+_BLOCKS_KEPT = 64  # a batch takes positions from a few
+
+
+class Mixture:
+    """Divides positions among datasets. weights: of each dataset, above 0; only their proportions matter."""
+
+    def __init__(self, weights: Sequence[float], *, seed: int) -> None:
+        self._seed = seed
+        *self._bounds, _ = (bound / sum(weights) for bound in accumulate(weights))
+        self._block = lru_cache(_BLOCKS_KEPT)(self._new_block)
+        self._before = [(0,) * len(weights)]  # for each block, how many prompts of each dataset come before it
+
+    def at(self, position: int) -> tuple[int, int]:
+        """Return the number of the dataset, and how many prompts of this dataset come before this position."""
+        if not self._bounds:
+            return 0, position
+        number, offset = divmod(position, _BLOCK)
+        block = self._block(number)
+        dataset = block[offset]
+        return dataset, self._counts_before(number)[dataset] + block[:offset].count(dataset)
+
+    def _counts_before(self, number: int) -> tuple[int, ...]:
+        before = self._before
+        for missing in range(len(before), number + 1):
+            block = self._block(missing - 1)
+            counts = tuple(count + block.count(dataset) for dataset, count in enumerate(before[missing - 1]))
+            if len(before) == missing:  # another thread may have been faster
+                before.append(counts)
+        return before[number]
+
+    def _new_block(self, number: int) -> list[int]:
+        """Return the number of the dataset for each position of a block."""
+        draw = random.Random(f"{self._seed} {number} mixture")
+        shift = draw.random()
+        block = [bisect_right(self._bounds, (place + shift) / _BLOCK) for place in range(_BLOCK)]
+        draw.shuffle(block)
+        return block

@@ -1,0 +1,145 @@
+"""The problems of one dataset of a run: a dataset that curate built, or a file of prompts and answers.
+
+A file has a row for each prompt, in any form that curate reads (JSONL, Parquet, CSV):
+
+    prompt   what the model is asked: a text, or a list of messages with role and content. It is used as it is
+    answer   the expected answer, for reward.math or a function of one's own; may be missing
+    id       name of the row; by default, its number
+    source   where it comes from, for the metrics; by default, the name of the file
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from curate.dataset.integrity import check_trusted
+from curate.dataset.locate import dataset_folder
+from curate.dataset.reader import Stored, readable
+from curate.prompt import Chat, Prompt
+from curate.reading.tables import Unreadable, locate, read_rows
+from curate.reading.values import short
+from curate.trust import Trust
+from sandbox import Suite
+from train.errors import ConfigError
+
+_COLUMNS = (
+    "id", "source", "statement", "starter_code", "tests", "strongest_tests", "time_limit_seconds", "verified",
+    "multi_answer_suspect",
+)  # fmt: skip
+_ROLES = ("system", "user", "assistant")
+
+
+@dataclass(frozen=True, slots=True)
+class Kinds:
+    """What some problems come with: tests, an expected answer, or neither."""
+
+    tests: bool = False
+    answers: bool = False
+    neither: bool = False
+
+    def __or__(self, other: "Kinds") -> "Kinds":
+        return Kinds(self.tests or other.tests, self.answers or other.answers, self.neither or other.neither)
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """A problem as a chat, with what is needed to judge an answer to it.
+
+    tests     JSON text of a Suite; empty if there are none
+    expected  the expected answer; empty if there is none
+    """
+
+    id: str
+    source: str
+    chat: Chat
+    tests: str = ""
+    strongest_tests: tuple[int, ...] = ()
+    time_limit_seconds: float | None = None
+    expected: str = ""
+
+    @property
+    def kind(self) -> Kinds:
+        tests, answers = bool(self.tests), not self.tests and bool(self.expected)
+        return Kinds(tests, answers, not tests and not answers)
+
+
+def is_file(dataset: str) -> bool:
+    """Return whether a dataset is a file of prompts rather than one that curate built."""
+    return Path(dataset).expanduser().is_file()
+
+
+def problems(dataset: str, trust: Trust, prompt: Prompt, left_out: Counter[str]) -> Iterator[Problem]:
+    """Yield the problems of a dataset, and count in `left_out` the rows that are not trusted, by reason.
+
+    prompt  the form in which programs are asked for; of a file's prompts, it adds only the system prompt
+
+    Raises CurateError if this is not a dataset or was altered, and ConfigError for a row that is no prompt.
+    """
+    return (
+        _of_file(Path(dataset).expanduser(), prompt) if is_file(dataset) else _curated(dataset, trust, prompt, left_out)
+    )
+
+
+def _curated(dataset: str, trust: Trust, prompt: Prompt, left_out: Counter[str]) -> Iterator[Problem]:
+    folder = dataset_folder(dataset)
+    check_trusted(folder, trust)
+    with readable(folder):
+        for row in Stored(folder).columns(*_COLUMNS):
+            suite = Suite.from_json(row["tests"])
+            objection = trust.objection(
+                verified=row["verified"], suspect=row["multi_answer_suspect"], checker=suite.checker
+            )
+            if objection is not None:
+                left_out[objection] += 1
+                continue
+            yield Problem(
+                row["id"],
+                row["source"],
+                prompt.chat(row["statement"], row["starter_code"], suite),
+                row["tests"],
+                tuple(row["strongest_tests"] or ()),
+                row["time_limit_seconds"],
+            )
+
+
+def _of_file(path: Path, prompt: Prompt) -> Iterator[Problem]:
+    for number, row in enumerate(read_rows(locate(str(path)), [], ["prompt", "answer", "id", "source"]), 1):
+        if isinstance(row, Unreadable):
+            raise ConfigError(f"{row.place}: {row.detail}. Correct that line.")
+        if row["prompt"] is None:
+            raise ConfigError(
+                f"{path}: row {number} has no prompt. A file to train on needs the column prompt and, for reward.math, "
+                "the column answer."
+            )
+        chat = _chat(row["prompt"])
+        if chat is None:
+            raise ConfigError(
+                f"{path}: the prompt of row {number} must be a text, or a list of messages with role and content, "
+                f"not {short(repr(row['prompt']))}"
+            )
+        if prompt.system and chat[0]["role"] != "system":
+            chat = [{"role": "system", "content": prompt.system}, *chat]
+        expected = row["answer"]
+        if not isinstance(expected, str | int | float | None):
+            raise ConfigError(f"{path}: the answer of row {number} must be a text, not {short(repr(expected))}")
+        yield Problem(
+            str(row["id"] or f"{path.stem}/{number}"),
+            str(row["source"] or path.stem),
+            chat,
+            expected="" if expected is None else str(expected).strip(),
+        )
+
+
+def _chat(prompt: Any) -> Chat | None:
+    """Return a prompt as messages, or None if it is neither a text nor messages."""
+    messages = [{"role": "user", "content": prompt}] if isinstance(prompt, str) else prompt
+    if not isinstance(messages, list) or not messages:
+        return None
+    for message in messages:
+        if not isinstance(message, dict) or message.keys() != {"role", "content"}:
+            return None
+        if message["role"] not in _ROLES or not isinstance(message["content"], str):
+            return None
+    return messages if messages[-1]["content"].strip() else None

@@ -1,0 +1,196 @@
+"""Weights as files over HTTP: fetched by manifest, in several connections, and checked by their digests.
+
+A download that breaks off continues where it stopped, also after the process was killed. Processes of one machine that
+name the same folder share it: one of them fetches a version, and the others wait and read it from there.
+"""
+
+import fcntl
+import logging
+import os
+import re
+import shutil
+import time
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import urllib3
+from blake3 import blake3
+from urllib3.exceptions import HTTPError
+
+from train.errors import TransferError
+from train.weights.manifest import Manifest, WeightFile
+from train.weights.source import TensorFiles
+
+log = logging.getLogger(__name__)
+
+CONNECTIONS = 4
+_CHUNK_BYTES = 2**20
+_CONNECT_SECONDS, _READ_SECONDS = 10.0, 60.0
+_FRUITLESS = 6  # successive attempts that bring no byte
+_FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.25, 8.0
+_COMES_BACK = {408, 429, 500, 502, 503, 504}  # statuses after which the same request may succeed later
+_NAME = re.compile(r"\w[\w.-]*")  # of a file; a manifest comes from outside, and must not name files elsewhere
+_FREE_SHARE = 1.05  # a disk that is filled to the brim is a trouble for others
+
+
+class HttpSource:
+    """A source (source.py) of what a controller serves under URL/weights/VERSION/NAME.
+
+    url          http://HOST:PORT
+    headers      sent with every request, such as that of the token
+    folder       where the files are kept while engines read them
+    connections  files that are fetched at once
+    """
+
+    def __init__(
+        self, url: str, headers: Mapping[str, str], folder: Path, *, connections: int = CONNECTIONS,
+        first_pause_seconds: float = _FIRST_PAUSE_SECONDS,
+    ) -> None:  # fmt: skip
+        self._url, self._headers, self._folder = url.rstrip("/"), headers, folder
+        self._connections, self._first_pause_seconds = connections, first_pause_seconds
+        self._pool = urllib3.PoolManager(maxsize=connections, block=False)
+        self._in_use: int | None = None  # descriptor of a lock on the version that was fetched last
+
+    def fetch(self, manifest: Manifest) -> TensorFiles:
+        """Download what is not there already. The files can be read until the next call; see source.py."""
+        if strange := [file.name for file in manifest.files if not _NAME.fullmatch(file.name)]:
+            raise TransferError(f"the manifest of weights {manifest.version} names a strange file, {strange[0]!r}")
+        whole = self._folder / _folder_name(manifest)
+        part = whole.with_suffix(".part")
+        try:
+            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if self._folder.stat().st_uid != os.getuid():
+                raise OSError("it belongs to another user")
+            with _locked(self._folder / ".lock"):
+                if not whole.is_dir():
+                    self._download(manifest, part)
+                    part.rename(whole)
+                self._use(whole)
+                self._remove_others()
+        except OSError as error:
+            raise TransferError(
+                f"cannot keep weights {manifest.version} in {self._folder}: {error}. Make room there, or let TMPDIR "
+                "name another folder"
+            ) from error
+        return TensorFiles(tuple(whole / file.name for file in manifest.files))
+
+    def close(self) -> None:
+        """Remove what no process of this machine reads any more."""
+        self._pool.clear()
+        if self._in_use is not None:
+            os.close(self._in_use)
+            self._in_use = None
+            with suppress(OSError), _locked(self._folder / ".lock"):
+                self._remove_others()
+
+    def _download(self, manifest: Manifest, part: Path) -> None:
+        part.mkdir(exist_ok=True)
+        missing = sum(file.size - min(_size(part / file.name), file.size) for file in manifest.files)
+        free = shutil.disk_usage(part).free
+        if missing * _FREE_SHARE > free:
+            raise OSError(f"{missing:,} bytes are missing, and {free:,} are free")
+        with ThreadPoolExecutor(self._connections, thread_name_prefix="weights") as threads:
+            futures = [threads.submit(self._file, manifest.version, file, part) for file in manifest.files]
+            try:
+                for future in futures:
+                    future.result()
+            except BaseException:
+                threads.shutdown(wait=False, cancel_futures=True)
+                raise
+
+    def _file(self, version: int, file: WeightFile, part: Path) -> None:
+        """Download a file and compare its digest."""
+        path = part / file.name
+        for is_last in (False, True):
+            self._bytes(version, file, path)
+            if blake3(max_threads=blake3.AUTO).update_mmap(path).hexdigest() == file.blake3:
+                return
+            path.unlink()
+            if is_last:
+                raise TransferError(
+                    f"{file.name} of weights {version} has another digest than its manifest says, twice. Something "
+                    f"between here and {self._url} alters it."
+                )
+            log.warning("%s of weights %d is damaged and is fetched again", file.name, version)
+
+    def _bytes(self, version: int, file: WeightFile, path: Path) -> None:
+        """Add to a file what it lacks, in as many attempts as it takes."""
+        pause_seconds, fruitless, before = self._first_pause_seconds, 0, -1
+        while (size := _size(path)) < file.size:
+            fruitless = fruitless + 1 if size == before else 0
+            before = size
+            if fruitless == _FRUITLESS:
+                raise TransferError(f"{file.name} of weights {version} stays at {size:,} of {file.size:,} bytes")
+            if fruitless:
+                time.sleep(pause_seconds)
+                pause_seconds = min(2 * pause_seconds, _LONGEST_PAUSE_SECONDS)
+            try:
+                self._continue(version, file, path, size)
+            except HTTPError as error:
+                log.info("%s of weights %d broke off at %d bytes: %s", file.name, version, _size(path), error)
+        if size > file.size:
+            os.truncate(path, 0)
+            raise TransferError(
+                f"{file.name} of weights {version} has more than the {file.size:,} bytes it should have"
+            )
+
+    def _continue(self, version: int, file: WeightFile, path: Path, size: int) -> None:
+        """Make one request. Raises HTTPError if it breaks off, and TransferError if there is no such file."""
+        reply = self._pool.request(
+            "GET",
+            f"{self._url}/weights/{version}/{file.name}",
+            headers={**self._headers, "range": f"bytes={size}-"},
+            preload_content=False,
+            retries=False,
+            redirect=False,
+            timeout=urllib3.Timeout(connect=_CONNECT_SECONDS, read=_READ_SECONDS),
+        )
+        try:
+            if reply.status in _COMES_BACK:
+                raise HTTPError(f"the answer is {reply.status}")
+            if reply.status not in (200, 206):
+                raise TransferError(f"weights {version} are gone: {self._url} answers {reply.status} for {file.name}")
+            # A server that does not know ranges sends the whole file.
+            with path.open("ab" if reply.status == 206 else "wb") as into:
+                while chunk := reply.read1(_CHUNK_BYTES):  # what has arrived; `read` would lose it at a break
+                    into.write(chunk)
+        finally:
+            reply.close()
+
+    def _use(self, whole: Path) -> None:
+        """Let other processes know that this one reads the version, and no longer the one before."""
+        if self._in_use is not None:
+            os.close(self._in_use)
+        self._in_use = os.open(whole / ".in-use", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC)
+        fcntl.flock(self._in_use, fcntl.LOCK_SH)
+
+    def _remove_others(self) -> None:
+        """Remove all versions that no process has in use. The caller has the lock, so none is being fetched."""
+        for folder in self._folder.glob("weights-*"):
+            with suppress(OSError), _locked(folder / ".in-use", waits=False):
+                shutil.rmtree(folder, ignore_errors=True)
+
+
+def default_folder(url: str) -> Path:
+    """Return a folder that all workers of this machine and user share if they work for the same run."""
+    return Path(os.environ.get("TMPDIR", "/tmp")) / f"curate-weights-{os.getuid()}" / blake3(url.encode()).hexdigest(8)
+
+
+def _folder_name(manifest: Manifest) -> str:
+    """Return a name that other weights of the same number, such as those of another run, do not have."""
+    digests = blake3("".join(file.blake3 for file in manifest.files).encode()).hexdigest(8)
+    return f"weights-{manifest.version:06d}-{digests}"
+
+
+def _size(path: Path) -> int:
+    return path.stat().st_size if path.exists() else 0
+
+
+@contextmanager
+def _locked(path: Path, *, waits: bool = True) -> Iterator[None]:
+    """Hold a lock that ends with the process. Raises OSError if another process has it and this one does not wait."""
+    with path.open("ab") as file:
+        fcntl.flock(file, fcntl.LOCK_EX if waits else fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
