@@ -120,6 +120,7 @@ def _load_learner(config: Config) -> Learner:
         temperature=config.rollout.temperature,
         total_updates=config.run.steps * config.optimizer.minibatches * config.optimizer.epochs,
         seed=config.run.seed,
+        ranks=config.ranks,
     )
 
 
@@ -374,7 +375,7 @@ class Trainer:
             return
         if self._done.step <= self._saved_step or isinstance(error, CheckpointError):
             return
-        if not self._learner.can_save:
+        if not self._learner.is_whole:
             log.warning("step %d is not saved, because a rank was lost or has failed", self._done.step)
             return
         try:
@@ -424,8 +425,8 @@ def _advantages(known: Sequence[tuple[Rollout, float]], objective: Objective) ->
 def _no_signal_message(step: int, counts: Mapping[str, int]) -> str:
     message = (
         f"step {step}: no group with a signal in {counts['rounds']} rounds: {counts['none']} groups solved by no "
-        f"answer, {counts['all']} by all, {counts['unknown']} without any reward because the sandbox failed, "
-        f"{counts['cut_off']} cut off, {counts['refused']} prompts refused."
+        f"answer, {counts['all']} by all, {counts['unknown']} without any reward because the sandbox failed or "
+        f"reward.function returned None, {counts['cut_off']} cut off, {counts['refused']} prompts refused."
     )
     if counts["unknown"]:
         return f"{message} Type `curate doctor` to see what is wrong, then --resume."

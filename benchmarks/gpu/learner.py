@@ -14,7 +14,7 @@ BATCHES = 3
 
 
 def learner(path: str, dtype: str, *, row_tokens: int = ROW_TOKENS, checkpointing: bool = True) -> Learner:
-    model = Model(path, dtype=dtype, activation_checkpointing=checkpointing)  # type: ignore[arg-type]
+    model = Model(path, dtype=dtype, head_dtype="float32", activation_checkpointing=checkpointing)  # type: ignore[arg-type]
     return Learner(
         model,
         Objective(),

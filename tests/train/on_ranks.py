@@ -1,9 +1,12 @@
 """The program that each rank of tests/train/learning/test_ranks.py runs: on_ranks.py JOB FOLDER."""
 
+import json
 import math
 import os
 import signal
 import sys
+import threading
+from collections import deque
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -13,19 +16,25 @@ import random_models
 import torch
 from learner_states import state_of
 
-from train.config import Model, Objective, Optimizer
+from train.config import Model, Objective, Optimizer, Ranks
 from train.errors import UpdateError
 from train.learning import heartbeats
+from train.learning import learner as learner_module
 from train.learning.learner import Learner
 
 OBJECTIVE = Objective(kl=0.1, entropy=0.01, old="learner", truncation=2.0, aggregation="sequence_mean")
 OPTIMIZER = Optimizer(row_tokens=32, schedule="cosine", clip_norm=1e-3)  # shorter than any gradient here
 
 
-def learner(path: str, **model: Any) -> Learner:
+# Small enough that a model is handed over in many parts, and large enough that one is not most of what is measured.
+_BUCKET_BYTES = {False: 4096, True: 2**22}
+
+
+def learner(path: str, ranks: Ranks | None = None, optimizer: Optimizer = OPTIMIZER, **model: Any) -> Learner:
     return Learner(
-        Model(path, **model), OBJECTIVE, OPTIMIZER, temperature=0.9, total_updates=10, seed=0, timeout_seconds=60
-    )
+        Model(path, **model), OBJECTIVE, optimizer, temperature=0.9, total_updates=10, seed=0, ranks=ranks,
+        timeout_seconds=60,
+    )  # fmt: skip
 
 
 def updates(one: Learner, seeds: Iterable[int]) -> list[Any]:
@@ -79,11 +88,66 @@ def train(path: str) -> dict[str, object]:
     both = learner(path, dtype="bfloat16", lora_rank=2)
     made |= {"half_lora_figures": updates(both, [0])}
     both.close()
+    moe = learner(random_models.folder(Path(path).parent / "moe", "qwen3-moe"))
+    made["expert_weights"] = dict(moe.weights())
+    moe.close()
     return made
+
+
+def divide(path: str, result: Path, ranks: Ranks) -> None:
+    """Train on ranks that are divided in some way, with moments on the CPU, and keep what is to be compared."""
+    one = learner(path, ranks, replace(OPTIMIZER, offload=True), activation_checkpointing=True)
+    if one.rank:
+        one.follow()
+        return
+    figures = updates(one, [0])
+    one.save_state(result.with_name(f"state-{result.name}")).result()
+    one.load_state(result.with_name(f"state-{result.name}"))
+    figures += updates(one, [3])
+    torch.save({"figures": figures, "weights": dict(one.weights()), "state": state_of(one)}, result)
+    one.close()
+
+
+def measure(path: str, result: Path) -> None:
+    """Write by how many bytes this rank's own memory grows, at most, while a model is loaded and handed over."""
+    tiny = learner(random_models.folder(result.with_name(f"tiny-{os.environ['RANK']}")))  # what all models need
+    hand_over(tiny)
+    before, most = own_memory(), [0]
+    ended = threading.Event()
+
+    def watch() -> None:
+        while not ended.wait(0.002):
+            most[0] = max(most[0], own_memory())
+
+    watching = threading.Thread(target=watch)
+    watching.start()
+    one = Learner(Model(path), Objective(), OPTIMIZER, temperature=1.0, total_updates=1, seed=0)
+    loaded, most[0] = most[0], 0
+    hand_over(one)
+    handed_over, most[0] = most[0], 0
+    ended.set()
+    watching.join()
+    result.write_text(json.dumps({"loaded": loaded - before, "handed over": handed_over - before}))
+
+
+def hand_over(one: Learner) -> None:
+    """Take the weights and keep none of them, then end."""
+    if one.rank:
+        one.follow()
+    else:
+        deque(one.weights(), maxlen=0)
+        one.close()
+
+
+def own_memory() -> int:
+    """Return the bytes of this process that are no pages of files."""
+    (line,) = (line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("RssAnon"))
+    return int(line.split()[1]) * 1024
 
 
 def main() -> None:
     job, path = sys.argv[1:]
+    learner_module._BUCKET_BYTES = _BUCKET_BYTES[job == "memory"]
     torch.set_num_threads(1)
     rank = int(os.environ["RANK"])
     if job == "train" and rank == 0:
@@ -93,6 +157,12 @@ def main() -> None:
         learner(path, lora_rank=2, activation_checkpointing=True).follow()
         learner(path, dtype="bfloat16", activation_checkpointing=True).follow()
         learner(path, dtype="bfloat16", lora_rank=2).follow()
+        learner(str(Path(path).parent / "moe")).follow()
+    elif job == "divide":
+        divide(path, Path(path).parent / "copies", Ranks(shard=2))
+        divide(path, Path(path).parent / "context", Ranks(context=2))
+    elif job == "memory":
+        measure(path, Path(path).parent / f"memory-{rank}")
     else:
         heartbeats.LOST_SECONDS, heartbeats.STUCK_SECONDS = 5.0, 2
         one = learner(path)

@@ -21,8 +21,8 @@ _CONFIGURATIONS: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 
-def folder(path: Path, family: str = "qwen2", *, seed: int = 0) -> str:
-    """Save a model with two layers of width 32, and return its folder.
+def folder(path: Path, family: str = "qwen2", *, seed: int = 0, **sizes: int) -> str:
+    """Save a model with two layers of width 32, or of other sizes, and return its folder.
 
     Its weights are large enough that its predictions are far from uniform.
     """
@@ -31,15 +31,18 @@ def folder(path: Path, family: str = "qwen2", *, seed: int = 0) -> str:
 
     name, more = _CONFIGURATIONS[family]
     settings = getattr(transformers, f"{name}Config")(
-        vocab_size=VOCABULARY,
-        hidden_size=32,
-        intermediate_size=48,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        num_key_value_heads=1,
-        max_position_embeddings=128,
-        initializer_range=0.3,
-        **{"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2, **more},
+        **{
+            "vocab_size": VOCABULARY,
+            "hidden_size": 32,
+            "intermediate_size": 48,
+            "num_hidden_layers": 2,
+            "num_attention_heads": 2,
+            "num_key_value_heads": 1,
+            "max_position_embeddings": 128,
+            "initializer_range": 0.3,
+            **{"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2, **more},
+            **sizes,
+        },
     )
     torch.manual_seed(seed)
     model = getattr(transformers, f"{name}ForCausalLM")(settings)

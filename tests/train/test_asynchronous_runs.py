@@ -2,16 +2,22 @@
 
 import pytest
 import small_runs
+import tiny_world
 from click.testing import CliRunner
 from safetensors.torch import load_file
 
 from cli import main
 from train import loop
-from train.asynchronous import journal
+from train.asynchronous import journal, opened
 from train.asynchronous.audit import audit
+from train.asynchronous.finished import answer_of
+from train.asynchronous.messages import Answers, WorkRequest
+from train.errors import SamplerError
 from train.run import checkpoint
 from train.run.figures import meaning
 from train.run.folder import open_run
+from train.sampling.protocol import Sampling
+from train.sampling.transformers import TransformersSampler
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of torch and transformers about each other
 
@@ -54,13 +60,24 @@ def test_without_staleness_an_asynchronous_run_is_a_synchronous_one_to_the_last_
     assert told[0] == told[1]
 
 
+@pytest.mark.thorough
+def test_without_staleness_the_same_holds_for_vllm(small, tmp_path, monkeypatch):
+    for name, value in tiny_world.ENVIRONMENT.items():
+        monkeypatch.setenv(name, value)
+    changes = ["run.steps=5", "engine.kind=vllm", *ASYNC[1:3]]
+    synchronous = trained(small, tmp_path / "sync", *changes)
+    asynchronous = trained(small, tmp_path / "async", *changes, *ASYNC, "rollout.staleness=0")
+    assert same(weights(asynchronous), weights(synchronous))
+
+
 @pytest.fixture(scope="module")
 def stale(tmp_path_factory, tiny_model, six_problems):
     """Return a finished run with a staleness of at most 2, and its figures."""
     folder = tmp_path_factory.mktemp("stale")
     figures = []
     small = small_runs.written(folder, tiny_model, six_problems)
-    changes = [*ASYNC, "rollout.staleness=2", "run.steps=6"]
+    evaluation = [f"evaluation.dataset={six_problems}", 'evaluation.include=["unverified"]', "evaluation.every_steps=3"]
+    changes = [*ASYNC, "rollout.staleness=2", "run.steps=6", *evaluation]
     trained(small, folder / "run", *changes, report=lambda step, found: figures.append(found))
     return folder / "run", figures
 
@@ -70,6 +87,10 @@ def test_no_token_is_older_than_the_bound_and_some_are_old(stale):
     assert max(found["staleness/max"] for found in figures) == 2
     assert max(found["groups/age_max"] for found in figures) == 2
     assert audit(journal.read(run / journal.FOLDER), staleness=2).findings == []
+
+
+def test_the_workers_answer_the_evaluation_with_the_newest_weights(stale):
+    assert [step for step, found in enumerate(stale[1], 1) if 0 <= found.get("eval/pass@1", -1) <= 1] == [3, 6]
 
 
 def test_every_figure_of_an_asynchronous_run_has_a_meaning(stale):
@@ -113,6 +134,15 @@ def test_a_run_that_is_resumed_trains_the_recorded_batches_again(small, tmp_path
     assert "the same weights as" in replayed(run)
 
 
+def test_an_engine_that_fails_ends_the_run_with_its_words(small, tmp_path, monkeypatch):
+    def step(self):
+        raise SamplerError("a kernel has failed")
+
+    monkeypatch.setattr(TransformersSampler, "step", step)
+    with pytest.raises(SamplerError, match="a kernel has failed"):
+        trained(small, tmp_path / "run", *ASYNC)
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [
@@ -127,3 +157,46 @@ def test_what_cannot_be_replayed_is_explained(options, words, small, tmp_path):
     assert result.exit_code == 1, result.output
     assert words in result.output
     assert "Traceback" not in result.output
+
+
+class Lockstep:
+    """A worker as slow as one-off: it samples one batch ahead, each to its end, and never skips a version."""
+
+    def __init__(self, controller, engine, source, *, name, loaded):
+        self.controller, self.engine, self.source, self.name = controller, engine, source, name
+
+    def run(self):
+        version, tensors = self.newest(-1)
+        self.engine.load(tensors, version)
+        self.send(self.sample(version))
+        while answers := self.sample(version):
+            version, tensors = self.newest(version)  # before the trainer gets what it needs for the version after it
+            self.send(answers)
+            self.engine.load(tensors, version)
+
+    def newest(self, after):
+        manifest = self.controller.weights(after, 300.0)
+        return manifest.version, self.source.fetch(manifest)
+
+    def sample(self, version):
+        leases = self.controller.work(WorkRequest(self.name, version, slots=18)).leases
+        running = {f"{lease.group}.{number}": (lease, number) for lease in leases for number in range(6)}
+        for key, (lease, number) in running.items():
+            sampling = Sampling(lease.draw.temperature, 1.0, lease.draw.max_tokens, logprobs=True)
+            self.engine.add(key, lease.prompt, lease.seeds[number], sampling)
+        answers = []
+        while len(answers) < len(running):
+            answers += [answer_of(*running[key], completion) for key, completion in self.engine.step()]
+        return tuple(answers)
+
+    def send(self, answers):
+        self.controller.answers(Answers(self.name, answers))
+
+    def leave(self): ...
+
+
+def test_with_a_staleness_of_one_a_run_in_lockstep_is_a_one_off_run_to_the_last_bit(small, tmp_path, monkeypatch):
+    one_off = trained(small, tmp_path / "one-off", "run.steps=5", "rollout.pipeline=one-off", *ASYNC[1:3])
+    monkeypatch.setattr(opened, "Worker", Lockstep)
+    asynchronous = trained(small, tmp_path / "async", "run.steps=5", *ASYNC, "rollout.staleness=1")
+    assert same(weights(asynchronous), weights(one_off))

@@ -133,6 +133,11 @@ def test_a_written_configuration_is_read_back_unchanged(file):
         pytest.param(
             SMALL, [*ASYNC, "engine.memory_share=0.9"], "lower engine.memory_share to 0.6", id="shared at all times"
         ),
+        pytest.param(SMALL, ["engine.transfer=nccl"], "name these in engine.gpus", id="no GPUs for NCCL"),
+        pytest.param(
+            SMALL, [*ASYNC, "engine.transfer=nccl", "engine.gpus=[1]"], "workers come and go", id="NCCL to workers"
+        ),
+        pytest.param(SMALL, ["engine.mismatch_stop=0.001"], "a warning comes before the end", id="no warning"),
         pytest.param(SMALL, ["rollout.max_seconds=0.05"], "before a single answer of 96 tokens", id="no time"),
         pytest.param(SMALL, ["workers.local=false"], '[workers] is for rollout.pipeline = "async"', id="no workers"),
         pytest.param(SMALL, [*ASYNC, "workers.local=false"], "Give workers.listen, such as 0.0.0.0:7878", id="deaf"),

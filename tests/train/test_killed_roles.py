@@ -6,7 +6,7 @@ import socket
 import subprocess
 import sys
 import time
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import psutil
@@ -26,7 +26,7 @@ RUN = [
     f"rollout.staleness={STALENESS}",
     "objective.old=learner",
     "objective.truncation=2.0",
-    "engine.gpus=[0,1]",  # two workers in processes of their own
+    "engine.gpus=[0]",  # workers in processes of their own
     "engine.restarts_per_hour=100",
     "run.keep_journal=true",
     "run.checkpoint_steps=2",
@@ -74,7 +74,12 @@ class Training:
         assert self.steps() >= goal or self.process.poll() == 0, self._log.read_text()
 
     def workers(self):
-        return [each for each in psutil.Process(self.process.pid).children() if "local_worker" in str(each.cmdline())]
+        found = []
+        for child in psutil.Process(self.process.pid).children():
+            with suppress(psutil.Error):  # it has just ended
+                if "train.asynchronous.local_worker" in child.cmdline():
+                    found.append(child)
+        return found
 
     def kill_worker(self, rng):
         if self.process.poll() is None and (workers := self.workers()):
@@ -123,10 +128,10 @@ def test_a_run_survives_the_death_of_a_worker_and_of_the_trainer(small, tmp_path
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(3))
 def test_roles_that_are_killed_at_random_points_lose_nothing(seed, small, tmp_path):
     rng = random.Random(seed)
-    with training(small, tmp_path / "run", "run.steps=12") as made:
+    with training(small, tmp_path / "run", "run.steps=12", "engine.gpus=[0,1]") as made:
         for _ in range(4):
             made.go_on(1)
             time.sleep(rng.random())

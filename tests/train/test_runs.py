@@ -228,7 +228,7 @@ def test_groups_without_any_signal_are_not_trained_on(small, tmp_path, monkeypat
     """A batch without any reward ends the run, even with the filter off, and earlier steps are kept."""
 
     @contextmanager
-    def lost(settings, programs, most, *, seed):
+    def lost(settings, programs, most, *, seed, kinds):
         def reward(answer, task):
             return Reward(None, "sandbox_failed")
 

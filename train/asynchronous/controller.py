@@ -17,7 +17,7 @@ from concurrent.futures import CancelledError, Future
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from math import nan
+from math import inf, isfinite, nan
 from statistics import fmean
 from typing import Protocol
 
@@ -112,12 +112,14 @@ class Controller:
         self._max_tokens = settings.max_tokens
         self._open_questions: dict[int, Question] = {}
         self._manifest: Manifest | None = None
+        self._published = -inf  # when that was
         self._error: BaseException | None = None
         self._over = False
         self._groups = Groups()
         self._recorded: Iterator[tuple[int, list[Group]]] = iter(())
-        self._recorded_until = step
-        self._restore(step, position)
+        self._recorded_until = 0
+        with self._changed:
+            self._restore(step, position)
 
     # --- what the trainer calls ---
 
@@ -163,6 +165,7 @@ class Controller:
         with self._turn():
             self._happened(events.Published(manifest.version, _digest(manifest)))
             self._manifest = manifest
+            self._published = self._now()
             self._changed.notify_all()
 
     def lengthen(self, max_tokens: int) -> None:
@@ -259,9 +262,13 @@ class Controller:
         with self._worker_turn():
             if self._over:
                 return Orders(beat.running, over=True)
-            drop = self._leases.beat(beat.worker, beat.running, self._now(), draws=beat.tokens_per_second > 0)
+            now = self._now()
+            is_loading = beat.loaded < self._newest() and now - self._published < self._settings.load_seconds
+            drop = self._leases.beat(beat.worker, beat.running, now, draws=beat.tokens_per_second > 0 or is_loading)
             worker = self._leases.workers[beat.worker]
-            worker.tokens_per_second, worker.cache_use, worker.busy = beat.tokens_per_second, beat.cache_use, beat.busy
+            worker.tokens_per_second, worker.cache_use, worker.busy = (
+                number if isfinite(number) else 0.0 for number in (beat.tokens_per_second, beat.cache_use, beat.busy)
+            )
             return Orders(tuple(drop))
 
     def weights(self, after: int, wait_seconds: float) -> Manifest | None:
@@ -578,15 +585,16 @@ class Controller:
     def _restore(self, step: int, position: int) -> None:
         for event in self._journal.history():
             self._groups.apply(event)
-        if self._groups.cuts < step or (step == 0 and self._groups.next_group == 0):
-            # batches were taken without this journal
+        if self._groups.cuts < step:  # batches were taken without this journal
             first = max(self._groups.next_group, position)
-            self._journal.turn(events.Begun(step, first, max(self._groups.next_position, position)))
             self._groups.apply(events.Begun(step, first, max(self._groups.next_position, position)))
-            return
-        self._recorded_until = self._groups.cuts
-        if step < self._groups.cuts:
+        elif self._groups.next_group == 0:
+            self._groups.next_position = position
+        elif step < self._groups.cuts:
             self._recorded = journal.cuts_among(self._journal.history(), step)
+        self._recorded_until = self._groups.cuts
+        # A killed process can have left the segment without its first event, or not have begun it.
+        self._journal.turn(self._groups.header())
         self._happened(self._groups.resumed(step))
         self._tally.ignored_until = max((group.asked.birth for group in self._groups.open.values()), default=-1)
         for group in self._groups.in_state(State.FINISHED):

@@ -20,8 +20,8 @@ log = logging.getLogger(__name__)
 
 _AT_ONCE = 32  # answers in one message
 _POLL_SECONDS = 30.0  # how long the controller holds the question for new weights
-_AGAIN_SECONDS = 1.0  # before weights that could not be fetched are asked for again
-_MOST_FAILURES = 20  # successive attempts to fetch weights
+_AGAIN_SECONDS = 0.5  # before weights that could not be fetched are asked for again
+_MOST_FAILURES = 40  # successive attempts to fetch weights
 
 
 class Errands:
@@ -45,6 +45,7 @@ class Errands:
         self._beat_seconds = beat_seconds
         self._cache_use = cache_use
         self._patience = Patience(patience_seconds, holdings.pause)
+        self._known_failures = 0  # calls that had failed when the weights were last known to be those of the run
         self._threads = [
             threading.Thread(target=self._guarded, args=(errand,), name=f"worker-{errand.__name__}", daemon=True)
             for errand in (self._exchange, self._fetch, self._beat)
@@ -100,6 +101,9 @@ class Errands:
             slots, loaded = holdings.wanted - len(holdings.unsent), holdings.loaded
         if slots <= 0:
             return
+        if not self._has_the_weights_of_the_run():
+            holdings.got((), _AGAIN_SECONDS)  # the other thread fetches them
+            return
         work = self._controller.work(WorkRequest(self._name, loaded, slots))
         if work.over:
             holdings.end(over=True)
@@ -109,7 +113,9 @@ class Errands:
         """Fetch the newest weights while the engine goes on, and wait until it has loaded them."""
         holdings = self._holdings
         before = holdings.manifest
-        manifest = self._announced(_POLL_SECONDS)
+        manifest = self._patience.call(self._newest)
+        if manifest == before:
+            return
         failures = 0
         while manifest is not None and not holdings.has_ended:
             try:
@@ -121,15 +127,31 @@ class Errands:
                     raise
                 log.info("%s; asking for newer ones", error)
             holdings.pause(_AGAIN_SECONDS)
-            manifest = self._announced(0.0)
+            manifest = self._patience.call(self._newest)
         if manifest is not None and not holdings.has_ended:
             with holdings.changed:
                 holdings.fetched = manifest, weights
                 holdings.changed.notify_all()
             holdings.wait(lambda: holdings.manifest is not before)
 
-    def _announced(self, wait_seconds: float) -> Manifest | None:
-        return self._patience.call(lambda: self._controller.weights(self._holdings.loaded, wait_seconds))
+    def _newest(self) -> Manifest | None:
+        """Return the newest manifest if it is not that of the weights in the engine, waiting for some time."""
+        if self._has_the_weights_of_the_run():
+            return self._controller.weights(self._holdings.loaded, _POLL_SECONDS)
+        return self._controller.weights(-1, _POLL_SECONDS)
+
+    def _has_the_weights_of_the_run(self) -> bool:
+        """Return False if calls have failed, and the engine has not got the newest weights since then.
+
+        The run may have been continued from an earlier step, so that the engine's version has other weights now.
+        """
+        failures = self._patience.n_failures
+        if failures == self._known_failures:
+            return True
+        if self._controller.weights(-1, 0.0) != self._holdings.manifest:
+            return False
+        self._known_failures = failures
+        return True
 
     def _beat(self) -> None:
         holdings = self._holdings
@@ -138,7 +160,7 @@ class Errands:
             return
         with holdings.changed:
             seconds = time.monotonic() - began
-            speed, busy_share = (holdings.drawn - drawn) / seconds, (holdings.busy - busy) / seconds
+            speed, busy_share = (holdings.drawn - drawn) / seconds, min(1.0, (holdings.busy - busy) / seconds)
             beat = Beat(self._name, holdings.loaded, tuple(holdings.missing), speed, self._cache_use(), busy_share)
         try:
             orders = self._controller.beat(beat)

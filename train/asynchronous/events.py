@@ -28,7 +28,7 @@ class Begun(Struct, frozen=True, array_like=True, tag="begun"):
 
 
 class Resumed(Struct, frozen=True, array_like=True, tag="resumed"):
-    """The controller started again at this step. Groups that were being sampled wait with the others that do."""
+    """The controller started again at this step. waiting: the groups that were being sampled, and now wait."""
 
     step: int
     waiting: tuple[Waiting, ...] = ()

@@ -129,8 +129,8 @@ class Groups:
 
     def resumed(self, step: int) -> events.Resumed:
         """Return the event that the controller starts again: what is being sampled will be lost."""
-        lost = [_again(group.asked, losses=group.asked.losses) for group in self.in_state(State.LEASED)]
-        return events.Resumed(step, (*self.waiting.values(), *lost))
+        leased = self.in_state(State.LEASED)
+        return events.Resumed(step, tuple(_again(group.asked, losses=group.asked.losses) for group in leased))
 
     def lost(self, number: int, attempt: int, reason: str) -> events.Lost | None:
         """Return the event that a lease ends before all answers came, or None if they did."""

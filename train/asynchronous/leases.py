@@ -10,6 +10,8 @@ from collections import deque
 from collections.abc import Collection
 from dataclasses import dataclass
 
+from train.asynchronous.events import GIVEN_BACK
+
 Key = tuple[int, int]  # number and attempt of a group
 
 _CHECKED_EACH_SECONDS = 0.25
@@ -90,7 +92,7 @@ class Leases:
 
     def leave(self, name: str) -> list[Ended]:
         """Forget a worker that ends, and return the leases that it gives back."""
-        ended = [Ended(key, name, "given back") for key, lease in self._leases.items() if lease.worker == name]
+        ended = [Ended(key, name, GIVEN_BACK) for key, lease in self._leases.items() if lease.worker == name]
         for each in ended:
             self.end(each.key)
         self.workers.pop(name, None)

@@ -17,7 +17,7 @@ from train.sampling.restart_budget import RestartBudget
 
 log = logging.getLogger(__name__)
 
-TOKEN_VARIABLE = "CURATE_TOKEN"
+TOKEN_VARIABLE = "CURATE_TOKEN"  # in the environment of workers, wherever they are
 _LOOK_SECONDS = 0.5
 _GOODBYE_SECONDS = 15.0
 
@@ -37,7 +37,6 @@ class LocalWorkers:
         self,
         settings: Engine,
         url: str,
-        token: str | None,
         logs: Path,
         *,
         gone: Callable[[str], None],
@@ -47,7 +46,7 @@ class LocalWorkers:
         if len(settings.gpus) % size:
             raise ConfigError(f"engine.gpus: {len(settings.gpus)} GPUs are not a multiple of tensor_parallel = {size}")
         self._gpus = [settings.gpus[first : first + size] for first in range(0, len(settings.gpus), size)]
-        self._url, self._token, self._logs, self._gone, self._fail = url, token, logs, gone, fail
+        self._url, self._logs, self._gone, self._fail = url, logs, gone, fail
         self._restarts = RestartBudget(settings.restarts_per_hour)
         self._closing = threading.Event()
         self._n_started = 0
@@ -86,15 +85,11 @@ class LocalWorkers:
     def _start(self, number: int) -> "subprocess.Popen[bytes]":
         self._n_started += 1
         self._names[number] = f"worker-{number}-{os.getpid()}-{self._n_started}"
-        environment = {
-            **os.environ,
-            TOKEN_VARIABLE: self._token or "",
-            "CUDA_VISIBLE_DEVICES": ",".join(map(str, self._gpus[number])),
-        }
+        gpus = ",".join(map(str, self._gpus[number]))
         with self._log(number).open("ab") as output:
             return subprocess.Popen(
                 [sys.executable, "-m", "train.asynchronous.local_worker", self._url, self._names[number]],
-                env=environment,
+                env={**os.environ, "CUDA_VISIBLE_DEVICES": gpus},
                 stdin=subprocess.PIPE,
                 stdout=output,
                 stderr=output,

@@ -72,35 +72,47 @@ def opened(
         )
         stack.callback(controller.close)
         stack.enter_context(_repeated(controller.check, _CHECK_SECONDS))
-        local, listens = config.workers.local, config.workers.listen
-        in_processes = local and bool(config.engine.gpus)
-        weights = stack.enter_context(closing(SharedMemory() if listens or in_processes else InProcess()))
+        in_processes = config.workers.local and bool(config.engine.gpus)
+        serves = in_processes or bool(config.workers.listen)
+        weights = stack.enter_context(closing(SharedMemory() if serves else InProcess()))
         pipeline = AsynchronousPipeline(config, controller, learner, weights, questions)
-        if local and not in_processes:
+        if config.workers.local and not in_processes:
             engine = stack.enter_context(closing(open_engine_here(config)))
             worker = Worker(controller, engine, weights, name="trainer", loaded=pipeline.loaded)
             stack.enter_context(_at_work(worker, controller))
-        if listens or in_processes:
-            token = os.environ.get(TOKEN_VARIABLE) or (None if listens else token_urlsafe())
-            server = ControllerServer(
-                controller, listens or _LOOPBACK, token=token, run=run.name, terms=terms_of(config, run.name)
-            )
-            stack.enter_context(server)
-            if listens:
-                log.warning("workers can join: curate rollout --controller %s", server.url)
+        if serves:
+            server = stack.enter_context(_server(config, run, controller))
             if in_processes:
-                stack.enter_context(
-                    LocalWorkers(
-                        config.engine,
-                        server.url.replace("//0.0.0.0:", "//127.0.0.1:"),
-                        token,
-                        run / _LOGS,
-                        gone=lambda name: controller.leave(Leaving(name)),
-                        fail=controller.fail,
-                    )
-                )
+                stack.enter_context(_local_workers(config, run, controller, server.url))
         stack.enter_context(_over_if_all_is_well(controller))
         yield pipeline
+
+
+def _server(config: Config, run: Path, controller: Controller) -> ControllerServer:
+    """Return the server for workers in other processes, on this machine only unless the configuration says more."""
+    listens = config.workers.listen
+    if not listens:
+        os.environ.setdefault(TOKEN_VARIABLE, token_urlsafe())  # other users of this machine must not get in
+    server = ControllerServer(
+        controller,
+        listens or _LOOPBACK,
+        token=os.environ.get(TOKEN_VARIABLE) or None,
+        run=run.name,
+        terms=terms_of(config, run.name),
+    )
+    if listens:
+        log.warning("workers can join: curate rollout --controller %s", server.url)
+    return server
+
+
+def _local_workers(config: Config, run: Path, controller: Controller, url: str) -> LocalWorkers:
+    return LocalWorkers(
+        config.engine,
+        url.replace("//0.0.0.0:", "//127.0.0.1:"),
+        run / _LOGS,
+        gone=lambda name: controller.leave(Leaving(name)),
+        fail=controller.fail,
+    )
 
 
 def settings_of(config: Config, max_tokens: int, *, vocabulary: int) -> Settings:
@@ -117,6 +129,8 @@ def settings_of(config: Config, max_tokens: int, *, vocabulary: int) -> Settings
         max_rounds=rollout.max_rounds,
         temperature=rollout.temperature,
         cut_off_known=config.objective.overlong != "unknown",
+        process=config.objective.supervision == "process",
+        load_seconds=config.engine.sync_seconds,
         vocabulary=vocabulary,
     )
 

@@ -18,12 +18,14 @@ Result = TypeVar("Result")
 class Patience:
     """Repeats calls for so many seconds after the first that failed, with pauses that grow.
 
-    pause  waits for the given seconds, or until there is no point in going on; returns whether there is one
+    pause      waits for the given seconds, or until there is no point in going on; returns whether there is one
+    n_failures number of calls that failed so far
     """
 
     def __init__(self, seconds: float, pause: Callable[[float], bool]) -> None:
         self._seconds = seconds
         self._pause = pause
+        self.n_failures = 0
 
     def call(self, what: Callable[[], Result]) -> Result | None:
         """Return the result of the call, or None if there is no point in going on. Raises ControllerGone at the end."""
@@ -32,6 +34,7 @@ class Patience:
             try:
                 return what()
             except ControllerGone as error:
+                self.n_failures += 1
                 gone = time.monotonic() - began
                 if gone > self._seconds:
                     raise ControllerGone(

@@ -28,7 +28,7 @@ class AsynchronousPipeline:
     def __init__(
         self, config: Config, controller: Controller, learner: Learner, publisher: Publisher, questions: Questions
     ) -> None:
-        self.sampler: Sampler = controller.sampler()
+        self.sampler: Sampler = controller.sampler(config.rollout.max_seconds)
         self.counts: dict[str, int] = {}
         self.waited_seconds = 0.0
         self._config = config

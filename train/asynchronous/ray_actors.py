@@ -4,6 +4,7 @@ Ray only places and restarts them. What they do, and how they talk to the run, i
 """
 
 import logging
+import socket
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -13,7 +14,7 @@ from train.errors import ConfigError, RunError
 
 log = logging.getLogger(__name__)
 
-_CONNECT_SECONDS = 30
+_CONNECT_SECONDS = 10.0
 _PLACE_SECONDS = 600.0  # a cluster may have to start machines first
 _RESTARTS = 3  # of each actor that dies
 _LEAVE_SECONDS = 30.0
@@ -50,28 +51,26 @@ def roll_out_on_ray(address: str, options: Options, *, workers: int, gpus: int, 
         from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
     except ImportError as error:
         raise ConfigError(f"--ray: {error}. Type: pip install 'curate-code[ray]'") from error
+    _check_address(address)
     try:
-        ray.init(
-            address=address, ignore_reinit_error=True, log_to_driver=True, _connect_timeout_seconds=_CONNECT_SECONDS
-        )
+        ray.init(address, log_to_driver=True, logging_level=logging.ERROR)
     except (ConnectionError, ValueError, RuntimeError) as error:
-        raise ConfigError(f"--ray {address}: there is no Ray cluster: {error}") from error
+        raise ConfigError(f"--ray {address}: there is no Ray cluster: {_words(error)}") from error
     # One bundle for each worker: all GPUs of an engine are on one machine.
     bundle = {"CPU": 1.0, **({"GPU": float(gpus)} if gpus else {})}
     group = placement_group([bundle] * workers, strategy="PACK")
     try:
         if not group.wait(_PLACE_SECONDS):
             raise ConfigError(f"--ray {address}: the cluster has no room for {workers} workers with {gpus} GPUs each")
-        actor: Any = ray.remote(_Actor).options(
-            num_cpus=1,
-            num_gpus=gpus,
-            max_restarts=_RESTARTS,
-            max_task_retries=_RESTARTS,
-            max_concurrency=2,  # `leave` is called while `run` runs
-        )
+        actor: Any = ray.remote(_Actor)
         actors: list[Any] = [
             actor.options(
-                scheduling_strategy=PlacementGroupSchedulingStrategy(group, placement_group_bundle_index=number)
+                num_cpus=1,
+                num_gpus=gpus,
+                scheduling_strategy=PlacementGroupSchedulingStrategy(group, placement_group_bundle_index=number),
+                max_restarts=_RESTARTS,
+                max_task_retries=_RESTARTS,
+                max_concurrency=2,  # `leave` is called while `run` runs
             ).remote(replace(options, name=f"{options.name or 'ray'}-{number}"))
             for number in range(workers)
         ]
@@ -88,6 +87,18 @@ def roll_out_on_ray(address: str, options: Options, *, workers: int, gpus: int, 
     finally:
         remove_placement_group(group)
         ray.shutdown()
+
+
+def _check_address(address: str) -> None:
+    """Raise ConfigError if nothing listens at HOST:PORT: Ray would try for minutes."""
+    host, _, port = address.rpartition(":")
+    if port.isdecimal() and "/" not in host:
+        try:
+            socket.create_connection((host, int(port)), _CONNECT_SECONDS).close()
+        except (OSError, OverflowError) as error:
+            raise ConfigError(
+                f"--ray {address}: there is no Ray cluster: {error}. Start one with: ray start --head"
+            ) from error
 
 
 def _words(error: Exception) -> str:

@@ -107,6 +107,10 @@ class App:
         else:
             await self._app(scope, receive, send)
 
+    def stop(self) -> None:
+        """Let no one wait for new weights any more."""
+        self._is_over = True
+
     def all_know(self, seconds: float) -> bool:
         """Return whether every worker that called within so many seconds knows that the run is over."""
         return all(time.monotonic() - heard > seconds for heard in list(self._heard.values()))

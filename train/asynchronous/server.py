@@ -80,6 +80,7 @@ class ControllerServer:
         until = time.monotonic() + _GOODBYE_SECONDS
         while over and not self._app.all_know(_GOODBYE_SECONDS) and time.monotonic() < until:
             time.sleep(0.05)
+        self._app.stop()
         self._server.should_exit = True
         self._thread.join(_STOP_SECONDS + 1)
 

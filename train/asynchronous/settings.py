@@ -19,6 +19,7 @@ class Settings:
     process              whether the rewards of steps teach, instead of those of whole answers
     silent_seconds       a worker that says nothing for so long is dead
     least_lease_seconds  lower bound of the time in which a lease must make progress
+    load_seconds         a worker may draw nothing for so long after new weights were published: it loads them
     vocabulary           token ids are below this number
     """
 
@@ -35,4 +36,5 @@ class Settings:
     process: bool = False
     silent_seconds: float = 15.0
     least_lease_seconds: float = 60.0
+    load_seconds: float = 600.0
     vocabulary: int = 2**32

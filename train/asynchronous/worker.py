@@ -100,7 +100,7 @@ class Worker:
             if self._holdings.fetched is None:
                 return
             (manifest, weights), self._holdings.fetched = self._holdings.fetched, None
-            if manifest.version < self._holdings.loaded:  # the run continues from an earlier step
+            if manifest.version <= self._holdings.loaded:  # the run continues from an earlier step
                 self._holdings.lose(list(self._holdings.missing))
         self._drop()
         metrics = self._load_and_prove(manifest, weights)

@@ -1,5 +1,6 @@
 """The option for the engine that samples a model. All commands that sample have it."""
 
+import os
 from collections.abc import Callable
 from functools import wraps
 from typing import Any
@@ -22,11 +23,16 @@ _ENGINE = click.option(
 
 
 def engine_option(command: Command) -> Command:
-    """Give a command the option --engine; its parameter `engine` is a table for EngineOptions.from_table."""
+    """Give a command the option --engine; its parameter `engine` is a table for EngineOptions.from_table.
+
+    While the command runs on CPUs, threads of torch that wait for each other sleep, unless OMP_WAIT_POLICY is set: the
+    programs that are judged at the same time need the CPUs.
+    """
 
     @_ENGINE
     @wraps(command)
     def with_engine(*arguments: Any, engine_options: tuple[str, ...], **others: Any) -> Any:
+        os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # is read when torch is imported, which comes later
         return command(*arguments, engine=assignments("--engine", engine_options), **others)
 
     return with_engine

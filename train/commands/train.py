@@ -58,6 +58,14 @@ _SHOWN = {
     "rewards, and compare the weights.  [default for --out: that folder's name and -replay]",
 )
 @click.option("--dry-run", is_flag=True, help="Show the plan and the memory it needs; train nothing.")
+@click.option(
+    "--gpus",
+    type=click.IntRange(0),
+    help="With --dry-run: refuse what does not fit on so many GPUs, up to 8 in a machine, or on a CPU if 0.  [default: "
+    "show the needs of the learner for several numbers]",
+)
+@click.option("--gpu-gb", type=float, default=80.0, help="With --gpus: memory of a GPU in GB.  [default: 80]")
+@click.option("--host-gb", type=float, help="With --gpus: memory of each machine in GB.  [default: not judged]")
 @options.sandbox_changes
 def command(
     config: Path,
@@ -70,6 +78,9 @@ def command(
     overwrite: bool,
     replay: bool,
     dry_run: bool,
+    gpus: int | None,
+    gpu_gb: float,
+    host_gb: float | None,
     sandbox: dict[str, Any],
 ) -> None:
     """Train a model on a dataset with GRPO+.
@@ -104,10 +115,14 @@ def command(
         settings = _with_packages(with_sandbox(read, sandbox))
         check_model(settings.model.path)
         check_function(settings.reward.function)
+        if gpus is not None and not dry_run:
+            raise click.UsageError("--gpus describes the machines of a plan. Give --dry-run, too.")
         if dry_run:
+            from train.run.memory_plan import Machines
             from train.run.plan import plan
 
-            for line in plan(settings):
+            machines = None if gpus is None else Machines(gpus, gpu_gb, host_gb or 0.0)
+            for line in plan(settings, machines):
                 click.echo(line)
             return
         from train import loop
@@ -130,13 +145,14 @@ def _replay(
     from train.run.weights_digest import weights_digest
 
     settings = with_changes(read(recorded), changes)
+    before = weights_digest(recorded / MODEL)
     if is_first_rank:
         for line in audit_lines(recorded, staleness=settings.rollout.staleness):
             click.echo(line)
     with open_run(run, settings, resume=resume, overwrite=overwrite) if is_first_rank else nullcontext():
         loop.replay(settings, recorded, run, report=_step_printer(settings.run.steps))
     if is_first_rank:
-        before, again = (weights_digest(folder / MODEL) for folder in (recorded, run))
+        again = weights_digest(run / MODEL)
         words = "the same weights as" if before == again else "other weights than"
         click.echo(
             f"model in {run / MODEL}, {words} {recorded / MODEL}: {again}" + f", not {before}" * (before != again)

@@ -20,6 +20,7 @@ _ABOVE_ZERO = {  # in other keys, 0 has a meaning of its own
     "reward": "overlong_buffer_tokens tests least_wall_seconds",
     "data": "weight",
     "optimizer": "learning_rate clip_norm minibatches epochs row_tokens",
+    "ranks": "context",
     "evaluation": "every_steps k top_p",
     "run": "steps checkpoint_steps",
 }
@@ -143,6 +144,13 @@ def _engine(config: "Config") -> Iterator[str]:
         yield f'engine.options and engine.concurrency are for vLLM, not for engine.kind = "{engine.kind}"'
     if engine.mismatch_stop < engine.mismatch_alarm:
         yield "engine.mismatch_stop must be at least engine.mismatch_alarm: a warning comes before the end"
+    if engine.transfer == "nccl" and (engine.kind != "vllm" or not engine.gpus):
+        yield 'engine.transfer = "nccl" is for vLLM engines on GPUs of their own: name these in engine.gpus'
+    if engine.transfer == "nccl" and config.rollout.pipeline == "async":
+        yield (
+            'engine.transfer = "nccl" needs all engines at the same time, and with rollout.pipeline = "async" workers '
+            'come and go. Use "auto"'
+        )
     if engine.tensor_parallel > 1 and not engine.gpus:
         yield "engine.tensor_parallel: name the GPUs in engine.gpus; in the trainer's process an engine has only one"
     overlaps = config.rollout.pipeline in ("one-off", "async")

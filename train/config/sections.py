@@ -86,6 +86,10 @@ class Engine:
     options: Mapping[str, Any] = field(default_factory=dict)
     load_seconds: float = 1200.0  # time limit for starting the engine
     sync_seconds: float = 600.0  # time limit for loading new weights
+    # How new weights reach engines. "auto": as tensors in the trainer's process, through memory on its machine, and
+    # over HTTP elsewhere. "nccl": from GPU to GPU, which is faster for large models on the trainer's machine; but an
+    # engine that dies ends the run, because none can be brought back without all others.
+    transfer: Literal["auto", "nccl"] = "auto"
     # Engines of `gpus` that may die and be started again within an hour, over all engines. A rare failure in a run of
     # weeks is repaired; an engine that dies at once again and again ends the run.
     restarts_per_hour: int = 3
@@ -210,6 +214,19 @@ class Optimizer:
     minibatches: int = 2  # minibatches in a batch, with one update for each
     epochs: int = 1  # passes over a batch: DeepSeekMath's mu, TRL's num_iterations
     row_tokens: int = 4096  # tokens of one forward pass, which several sequences share
+    offload: bool = False  # true: AdamW's moments, 8 bytes for each weight, stay in the memory of the CPU
+
+
+@dataclass(frozen=True, slots=True)
+class Ranks:
+    """How the ranks of torchrun divide the learner's work."""
+
+    # Ranks that have one copy of the weights together; 0: all. With as many as a machine has GPUs, each machine has a
+    # copy, and only gradients are sent between machines.
+    shard: int = 0
+    # Ranks that share each row, a part of it each, so that sequences may be so many times longer. They divide the
+    # model's attention heads among them.
+    context: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,6 +282,7 @@ class Config:
     most: Most = field(default_factory=Most)
     objective: Objective = field(default_factory=Objective)
     optimizer: Optimizer = field(default_factory=Optimizer)
+    ranks: Ranks = field(default_factory=Ranks)
     evaluation: Evaluation = field(default_factory=Evaluation)
     run: Run = field(default_factory=Run)
     stages: tuple[Stage, ...] = (Stage(),)

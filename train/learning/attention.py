@@ -16,6 +16,8 @@ import torch.nn.functional as F
 from torch import Tensor
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
+from train.learning.context import all_heads, all_tokens
+
 PACKED = "packed"
 
 # For each prompt of a row, its own tokens followed by those of each of its answers (sequences.Row).
@@ -24,12 +26,14 @@ Lengths = tuple[tuple[int, ...], ...]
 
 def packed_attention(
     module: torch.nn.Module, query_1HLE: Tensor, key_1KLE: Tensor, value_1KLE: Tensor, attention_mask: Tensor | None, *,
-    lengths: Lengths, scaling: float | None = None, sliding_window: int | None = None, **rest: Any,
+    lengths: Lengths, scaling: float | None = None, sliding_window: int | None = None, context: Any = None, **rest: Any,
 ) -> tuple[Tensor, None]:  # fmt: skip
     """Return the attended values, of shape (1, L, H, E), and None.
 
-    There are H query heads and K heads for keys and values, and the lengths add up to L. Raises ValueError if a model's
-    attention does more than softmax(q k), since the rest would be left out silently.
+    context: the group of ranks that share the row, each with a part of it; None: this rank has all of it
+
+    There are H query heads and K heads for keys and values, and the lengths add up to the tokens of the row. Raises
+    ValueError if a model's attention does more than softmax(q k), since the rest would be left out silently.
     """
     if rest.get("softcap") is not None or rest.get("s_aux") is not None or rest.get("position_bias") is not None:
         raise ValueError("its attention has soft caps, sinks or biases")
@@ -37,8 +41,13 @@ def packed_attention(
     if torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device):
         dtype = torch.get_autocast_dtype(device)  # rotary embeddings have made them float32
         query_1HLE, key_1KLE, value_1KLE = (tensor.to(dtype) for tensor in (query_1HLE, key_1KLE, value_1KLE))
+    if context is not None:
+        query_1HLE, key_1KLE, value_1KLE = (
+            all_tokens(tensor, context) for tensor in (query_1HLE, key_1KLE, value_1KLE)
+        )
     attend = _one_kernel if query_1HLE.is_cuda and query_1HLE.dtype != torch.float32 else _one_by_one
-    return attend(query_1HLE, key_1KLE, value_1KLE, lengths, scaling, sliding_window), None
+    attended_1LHE = attend(query_1HLE, key_1KLE, value_1KLE, lengths, scaling, sliding_window)
+    return attended_1LHE if context is None else all_heads(attended_1LHE, context), None
 
 
 def _one_by_one(

@@ -44,7 +44,7 @@ class Heartbeats:
         self._is_open = self._is_in_call = False
         self._ended = threading.Event()
         self._stores[0].set(f"process/{rank}", f"{_machine()} {os.getpid()}")
-        self._beaten = time.monotonic()
+        self._beats = 0
         for target in (self._beat, self._watch):
             threading.Thread(target=target, name="heartbeats", daemon=True).start()
 
@@ -112,12 +112,11 @@ class Heartbeats:
             time.sleep(_SHORT_POLL_SECONDS if polls < _FIRST_POLLS else _POLL_SECONDS)
 
     def _beat(self) -> None:
-        heard = {rank: ("", time.monotonic()) for rank in self._watched}
-        beats = 0
+        heard = {rank: ("", 0) for rank in self._watched}
         while not self._ended.wait(_BEAT_SECONDS):
-            beats += 1
+            self._beats += 1  # counts the time, since a job that was suspended as a whole has lost nobody
             try:
-                self._stores[1].set(f"beat/{self._rank}", str(beats))
+                self._stores[1].set(f"beat/{self._rank}", str(self._beats))
                 self._pass_on_signals()
                 loss = next(filter(None, (self._loss_of(rank, heard) for rank in self._watched)), "")
             except RuntimeError as error:
@@ -126,12 +125,14 @@ class Heartbeats:
             if loss:
                 self._loss = f"{loss.removesuffix(_ADVICE)}{_ADVICE}"
                 return
-            self._beaten = time.monotonic()
 
     def _watch(self) -> None:
         """End this process if a rank is lost. The other thread may be waiting for the store of a silent rank 0."""
+        beats, silent_seconds = 0, 0.0
         while not self._loss and not self._ended.wait(_WATCH_SECONDS):
-            if time.monotonic() - self._beaten > self._lost_seconds + _BEAT_SECONDS:
+            silent_seconds = silent_seconds + _WATCH_SECONDS if beats == self._beats else 0.0
+            beats = self._beats
+            if silent_seconds > self._lost_seconds + _BEAT_SECONDS:
                 silence = f"it was not heard from for {self._lost_seconds:g} s"
                 self._loss = self._loss or f"{self._name(0)} is lost: {silence}{_ADVICE}"
         if self._is_open and self._rank == 0 and not self._is_in_call:  # it samples, which can take hours
@@ -143,21 +144,21 @@ class Heartbeats:
                 log.error("%s This process ends, too: it waits for that rank.", self._loss)
                 os._exit(1)
 
-    def _loss_of(self, rank: int, heard: dict[int, tuple[str, float]]) -> str:
+    def _loss_of(self, rank: int, heard: dict[int, tuple[str, int]]) -> str:
         """Return what has happened to a rank, or nothing if it lives."""
-        store, now = self._stores[1], time.monotonic()
+        store = self._stores[1]
         if store.check([f"failed/{rank}"]):
             return f"{self._name(rank)} has failed: {store.get(f'failed/{rank}').decode()}"
         beat = store.get(f"beat/{rank}").decode() if store.check([f"beat/{rank}"]) else ""
         if beat != heard[rank][0]:
-            heard[rank] = beat, now
+            heard[rank] = beat, self._beats
         if rank not in self._hosts and store.check([f"process/{rank}"]):
             machine, process = store.get(f"process/{rank}").decode().rsplit(" ", 1)
             self._hosts[rank] = machine, int(process)
         machine, process_id = self._hosts.get(rank, ("", 0))
         if machine == _machine() and not _lives(process_id):
             return f"{self._name(rank)} is lost: its process {process_id} has ended"
-        if now - heard[rank][1] > self._lost_seconds:
+        if (self._beats - heard[rank][1]) * _BEAT_SECONDS > self._lost_seconds:
             return f"{self._name(rank)} is lost: it was not heard from for {self._lost_seconds:g} s"
         return ""
 

@@ -23,15 +23,19 @@ from train.interruption import deferred
 from train.learning import sharded_model, sharded_state
 from train.learning.adapter import FOLDER as ADAPTER
 from train.learning.adapter import adapter_weights, write_adapter
+from train.learning.context import part_of_row, refusal
 from train.learning.loss import Logprobs, Minibatch, loss, minibatch, minibatch_metrics
-from train.learning.model import Policy, layers, load, merged, weights
-from train.learning.ranks import CALL_SECONDS, Ranks, whole
+from train.learning.model import Policy, buckets, layers, load, weights
+from train.learning.model_files import write_weights
+from train.learning.offload import step_in_parts
+from train.learning.ranks import CALL_SECONDS, Ranks, moved, whole
 from train.learning.schedule import learning_rate
 from train.learning.sequences import Row, TrainingSequence, in_rows
 
 _Key = tuple[tuple[int, ...], tuple[int, ...]]  # identifies a completion by the token ids of its prompt and of itself
 # Beginnings of the names in a state.
 _WEIGHTS, _MOMENTS, _REFERENCE, _UPDATES = "weights/", "moments/", "reference/", "updates"
+_BUCKET_BYTES = 256 * 2**20  # bytes of the part of the model that is whole at a time, while it is handed over
 _DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 
 
@@ -40,6 +44,7 @@ class Learner:
 
     temperature      temperature of the sampler
     total_updates    number of updates in the run, after which the cosine of the learning rate ends
+    ranks            how the ranks of torchrun divide the work
     timeout_seconds  how long a rank waits for another one within a call
 
     Raises LearnerError if the model cannot be loaded, or the settings contradict each other.
@@ -47,13 +52,13 @@ class Learner:
 
     def __init__(
         self, model: config.Model, objective: config.Objective, optimizer: config.Optimizer, *, temperature: float,
-        total_updates: int, seed: int, timeout_seconds: float = CALL_SECONDS,
+        total_updates: int, seed: int, ranks: config.Ranks | None = None, timeout_seconds: float = CALL_SECONDS,
     ) -> None:  # fmt: skip
         _check(objective)
         self._model, self._path, self._objective, self._settings = model, model.path, objective, optimizer
         self._total_updates = total_updates
         self._dtype = _DTYPES[model.dtype]
-        self._ranks = Ranks(timeout_seconds)
+        self._ranks = Ranks(ranks or config.Ranks(), timeout_seconds)
         self.rank, self.n_ranks = self._ranks.rank, self._ranks.size
         self._device = self._ranks.device
         with self._ranks.named_errors():
@@ -64,6 +69,7 @@ class Learner:
                 temperature,
                 autocast=self._ranks.size == 1,
                 exact_logits=model.head_dtype == "float32",
+                context=self._ranks.context_group(),
             )
             if self._ranks.size > 1:
                 self._ranks.shard(self._policy, layers(self._causal), self._dtype)
@@ -147,20 +153,24 @@ class Learner:
         return metrics
 
     def weights(self) -> Iterator[tuple[str, Tensor]]:
-        """Yield (name, tensor) as samplers need them: named as on the Hub, whole, with LoRA merged in, in `dtype`."""
+        """Yield (name, tensor) as samplers need them: named as on the Hub, whole, with LoRA merged in, in `dtype`.
+
+        A part of the model is put together at a time, just before it is yielded, so that at most that part is whole.
+        Make no updates meanwhile. The tensors may be the learner's own: copy those that you keep.
+        """
         if self._device == "cuda":
             torch.cuda.empty_cache()  # a sampler on the same GPU needs it next
-        if self._ranks.size == 1:
-            return weights(self._causal, self._dtype)
-        return iter(self._everywhere("_gathered"))
+        for names in buckets(self._causal, self._dtype, _BUCKET_BYTES):
+            # All of them, before the first is yielded: gathering between a sampler's own collectives would deadlock.
+            yield from self._everywhere("_gathered", names)
 
     def refresh_reference(self) -> None:
         """Make the current weights the reference of the objective's k3, as in DeepSeekMath's iterative GRPO."""
         self._everywhere("_refresh_reference")
 
     @property
-    def can_save(self) -> bool:
-        """Whether all ranks are there to write their parts of the state."""
+    def is_whole(self) -> bool:
+        """Whether all ranks are there, to make calls and to write their parts of the state."""
         return self._open or self.n_ranks == 1
 
     def hold(self) -> None:
@@ -198,17 +208,13 @@ class Learner:
         The folder is written completely or not at all. Raises LearnerError if it cannot be written.
         """
         from safetensors import SafetensorError
-        from transformers import AutoTokenizer
 
-        merged = self._everywhere("_merged")
         aside = folder.with_name(f".{folder.name}.writing")
         try:
             shutil.rmtree(aside, ignore_errors=True)
-            self._causal.save_pretrained(aside, state_dict=merged)
-            settings = copy.deepcopy(self._causal.config)
-            settings.dtype = self._dtype  # the configuration says float32, as the trained weights are
-            settings.save_pretrained(aside)
-            AutoTokenizer.from_pretrained(Path(self._path).expanduser()).save_pretrained(aside)
+            aside.mkdir()
+            write_weights(self.weights(), aside)
+            self._write_settings(aside)
             if self._model.lora_rank:
                 write_adapter(self._everywhere("_adapter"), self._model, aside / ADAPTER)
             shutil.rmtree(folder, ignore_errors=True)
@@ -217,11 +223,27 @@ class Learner:
             shutil.rmtree(aside, ignore_errors=True)
             raise LearnerError(f"cannot write the model to {folder}: {error}. Make room, then --resume.") from error
 
+    def _write_settings(self, folder: Path) -> None:
+        """Write all that belongs to a model besides its weights."""
+        from transformers import AutoTokenizer
+        from transformers.utils import GENERATION_CONFIG_NAME
+        from transformers.utils.hub import cached_file
+
+        path = str(Path(self._path).expanduser())
+        settings = copy.deepcopy(self._causal.config)
+        settings.dtype = self._dtype  # the configuration says float32, as the trained weights are
+        settings.architectures = [type(self._causal).__name__]
+        settings.save_pretrained(folder)
+        generation = cached_file(path, GENERATION_CONFIG_NAME, _raise_exceptions_for_missing_entries=False)
+        if generation is not None:
+            shutil.copyfile(generation, folder / GENERATION_CONFIG_NAME)
+        AutoTokenizer.from_pretrained(path).save_pretrained(folder)
+
     def close(self) -> None:
         """Free the memory, and let the other ranks end."""
         if self.rank == 0 and self._open:
-            self._open = False
-            with deferred(), self._ranks.named_errors():
+            with deferred(), self._turn, self._ranks.named_errors():
+                self._open = False
                 self._ranks.tell(None)
         elif self.rank == 0:
             self._ranks.failed("see its message")
@@ -229,12 +251,19 @@ class Learner:
 
     def _empty(self, model: config.Model) -> Any:
         self._ranks.check_on_first(lambda: sharded_model.check_family(model.path))
-        return sharded_model.empty(model)
+        causal = sharded_model.empty(model)
+        settings = causal.config.get_text_config()
+        heads = settings.num_attention_heads
+        if words := refusal(heads, getattr(settings, "num_key_value_heads", heads), self._ranks.context):
+            raise LearnerError(words)
+        return causal
 
     def _everywhere(self, name: str, *arguments: Any) -> Any:
         # One call at a time, since weights are handed over in a thread. A rank that is not told of a call, or leaves it
         # early, is lost.
         with deferred(), self._turn:
+            if not self.is_whole:
+                raise LearnerError("the other ranks have ended or are lost; see the messages before")
             try:
                 with self._ranks.named_errors():
                     self._ranks.tell((name, arguments))
@@ -255,12 +284,10 @@ class Learner:
     def _refresh_reference(self) -> None:
         self._reference = {name: weight.detach().clone() for name, weight in self._trained.items()}
 
-    def _merged(self) -> dict[str, Tensor]:
-        return {name: weight.cpu() for name, weight in merged(self._causal, self._dtype)}
-
-    def _gathered(self) -> list[tuple[str, Tensor]]:
-        # All are gathered before the first is used, since gathering between a sampler's own collectives would deadlock.
-        return [(name, weight.cpu()) for name, weight in weights(self._causal, self._dtype)]
+    @torch.no_grad()
+    def _gathered(self, names: list[str]) -> list[tuple[str, Tensor]]:
+        self._ranks.use_device()  # rank 0 may be in the thread that hands over the weights
+        return list(weights(self._causal, self._dtype, names))
 
     def _state(self) -> dict[str, Tensor]:
         """Return this rank's part of the state: the tensors themselves, which the next update changes."""
@@ -277,7 +304,7 @@ class Learner:
         self._held = {}  # the memory is needed for the new copy
         # The reference is not copied yet: `refresh_reference` replaces its tensors and leaves these as they are.
         self._held = {
-            name: value if name.startswith(_REFERENCE) else sharded_state.copy_to_cpu(value)
+            name: value if name.startswith(_REFERENCE) else moved(value, torch.device("cpu"))
             for name, value in self._state().items()
         }
 
@@ -289,7 +316,7 @@ class Learner:
             self._hold()
         copied, self._held = self._held, {}
         for name in [name for name in copied if name.startswith(_REFERENCE)]:
-            copied[name] = sharded_state.copy_to_cpu(copied[name])  # `_swap` changes it while this is written
+            copied[name] = moved(copied[name], torch.device("cpu"))  # `_swap` changes it while this is written
         self._writing = sharded_state.write_in_background(copied, folder, self._ranks.background_group)
 
     def _wait_for_writing(self) -> None:
@@ -302,6 +329,8 @@ class Learner:
                 weight, _, moment = name.removeprefix(_MOMENTS).rpartition("/")
                 like = self._trained[weight].detach()
                 empty = torch.zeros((), device=self._device) if moment == "step" else torch.zeros_like(like)
+                if self._settings.offload and moment != "step":
+                    empty = moved(empty, torch.device("cpu"))
                 self._optimizer.state[self._trained[weight]][moment] = empty
         references = [name.removeprefix(_REFERENCE) for name in names if name.startswith(_REFERENCE)]
         self._reference = {name: torch.zeros_like(self._trained[name].detach()) for name in references}
@@ -311,13 +340,15 @@ class Learner:
 
     def _rows(self, sequences: Sequence[TrainingSequence]) -> Iterator[Row]:
         """Yield this rank's share of the rows into which the sequences are packed."""
-        return in_rows(
+        context = self._ranks.context
+        rows = in_rows(
             sequences,
             row_tokens=self._settings.row_tokens,
-            ranks=self._ranks.size,
-            rank=self._ranks.rank,
+            ranks=self._ranks.size // context,
+            rank=self._ranks.rank // context,
             device=self._device,
         )
+        return (part_of_row(row, ranks=context, rank=self._ranks.rank % context) for row in rows)
 
     @torch.no_grad()
     def _logprobs(self, sequences: Sequence[TrainingSequence], temperature: float | None = None) -> list[Tensor]:
@@ -373,7 +404,10 @@ class Learner:
         torch.nn.utils.clip_grads_with_norm_(parameters, self._settings.clip_norm, norm)
         for group in self._optimizer.param_groups:
             group["lr"] = rate
-        self._optimizer.step()
+        if self._settings.offload:
+            step_in_parts(self._optimizer, self._trained.values())
+        else:
+            self._optimizer.step()
         self._optimizer.zero_grad()
         return metrics
 

@@ -20,7 +20,8 @@ from train.learning.model import base_dtype, layers, with_lora
 
 _COUNTED_TOKENS = 64
 _AUTOCAST = 1.5  # approximate: on one GPU, the residual stream and what norms keep of it are float32
-_OF_A_LOGIT = 14  # bytes: one product in half precision, and three in float32 in backward
+_OF_A_HEAD_WEIGHT = 8  # bytes: its gradient, and what a chunk adds to it, both in float32
+_OF_A_LOGIT = 20  # bytes: of float32, the product, the same by temperature, probability and two gradients in backward
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +65,7 @@ def estimate(model: Model, *, row_tokens: int, reference: bool, ranks: int = 1) 
     else:  # a copy of each weight that has another precision than the computation
         copies = parameters * dtype.itemsize if dtype != base_dtype(model) else 0
     autocast = ranks == 1 and dtype != torch.float32
-    kept = _kept_by_a_layer(config, dtype) * (_AUTOCAST if autocast else 1)
+    kept = _kept_by_a_layer(config, model, dtype) * (_AUTOCAST if autocast else 1)
     residual = head.shape[1] * (4 if autocast else dtype.itemsize)
     a_token = n_layers * residual + kept if model.activation_checkpointing else n_layers * kept
     return Memory(
@@ -76,7 +77,7 @@ def estimate(model: Model, *, row_tokens: int, reference: bool, ranks: int = 1) 
         reference=-(-trained * 4 // ranks) if reference else 0,
         activations=int(a_token * row_tokens),
         logits=min(CHUNK_TOKENS, row_tokens) * head.shape[0] * _OF_A_LOGIT
-        + head.numel() * 4 * bool(head.requires_grad),
+        + head.numel() * _OF_A_HEAD_WEIGHT * bool(head.requires_grad),
     )
 
 
@@ -99,12 +100,12 @@ def _empty(config: Any, model: Model | None, dtype: torch.dtype = torch.float32)
     return causal
 
 
-def _kept_by_a_layer(config: Any, dtype: torch.dtype) -> float:
+def _kept_by_a_layer(config: Any, model: Model, dtype: torch.dtype) -> float:
     """Return how many bytes per token autograd keeps of one layer: those of two layers minus those of one."""
     kept = []
     for n_layers in (1, 2):
         shallow = type(config).from_dict(config.to_dict() | {"num_hidden_layers": n_layers, "layer_types": None})
-        causal = _empty(shallow, None, dtype)
+        causal = _empty(shallow, model, dtype)
         causal.set_attn_implementation(PACKED)
         weights = {weight.untyped_storage()._cdata for weight in causal.parameters()}
         kept_bytes: dict[int, int] = {}  # by storage, so that tensors that share one are counted once

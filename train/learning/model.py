@@ -4,7 +4,7 @@ Weights that are trained and their gradients are float32, and it computes in `dt
 sequences of a row (attention.py), and logits are never all in memory (logprob.py).
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from train.config import Model
 from train.errors import LearnerError
 from train.learning.attention import PACKED
 from train.learning.logprob import logprob_and_entropy
-from train.learning.ranks import part_of, whole
+from train.learning.ranks import on_all_ranks, part_of, whole
 from train.learning.sequences import Row, TrainingSequence, in_rows
 
 _PROBE = ((3, (5, 3)), (2, (4,)))  # lengths of the two prompts of the probe, each with those of its answers
@@ -29,12 +29,15 @@ class Policy(nn.Module):
 
     autocast     compute in `dtype` although weights are float32; not needed if weights arrive in `dtype`, as from FSDP
     exact_logits compute logits in float32 from hidden states and a head in `dtype`, as vLLM does with a float32 head
+    context      the group of ranks that share each row (context.py)
     """
 
     def __init__(
-        self, causal: Any, dtype: torch.dtype, temperature: float, *, autocast: bool = True, exact_logits: bool = False
-    ) -> None:
+        self, causal: Any, dtype: torch.dtype, temperature: float, *, autocast: bool = True,
+        exact_logits: bool = False, context: Any = None,
+    ) -> None:  # fmt: skip
         super().__init__()
+        self.shared = {} if context is None else {"context": context}
         self.exact_logits = exact_logits
         self.causal, self.dtype, self.temperature = causal, dtype, temperature
         self.autocast = autocast and dtype != torch.float32
@@ -49,6 +52,7 @@ class Policy(nn.Module):
                 position_ids=row.position_ids_L[None],
                 use_cache=False,
                 lengths=row.lengths,
+                **self.shared,
             )
         hidden_UD = decoded.last_hidden_state[0, row.positions_U].to(self.dtype)
         head = self.causal.get_output_embeddings()
@@ -142,32 +146,42 @@ def layers(causal: Any) -> list[nn.Module]:
     return [module for module in causal.modules() if type(module).__name__ in kinds]
 
 
-def merged(causal: Any, dtype: torch.dtype) -> Iterator[tuple[str, Tensor]]:
-    """Yield each whole tensor with its name in the model, LoRA merged in.
-
-    Tensors that were not converted are the learner's own, so copy those that you keep. If ranks share the model, all
-    of them must call this and read to the end.
-    """
-    lora = {f"{name}.base_layer.weight": module for name, module in causal.named_modules() if hasattr(module, "lora_A")}
+def buckets(causal: Any, dtype: torch.dtype, most_bytes: int) -> list[list[str]]:
+    """Return the names of the parameters, in groups that have at most so many bytes in `dtype`, or one parameter."""
+    groups: list[list[str]] = [[]]
+    size = 0
     for name, parameter in causal.named_parameters():
         if is_lora(name):
             continue
-        weight = whole(parameter)
-        if name in lora:
-            a_RI, b_OR = (whole(getattr(lora[name], part)["default"].weight) for part in ("lora_A", "lora_B"))
-            weight = weight + b_OR @ a_RI * lora[name].scaling["default"]
-        yield name.replace(".base_layer.", "."), weight.to(dtype)
+        n_bytes = parameter.numel() * dtype.itemsize
+        if groups[-1] and size + n_bytes > most_bytes:
+            groups.append([])
+            size = 0
+        groups[-1].append(name)
+        size += n_bytes
+    return groups
 
 
-def weights(causal: Any, dtype: torch.dtype) -> Iterator[tuple[str, Tensor]]:
-    """Yield these tensors with the names and shapes that they have in the model's files.
+def weights(causal: Any, dtype: torch.dtype, names: Sequence[str] | None = None) -> Iterator[tuple[str, Tensor]]:
+    """Yield whole tensors with the names and shapes that they have in the model's files, LoRA merged in.
 
-    There, each expert has its own tensor, whereas transformers joins the experts of a layer into one.
+    names: the parameters to yield; None: all of them
+
+    There, each expert has its own tensor, whereas transformers joins the experts of a layer into one. Tensors that were
+    not converted are the learner's own, so copy those that you keep. If ranks share the model, all of them must call
+    this and read to the end; each converts its part before the parts are put together.
     """
     from transformers.core_model_loading import revert_weight_conversion
 
-    for name, weight in merged(causal, dtype):
-        yield from revert_weight_conversion(causal, {name: weight}).items()
+    parameters = dict(causal.named_parameters())
+    lora = {f"{name}.base_layer.weight": module for name, module in causal.named_modules() if hasattr(module, "lora_A")}
+    for name in (name for name in parameters if not is_lora(name)) if names is None else names:
+        weight = parameters[name].detach()
+        if name in lora:
+            a_RI, b_OR = (getattr(lora[name], part)["default"].weight.detach() for part in ("lora_A", "lora_B"))
+            weight = weight + b_OR @ on_all_ranks(a_RI) * lora[name].scaling["default"]
+        name_in_model = name.replace(".base_layer.", ".")
+        yield from revert_weight_conversion(causal, {name_in_model: whole(weight.to(dtype))}).items()
 
 
 def is_lora(name: str) -> bool:

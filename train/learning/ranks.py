@@ -16,6 +16,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
+from train import config
 from train.errors import LearnerError, UpdateError
 from train.learning.heartbeats import Heartbeats
 
@@ -27,18 +28,30 @@ _LEAVE_SECONDS = 0.3
 class Ranks:
     """The ranks, as this process sees them.
 
-    timeout_seconds: how long a rank waits for another one within a call. Between two calls, in which rank 0 samples,
-    it waits as long as rank 0 lives.
+    settings         how the ranks divide the work
+    timeout_seconds  how long a rank waits for another one within a call. Between two calls, in which rank 0 samples,
+                     it waits as long as rank 0 lives.
 
-    Raises LearnerError if the other ranks do not start.
+    Raises LearnerError if the other ranks do not start, or cannot be divided as the settings say.
     """
 
-    def __init__(self, timeout_seconds: float = CALL_SECONDS) -> None:
+    def __init__(self, settings: config.Ranks, timeout_seconds: float = CALL_SECONDS) -> None:
         self.size = int(os.environ.get("WORLD_SIZE", "1"))
         self.rank = int(os.environ.get("RANK", "0"))
         self.device = "cuda" if torch.cuda.is_available() else "cpu"
-        if self.device == "cuda":
-            torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
+        self.use_device()
+        self._shard = settings.shard or self.size  # ranks that have one copy of the weights together
+        if self.size % self._shard:
+            raise LearnerError(
+                f"ranks.shard = {self._shard}: the number of ranks, {self.size}, is not a multiple of it. Start "
+                "more or fewer ranks with torchrun, or change ranks.shard"
+            )
+        self.context = settings.context  # ranks that share each row
+        if self.size % self.context:
+            raise LearnerError(
+                f"ranks.context = {self.context}: the number of ranks, {self.size}, is not a multiple of it. Start "
+                "more or fewer ranks with torchrun, or change ranks.context"
+            )
         if self.size > 1 and not dist.is_initialized():
             backends = "cpu:gloo,cuda:nccl" if self.device == "cuda" else "gloo"
             # The group lasts as long as the process: a second group in one process sometimes waits for ever.
@@ -70,14 +83,16 @@ class Ranks:
             raise LearnerError(box[0])
 
     def shard(self, policy: nn.Module, layers: list[nn.Module], dtype: torch.dtype) -> None:
-        """Give each rank its part of every weight, in float32; a layer is whole, and in dtype, while it computes.
+        """Give each rank its part of every weight; a layer is whole, and in dtype, while it computes.
+
+        With `ranks.shard`, each group of so many successive ranks has a copy of all weights. Only gradients are sent
+        between the groups, so groups should be those of a machine.
 
         Gradients are added up in float32, not averaged: each rank computes its part of the minibatch's loss.
         """
-        from torch.distributed.device_mesh import init_device_mesh
         from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
 
-        mesh = init_device_mesh(self.device, (self.size,))
+        mesh = _mesh(self.device, self.size // self._shard, self._shard)
         precision = MixedPrecisionPolicy(
             param_dtype=None if dtype == torch.float32 else dtype,
             reduce_dtype=torch.float32,
@@ -91,6 +106,13 @@ class Ranks:
             if isinstance(module, FSDPModule):
                 module.set_gradient_divide_factor(1.0)
                 module.set_force_sum_reduction_for_comms(True)  # gloo supports no other
+
+    def context_group(self) -> Any:
+        """Return the group of the ranks that share this rank's rows; None if it is alone."""
+        if self.context == 1:
+            return None
+        mesh = _mesh(self.device, self.size // self.context, self.context)
+        return mesh.get_group(mesh.ndim - 1)
 
     def tell(self, call: Any) -> None:
         """Send a call from rank 0 to all other ranks, which receive it with `hear`."""
@@ -144,6 +166,11 @@ class Ranks:
             self.failed(loss)
             raise LearnerError(loss) from error
 
+    def use_device(self) -> None:
+        """Make this rank's GPU that of the current thread: CUDA gives the first GPU to every new thread."""
+        if self.device == "cuda":
+            torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
+
     def failed(self, reason: str) -> None:
         """Tell the other ranks why this one ends."""
         if self._heartbeats:
@@ -168,6 +195,15 @@ def _heartbeats(rank: int, size: int) -> Heartbeats:
 
 
 @cache
+def _mesh(device: str, n_copies: int, shard: int) -> Any:
+    from torch.distributed.device_mesh import init_device_mesh
+
+    if n_copies == 1:
+        return init_device_mesh(device, (shard,))
+    return init_device_mesh(device, (n_copies, shard), mesh_dim_names=("copies", "shard"))
+
+
+@cache
 def _background_group() -> Any:
     return dist.new_group(backend="gloo", timeout=timedelta(seconds=_FILES_SECONDS))
 
@@ -189,6 +225,33 @@ def part_of(tensor: Tensor, *, like: Any) -> Tensor:
     from torch.distributed.tensor import distribute_tensor
 
     return distribute_tensor(tensor, like.device_mesh, like.placements, src_data_rank=None)
+
+
+def local_part(tensor: Any) -> Tensor:
+    """Return this rank's part of a tensor as a plain one, which shares its memory; or the tensor, if it is whole."""
+    part: Tensor = tensor.detach().to_local() if hasattr(tensor, "device_mesh") else tensor.detach()
+    return part
+
+
+def moved(tensor: Any, device: torch.device) -> Tensor:
+    """Return a copy of this rank's part of a tensor on another device, still marked as a part."""
+    copied = local_part(tensor).to(device, copy=True)
+    if not hasattr(tensor, "device_mesh"):
+        return copied
+    from torch.distributed.tensor import DTensor
+
+    # Not from_local, which would move it to the GPU again.
+    part: Tensor = DTensor(copied, tensor._spec, requires_grad=False)  # type: ignore[no-untyped-call]
+    return part
+
+
+def on_all_ranks(tensor: Any) -> Any:
+    """Return a tensor of which each rank has all, but which can be multiplied with one of which each has a part."""
+    if not hasattr(tensor, "device_mesh"):
+        return tensor
+    from torch.distributed.tensor import Replicate
+
+    return tensor.redistribute(placements=[Replicate()] * tensor.device_mesh.ndim)
 
 
 def whole(tensor: Tensor) -> Tensor:

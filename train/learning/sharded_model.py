@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from train.config import Model
 from train.errors import LearnerError
@@ -54,7 +55,7 @@ def fill(causal: Any, config: Model, *, seed: int, device: str) -> None:
     names = {f"{module}.{kind}": f"{module}.base_layer.{kind}" for module in adapted for kind in ("weight", "bias")}
     trained = {name for name, weight in causal.named_parameters() if weight.requires_grad}
     try:
-        slices = {names.get(name, name): file.get_slice(name) for file in files for name in file.keys()}  # noqa: SIM118
+        slices = {names.get(name, name): _Slices(file.get_slice(name)) for file in files for name in file.keys()}  # noqa: SIM118
         how = LoadStateDictConfig(
             pretrained_model_name_or_path=config.path,
             dtype=base_dtype(config),
@@ -102,6 +103,20 @@ def check_family(path: str) -> None:
                 weight.normal_(std=weight.shape[-1] ** -0.5, generator=draw)
     prepare(shallow)
     fit(shallow, path)
+
+
+class _Slices:
+    """A tensor in a file, of which parts are read, as safetensors' get_slice returns it.
+
+    The parts are copies, since safetensors returns views of the file, which may be deleted while the run lasts.
+    """
+
+    def __init__(self, in_file: Any) -> None:
+        self._in_file = in_file
+        self.get_shape, self.get_dtype = in_file.get_shape, in_file.get_dtype
+
+    def __getitem__(self, part: Any) -> Tensor:
+        return torch.as_tensor(self._in_file[part]).to(torch.float32, copy=True)
 
 
 def _open(path: str) -> list[Any]:

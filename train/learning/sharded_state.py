@@ -10,8 +10,7 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
-import torch
-from torch import Tensor
+from torch import Size, Tensor
 from torch.distributed.checkpoint.api import CheckpointException
 from torch.distributed.checkpoint.filesystem import FileSystemReader, FileSystemWriter
 from torch.distributed.checkpoint.metadata import TensorStorageMetadata
@@ -21,18 +20,6 @@ from torch.distributed.checkpoint.state_dict_saver import save
 from train.errors import CheckpointError
 
 State = Mapping[str, Tensor]
-
-
-def copy_to_cpu(tensor: Tensor) -> Tensor:
-    """Return a copy of this rank's part of a tensor, on the CPU and still marked as a part."""
-    mine: Any = tensor.detach()
-    if not hasattr(mine, "device_mesh"):
-        return _copy(mine)
-    from torch.distributed.tensor import DTensor
-
-    # Not from_local, which would move it to the GPU again.
-    part: Tensor = DTensor(_copy(mine.to_local()), mine._spec, requires_grad=False)  # type: ignore[no-untyped-call]
-    return part
 
 
 def write_in_background(state: State, folder: Path, group: Any) -> Future[None]:
@@ -73,17 +60,13 @@ def read(state: State, folder: Path, group: Any) -> None:
     )
 
 
-def outline(folder: Path) -> dict[str, torch.Size]:
+def outline(folder: Path) -> dict[str, Size]:
     """Return the names and whole shapes of the tensors in a folder. Raises CheckpointError if it is damaged."""
     try:
         tensors = FileSystemReader(folder).read_metadata().state_dict_metadata
     except Exception as error:  # many types of exceptions, as for everything that is read with pickle
         raise CheckpointError(f"{folder} is damaged ({type(error).__name__}: {error})") from error
     return {name: tensor.size for name, tensor in tensors.items() if isinstance(tensor, TensorStorageMetadata)}
-
-
-def _copy(tensor: Tensor) -> Tensor:
-    return tensor.to("cpu", copy=True)
 
 
 def _with_plain_errors(work: Callable[[], Any]) -> None:

@@ -26,7 +26,7 @@ MEANINGS: dict[str, str] = {
     "sources/NAME/reward": "mean reward of the completions for problems of one source",
     "sources/NAME/solve_rate": "share of these completions that are accepted: right programs, right answers",
     "sources/NAME/mean_length": "tokens of such a completion, mean",
-    "reward_no_signal": "completions without a reward, because the sandbox or a checker failed",
+    "reward_no_signal": "completions without a reward: the sandbox or a checker failed, or a function returned None",
     "reward_timeouts": "completions whose program exceeded its time limit",
     "reward_latency_s/p50": "seconds that scoring a completion took, without the wait for its turn, median",
     "reward_latency_s/p95": "the same, 95th percentile",

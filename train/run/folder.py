@@ -4,6 +4,8 @@ RUN/metrics.jsonl    metrics of each step
 RUN/samples.jsonl    some completions of each step
 RUN/timeline.jsonl   when each part of the run worked
 RUN/checkpoints/     what --resume continues from
+RUN/journal/         all that happened to the groups of an asynchronous run
+RUN/workers/         what the workers of such a run say that are processes of this machine
 RUN/model/           the trained model, with its card
 """
 
@@ -32,6 +34,8 @@ _MAY_CHANGE = (
     "rollout.max_seconds",
     "rollout.most_running",
     "optimizer.row_tokens",
+    "optimizer.offload",
+    "ranks",
 )
 _MUST_STAY = (
     "run.seed",  # it decides the order of the prompts

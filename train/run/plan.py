@@ -14,12 +14,19 @@ from train.config import Config, Data
 from train.config.checks import doubts
 from train.learning.memory import Memory, estimate
 from train.rollouts.problems import is_file, problems
+from train.run import memory_plan
+from train.run.memory_plan import Machines, row_tokens
 
 _RANKS = (1, 2, 4, 8)
 
 
-def plan(config: Config) -> Iterator[str]:
-    """Yield the lines of the plan. Raises CurateError, ConfigError or LearnerError if the run could not begin."""
+def plan(config: Config, machines: Machines | None = None) -> Iterator[str]:
+    """Yield the lines of the plan.
+
+    machines: those that the run gets; None: unknown, so that the needs of the learner are told for several numbers
+
+    Raises CurateError, ConfigError or LearnerError if the run could not begin, or does not fit on these machines.
+    """
     rollout, optimizer = config.rollout, config.optimizer
     batch = rollout.prompts * rollout.completions
     yield f"model      {config.model.path}, {config.model.dtype}, " + (
@@ -44,8 +51,11 @@ def plan(config: Config) -> Iterator[str]:
         )
     yield f"steps      {config.run.steps}, a checkpoint every {config.run.checkpoint_steps}"
     yield from (f"note       {doubt}" for doubt in doubts(config))
-    longest = max(stage.max_tokens for stage in config.stages) + config.data.max_prompt_tokens
-    yield from _memory(config, row_tokens=max(optimizer.row_tokens, longest))
+    if machines is None:
+        yield from _memory(config)
+    else:
+        yield f"memory     rows of at most {row_tokens(config):,} tokens, GB:"
+        yield from (f"           {line}" for line in memory_plan.lines(config, machines))
 
 
 def _share(data: Data, weight: float) -> str:
@@ -76,15 +86,16 @@ def _prompt(prompt: Prompt) -> Iterator[str]:
         yield f"prompt     with {', '.join(parts)}"
 
 
-def _memory(config: Config, *, row_tokens: int) -> Iterator[str]:
+def _memory(config: Config) -> Iterator[str]:
+    longest = row_tokens(config)
     by_ranks = {
-        ranks: estimate(config.model, row_tokens=row_tokens, reference=config.objective.kl > 0, ranks=ranks)
+        ranks: estimate(config.model, row_tokens=longest, reference=config.objective.kl > 0, ranks=ranks)
         for ranks in _RANKS
     }
     one_gpu = by_ranks[1]
     yield (
         f"memory     of the learner, {one_gpu.parameters:,} parameters, {one_gpu.trained:,} of them trained, "
-        f"rows of at most {row_tokens:,} tokens, GiB for each GPU:"
+        f"rows of at most {longest:,} tokens, GiB for each GPU:"
     )
     names = [field.name for field in fields(Memory)[2:]]
     yield f"           {'GPUs':>5}" + "".join(f"{name:>12}" for name in names) + f"{'together':>12}"
@@ -93,3 +104,4 @@ def _memory(config: Config, *, row_tokens: int) -> Iterator[str]:
         yield f"           {ranks:>5}" + "".join(f"{number / 2**30:>12.2f}" for number in numbers)
     if not config.engine.gpus:
         yield f"           the engine on the same GPU takes {config.engine.memory_share:.0%} of its memory besides"
+    yield "           to see whether machines suffice for all roles: --dry-run --gpus 8 --gpu-gb 80 --host-gb 1000"

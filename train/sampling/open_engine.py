@@ -13,6 +13,7 @@ from train.engine_options import EngineOptions
 from train.errors import ConfigError, SamplerError
 from train.sampling.engine_terms import EngineTerms
 from train.sampling.protocol import TrainedSampler
+from train.weights import nccl
 
 if TYPE_CHECKING:
     from train.sampling.transformers import TransformersSampler
@@ -62,6 +63,7 @@ def terms_of(config: Config, run: str) -> EngineTerms:
 def _sampler_options(config: Config, context_tokens: int) -> dict[str, Any]:
     return {
         **_vllm_options(config, context_tokens),
+        **({"weight_transfer_config": {"backend": nccl.BACKEND}} if config.engine.transfer == nccl.BACKEND else {}),
         "template_arguments": dict(config.prompt.template_arguments),
     }
 

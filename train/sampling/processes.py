@@ -10,7 +10,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
@@ -21,6 +21,7 @@ from train.errors import ParityError, SamplerError, TransferError
 from train.sampling.protocol import Completion, Sampling, SeededChat
 from train.sampling.restart_budget import RestartBudget
 from train.weights.manifest import Manifest, Probe
+from train.weights.nccl import BACKEND, NcclSender
 from train.weights.proof import CHECKED, prove
 from train.weights.shared_memory import SharedMemory
 
@@ -45,13 +46,21 @@ class SamplerProcesses:
         ]
         self._memory = SharedMemory(kept=1)  # all engines have read the newest version when `hand_over` returns
         self._manifest: Manifest | None = None  # of the newest weights
+        self._processes = [size] * len(self._arguments)
+        self._version = 0  # of weights that are being sent by NCCL
+        self._sender: NcclSender | None = None
         self._restarts = RestartBudget(settings.restarts_per_hour)
         self._closed = False
         self._engines: list[_Engine] = []
         try:
+            if settings.transfer == BACKEND:
+                self._sender = NcclSender(self)
             self._engines += [_Engine(*arguments) for arguments in self._arguments]
             for engine in self._engines:
                 engine.expect("ready", settings.load_seconds)
+        except TransferError as error:
+            self.close()
+            raise SamplerError(str(error)) from error
         except BaseException:
             self.close()
             raise
@@ -95,11 +104,18 @@ class SamplerProcesses:
     ) -> dict[str, float]:
         """Load weights and prove in every process that they have arrived; see train/sampling/protocol.py."""
         try:
-            self._manifest = manifest = self._memory.publish(weights, version, probe, most_error)
+            if self._sender is None or self._manifest is None:
+                manifest = self._memory.publish(weights, version, probe, most_error)
+            else:  # the first hand-over has told names and shapes, and has shown that everything else is right
+                self._version = version
+                sent = self._sender.send(weights, self._manifest.tensors)
+                manifest = Manifest(version, tensors=tuple(sent), probe=probe, most_error=most_error)
+                self._memory.close()
         except TransferError as error:
             raise SamplerError(str(error)) from error
+        self._manifest = manifest
         for engine in self._engines:
-            engine.send("load", manifest)
+            engine.send("load" if manifest.files else "prove", manifest)
         figures = []
         for number, engine in enumerate(self._engines):
             try:
@@ -109,6 +125,18 @@ class SamplerProcesses:
         # The worst of the engines: all of these figures but one are better if they are lower.
         return {name: (min if name == CHECKED else max)(each[name] for each in figures) for name in figures[0]}
 
+    @property
+    def processes(self) -> Sequence[int]:
+        """For each engine, the number of its processes; see `Receivers` in train/weights/nccl.py."""
+        return self._processes
+
+    def call(self, method: str, arguments: Sequence[Mapping[str, Any]]) -> None:
+        """Do a part of a transfer by NCCL in all engines; see `Receivers` in train/weights/nccl.py."""
+        for engine, of_engine in zip(self._engines, arguments, strict=True):
+            engine.send("receive", method, of_engine, self._version)
+        for engine in self._engines:
+            engine.expect("received", self._settings.sync_seconds)
+
     def sleep(self) -> None:
         """Do nothing: the engines have GPUs of their own."""
 
@@ -117,11 +145,18 @@ class SamplerProcesses:
         self._closed = True
         for engine in self._engines:
             engine.end()
+        if self._sender is not None:
+            self._sender.close()
         self._memory.close()
 
     def _restart(self, number: int, error: SamplerError) -> dict[str, float]:
         if self._closed:  # another thread closed the engines, which is why this one has lost its own
             raise error
+        if self._sender is not None and self._manifest is not None and not self._manifest.files:
+            raise SamplerError(
+                f'an engine failed, and with engine.transfer = "nccl" the others cannot go on without it: {error}. The '
+                "same command with --resume continues."
+            ) from error
         if not self._restarts.spend(time.monotonic()):
             raise SamplerError(
                 f"engines have failed more than {self._restarts.per_hour} times within an hour, which is "
@@ -211,6 +246,11 @@ def _serve(connection: Connection, model: str, gpus: Sequence[int], options: dic
                 (manifest,) = content
                 sampler.load(source.fetch(manifest), manifest.version)
                 connection.send(("loaded", prove(sampler, manifest)))
+            elif kind == "prove":
+                connection.send(("loaded", prove(sampler, *content)))
+            elif kind == "receive":
+                sampler.receive(*content)
+                connection.send(("received",))
             else:
                 numbered, sampling = content
                 for place, answer in sampler.sample([prompt for _, prompt in numbered], sampling):

@@ -1,4 +1,7 @@
-"""A model in this process, run by vLLM. Besides vllm_weights.py, no other file uses vLLM's Python interface."""
+"""A model in this process, run by vLLM.
+
+Besides vllm_weights.py and train/weights/nccl.py, no other file uses vLLM's Python interface.
+"""
 
 import gc
 import itertools
@@ -16,6 +19,7 @@ from train.sampling.chat_template import NO_ARGUMENTS, prompt_ids, warn_of_unkno
 from train.sampling.model_name import check_folder
 from train.sampling.protocol import Completion, Sampling, SeededChat
 from train.sampling.vllm_worker import with_head
+from train.weights import nccl
 from train.weights.held import combined
 from train.weights.manifest import Probe, SentTensor
 from train.weights.proof import load_and_prove
@@ -92,6 +96,7 @@ class VllmSampler:
             max_tokens=sampling.max_tokens,
             seed=seed,
             logprobs=0 if sampling.logprobs else None,  # the log-probability of the drawn token, and of 0 others
+            flat_logprobs=sampling.logprobs,  # as one list, without objects for each token
             detokenize=False,  # this is done once, at the end
             output_kind=RequestOutputKind.FINAL_ONLY,
         )
@@ -152,6 +157,17 @@ class VllmSampler:
             self._load("load_files", version, args=([str(path) for path in weights.paths],))
         else:
             self._load("reload_weights", version, kwargs={"weights_iterator": with_head(weights)})
+
+    def receive(self, method: str, arguments: Mapping[str, Any], version: int) -> None:
+        """Do a part of a transfer by NCCL (train/weights/nccl.py). Nothing can be sampled from START to FINISH."""
+        if method == nccl.FINISH:
+            self._load(method, version, kwargs=arguments)
+            return
+        with self._turn:
+            try:
+                self._llm.collective_rpc(method, kwargs=arguments)
+            except Exception as error:  # any exception, from any of vLLM's processes
+                raise SamplerError(f"vLLM did not receive new weights: {_last_line(error)}") from error
 
     def version(self) -> int:
         """Return the version of the weights that vLLM itself tells."""
@@ -275,7 +291,7 @@ class VllmSampler:
             n_tokens=len(ids),
             prompt_ids=tuple(output.prompt_token_ids),
             token_ids=ids,
-            logprobs=tuple(of_place[id].logprob for id, of_place in zip(ids, answer.logprobs or (), strict=False)),
+            logprobs=() if answer.logprobs is None else tuple(answer.logprobs.logprobs),
             versions=self._versions(answer, len(ids)),
         )
 

@@ -85,7 +85,7 @@ def _read_back(module: Any, outputs: int, inputs: int) -> Tensor:
     held: Tensor | None = None
     for first in range(0, inputs, _ROWS_AT_ONCE):
         last = min(first + _ROWS_AT_ONCE, inputs)
-        rows = torch.zeros(last - first, inputs, dtype=module.params_dtype)
+        rows = torch.zeros(last - first, inputs, dtype=module.weight.dtype)
         rows[:, first:last].fill_diagonal_(1)
         products = module.quant_method.apply(module, rows)
         held = torch.empty(outputs, inputs, dtype=products.dtype) if held is None else held

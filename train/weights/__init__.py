@@ -10,5 +10,6 @@ in_process.py     tensors, to engines in the learner's own process
 files.py          safetensors files of bounded size, with digests
 shared_memory.py  such files in memory, to processes of the same machine
 folder.py         such files in a folder, which the machines may share
+nccl.py           from GPU to GPU, to engines that the trainer has started
 http_source.py    such files over HTTP, from the controller; processes of one machine fetch them once
 """

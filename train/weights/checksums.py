@@ -11,6 +11,7 @@ This guards against mistakes. Against forgery there are the digests of the files
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from math import prod
 
 import torch
@@ -18,6 +19,7 @@ from torch import Tensor
 
 # Elements of one pass, which are integers of 8 bytes for a moment: what a CPU's cache holds, or a GPU keeps busy.
 _AT_ONCE = {"cpu": 1 << 16, "cuda": 1 << 24}
+_ROWS, _COLUMNS = 0x5851F42D4C957F2D, 0x14057B7EF767814F  # so that a row and a column of one number differ
 _INTEGERS = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 
@@ -59,17 +61,21 @@ def partial_sum(values: Tensor, place: Region, shape: Sequence[int]) -> int:
 
     Raises ValueError if the elements are not a block of rows and columns.
     """
-    columns = max(1, prod(shape[1:]))
-    row_I, column_J, order = _rows_and_columns(place, columns)
-    values_IJ = values.detach().permute(order).reshape(len(row_I), len(column_J))
-    factor_I = _odd_number(row_I, 0x5851F42D4C957F2D).to(values.device)
-    factor_J = _odd_number(column_J, 0x14057B7EF767814F).to(values.device)
-    step = max(1, _AT_ONCE.get(values.device.type, 1 << 16) // max(1, len(column_J)))
+    factor_I, factor_J, order = _factors(place, max(1, prod(shape[1:])), values.device)
+    values_IJ = values.detach().permute(order).reshape(len(factor_I), len(factor_J))
+    step = max(1, _AT_ONCE.get(values.device.type, 1 << 16) // max(1, len(factor_J)))
     total = torch.zeros((), dtype=torch.int64, device=values.device)
-    for first in range(0, len(row_I), step):
+    for first in range(0, len(factor_I), step):
         part = slice(first, first + step)
         total += ((_bits(values_IJ[part]) * factor_J).sum(1) * factor_I[part]).sum()
     return int(total)
+
+
+@lru_cache(maxsize=64)  # many tensors of a model have the same shape
+def _factors(place: Region, columns: int, device: torch.device) -> tuple[Tensor, Tensor, list[int]]:
+    """Return the odd numbers of rows and columns, and the order of dimensions in which rows come first."""
+    row_I, column_J, order = _rows_and_columns(place, columns)
+    return _odd_number(row_I, _ROWS).to(device), _odd_number(column_J, _COLUMNS).to(device), order
 
 
 def _rows_and_columns(place: Region, columns: int) -> tuple[Tensor, Tensor, list[int]]:

@@ -11,7 +11,7 @@ import pytest
 from fleet import Clock, Endless, Worker, answer_to, publish
 
 from rewards.reward import Reward
-from train.asynchronous.messages import Answer, WorkRequest
+from train.asynchronous.messages import Answer, Leaving, WorkRequest
 from train.asynchronous.packed import pack_logprobs, pack_tokens, unpack_logprobs, unpack_tokens
 from train.asynchronous.settings import Settings
 from train.config import Rollout
@@ -229,6 +229,27 @@ def test_a_worker_that_beats_but_draws_nothing_loses_its_groups(controller, cloc
         hanging.beat(tokens_per_second=0.0)
     assert "hanging lost group 0: late" in caplog.text
     assert hanging.leases == []
+
+
+def test_a_worker_that_loads_new_weights_may_draw_nothing_meanwhile(controller, clock):
+    worker = Worker(controller)
+    leases = worker.ask()
+    publish(controller, 1)
+    for _ in range(100):
+        clock.seconds += 5
+        worker.beat(tokens_per_second=0.0)
+    assert worker.leases == leases
+    for _ in range(40):
+        clock.seconds += 5
+        worker.beat(tokens_per_second=0.0)
+    assert worker.leases == []
+
+
+def test_groups_that_are_given_back_are_not_counted_as_lost(controller):
+    for attempt in range(4):
+        leaving = Worker(controller, f"w{attempt}")
+        assert [lease.attempt for lease in leaving.ask()] == [attempt] * 4
+        controller.leave(Leaving(leaving.name))
 
 
 def test_long_answers_are_not_lost_while_tokens_are_drawn(controller, clock):
@@ -492,6 +513,26 @@ def test_a_sample_that_worker_after_worker_loses_is_given_up(controller, clock):
     drawing.join(60)
     ((index, error),) = done
     assert (index, str(error)) == (0, "lost by 3 workers, one after another")
+
+
+def test_length_bias_is_known_only_of_births_that_were_seen_whole(clock):
+    kept = fleet.MemoryJournal()
+    before = fleet.controller(SETTINGS, kept, now=clock)
+    publish(before, 0)
+    worker = Worker(before)
+    for lease in worker.ask():
+        worker.finish(lease)
+    made = fleet.controller(SETTINGS, kept, now=clock)
+    publish(made, 0)
+    biases = []
+    for version in range(4):
+        worker = Worker(made, "new", version)
+        for lease in worker.ask():
+            worker.finish(lease)
+        made.try_cut(version)
+        publish(made, version + 1)
+        biases.append(made.figures()["length_bias"])
+    assert [math.isnan(bias) for bias in biases] == [True, True, False, False]
 
 
 def test_figures_tell_ages_losses_and_whether_short_answers_are_preferred(controller, clock):

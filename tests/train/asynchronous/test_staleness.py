@@ -250,6 +250,9 @@ class Machine(RuleBasedStateMachine):
             self.groups.apply(event)
         assert self.groups.open == before.open
         assert self.groups.header() == before.header()
+        from_header = Groups()
+        from_header.apply(before.header())
+        assert from_header.header() == before.header()
         self.happened(self.groups.resumed(self.groups.cuts))
         assert not self.groups.in_state(State.LEASED)
 

@@ -182,9 +182,10 @@ def test_weights_that_did_not_arrive_end_the_worker_and_nothing_is_drawn_with_th
 
 
 class Gone:
-    """A controller that cannot be reached for a number of calls, and then loses every third reply."""
+    """A controller that cannot be reached for a number of calls; then it can lose every fourth reply."""
 
-    def __init__(self, controller, calls):
+    def __init__(self, controller, calls, *, loses=True):
+        self.loses = loses
         self.controller = controller
         self.left = calls
         self.calls = 0
@@ -195,9 +196,11 @@ class Gone:
             with self.lock:
                 self.left -= 1
                 self.calls += 1
-                gone, lost = self.left > 0, self.calls % 3 == 0
+                gone, lost = self.left > 0, self.loses and self.calls % 4 == 0
             if gone:
                 raise ControllerGone("nothing listens there")
+            if name == "weights":  # a connection would break, a call in the same process would wait on
+                arguments = arguments[0], min(arguments[1], 0.2)
             result = getattr(self.controller, name)(*arguments)
             if lost:
                 raise ControllerGone("the reply was lost")
@@ -217,6 +220,32 @@ def test_a_worker_waits_for_a_controller_that_is_gone_and_repeats_what_was_lost(
             assert [len(group) for group in groups] == [4, 4, 4]
             publish(controller, source, model, version + 1)
     assert errors == []
+
+
+@pytest.mark.parametrize("step", [0, 1], ids=["an earlier step", "the same step"])
+def test_a_run_that_continues_from_an_earlier_step_gets_its_own_weights_loaded(engine, model, questions, step):
+    source = InProcess()
+    killed = controller_of(questions)
+    publish(killed, source, model, 0)
+    calls = Gone(killed, 0, loses=False)
+    loads = []
+    worker = Worker(calls, engine, source, name="w", loaded=lambda manifest, _: loads.append(manifest.version))
+    with working(worker) as errors:
+        killed.wait_for_cut(0, SECONDS)
+        publish(killed, source, model, 1)
+        while loads != [0, 1]:
+            time.sleep(0.02)
+        continued = controller_of(questions, step=step, position=3 * step)
+        with torch.no_grad():
+            model.lm_head.weight += 0.01
+        publish(continued, source, model, step)
+        calls.controller, calls.left = continued, 5  # the trainer is killed and started again
+        killed.close()
+        assert len(continued.wait_for_cut(step, SECONDS)) == 3
+    with torch.no_grad():
+        model.lm_head.weight -= 0.01
+    assert errors == []
+    assert loads == [0, 1, step]
 
 
 def test_patience_ends_with_words(engine, model, questions):

@@ -93,8 +93,8 @@ def test_updates_make_good_completions_more_likely(path):
 FULL = Objective(kl=0.1, entropy=0.01, old="learner", truncation=2.0, mismatch_low=0.1, mismatch_high=10.0)
 
 
-@pytest.mark.parametrize("lora_rank", [0, 2])
-def test_a_restored_learner_continues_bit_for_bit(path, tmp_path, lora_rank):
+@pytest.mark.parametrize(("lora_rank", "offload"), [(0, False), (2, False), (0, True)])
+def test_a_restored_learner_continues_bit_for_bit(path, tmp_path, lora_rank, offload):
     settings = Optimizer(row_tokens=64, schedule="cosine", warmup_steps=2)
     batches = [random_models.sequences(6, seed=seed) for seed in range(5)]
 
@@ -110,6 +110,7 @@ def test_a_restored_learner_continues_bit_for_bit(path, tmp_path, lora_rank):
     through.refresh_reference()
     expected += run(through, batches[2:])
 
+    settings = dataclasses.replace(settings, offload=offload)
     stopped = learner(path, FULL, settings, lora_rank=lora_rank)
     found = run(stopped, batches[:2])
     stopped.refresh_reference()

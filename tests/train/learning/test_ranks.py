@@ -1,5 +1,6 @@
 """Two ranks, each with a part of the model, act as one learner."""
 
+import json
 import os
 import re
 import signal
@@ -13,20 +14,21 @@ import pytest
 torch = pytest.importorskip("torch", reason="torch is not installed")
 pytest.importorskip("transformers", reason="transformers is not installed")
 
+import learner_states  # noqa: E402
 import on_ranks  # noqa: E402
 import random_models  # noqa: E402
 
 ROOT = Path(__file__).parents[3]
 
 
-def run_on_two(job, path):
-    """Run two ranks, started as torchrun starts them, and return the exit status and the output of each.
+def run_on_two(job, path, size=2):
+    """Run two ranks, or more, started as torchrun starts them, and return the exit status and the output of each.
 
     A rank waits at most a minute for the other one; two minutes more mean that it hangs.
     """
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
-    common = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "OMP_NUM_THREADS": "1"}
+    common = {"WORLD_SIZE": str(size), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "OMP_NUM_THREADS": "1"}
     ranks = [
         subprocess.Popen(
             [sys.executable, on_ranks.__file__, job, str(path)],
@@ -35,14 +37,14 @@ def run_on_two(job, path):
             stderr=subprocess.STDOUT,
             text=True,
         )
-        for rank in range(2)
+        for rank in range(size)
     ]
     silent = int(job[-1]) if job.startswith("silence") else None
     try:
-        others = {rank: ranks[rank].communicate(timeout=180)[0] for rank in range(2) if rank != silent}
+        others = {rank: ranks[rank].communicate(timeout=180)[0] for rank in range(size) if rank != silent}
         if silent is not None:
             ranks[silent].kill()
-        outputs = [others[rank] if rank in others else ranks[rank].communicate()[0] for rank in range(2)]
+        outputs = [others[rank] if rank in others else ranks[rank].communicate()[0] for rank in range(size)]
     finally:
         for rank in ranks:
             rank.kill()
@@ -124,6 +126,42 @@ def test_each_rank_writes_its_half_of_each_tensor(both):
             assert [chunk.sizes[0] for chunk in tensor.chunks] in ([32, 32], [19, 18], [24, 24], [16, 16], [8, 8]), name
 
 
+def test_four_ranks_that_are_divided_make_the_same_updates_as_one(tmp_path):
+    """Two ranks share a copy of the weights, or each row."""
+    path = random_models.folder(tmp_path / "model")
+    ended = run_on_two("divide", path, size=4)
+    assert [status for status, _ in ended] == [0] * 4, ended
+    one = on_ranks.learner(path)
+    figures = on_ranks.updates(one, [0, 3])
+    for way in ("copies", "context"):
+        four = torch.load(tmp_path / way)
+        for ours, theirs in zip(figures, four["figures"], strict=True):
+            assert ours == pytest.approx(theirs, rel=1e-4, abs=1e-6)
+        assert_same(dict(one.weights()), four["weights"])
+        for kind in ("weights", "moments", "reference"):
+            assert_same(learner_states.state_of(one)[kind], four["state"][kind])
+
+
+def test_experts_of_two_ranks_are_those_of_the_file(both):
+    from safetensors.torch import load_file
+
+    _, two, folder = both
+    assert_same(two["expert_weights"], load_file(folder / "moe" / "model.safetensors"), tolerance=0)
+
+
+def test_no_rank_holds_the_whole_model(tmp_path):
+    path = random_models.folder(
+        tmp_path / "model", hidden_size=512, intermediate_size=2048, num_hidden_layers=8, vocab_size=4096
+    )
+    whole = (tmp_path / "model" / "model.safetensors").stat().st_size
+    ended = run_on_two("memory", path)
+    assert [status for status, _ in ended] == [0, 0], ended
+    for rank in range(2):
+        grown = json.loads((tmp_path / f"memory-{rank}").read_text())
+        assert 0.4 * whole < grown["loaded"] < 0.75 * whole  # half, and the tensors that are being read
+        assert grown["handed over"] < 0.95 * whole  # half, and a part of a few MB in several copies
+
+
 @pytest.mark.parametrize("lost", [0, 1])
 def test_a_lost_rank_ends_the_other_with_an_error_that_names_it(tmp_path, lost):
     ended = run_on_two(f"lose-{lost}", random_models.folder(tmp_path / "model"))
@@ -140,4 +178,4 @@ def test_a_rank_that_falls_silent_ends_the_other_which_names_it(tmp_path, silent
     ended = run_on_two(f"silence-{silent}", random_models.folder(tmp_path / "model"))
     left = 1 - silent
     assert ended[left][0] == 1, ended
-    assert re.search(rf"rank {silent} of 2 on .* is lost: it was not heard from for 5 s", ended[left][1]), ended
+    assert re.search(rf"rank {silent} of 2 (on .* )?is lost: it was not heard from for 5 s", ended[left][1]), ended

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import chaos
@@ -181,6 +182,48 @@ def test_a_torn_frame_is_cut_off_wherever_it_is_torn(finished):
         assert list(journal.read(folder)) == found
 
 
+def test_a_run_goes_on_wherever_its_journal_ends(tmp_path):
+    """Also where a process was killed after a cut and before the next segment, or before that had its first event."""
+    settings = replace(SETTINGS, steps=8)
+    make_steps(begin(tmp_path / "whole", settings=settings), range(3))
+    written = {path.name: path.read_bytes() for path in sorted((tmp_path / "whole").iterdir())}
+    ends = sorted({*frame_ends(written), *((name, 0) for name in written)})
+    ends = [
+        (name, end + number % 3 * 7) for number, (name, end) in enumerate(ends[::2])
+    ]  # some in the midst of a frame
+    for number, (last, size) in enumerate(ends):
+        folder = tmp_path / f"from-{number}"
+        folder.mkdir()
+        for name, data in written.items():
+            if name <= last:
+                (folder / name).write_bytes(data[:size] if name == last else data)
+        for _ in range(3):
+            step = groups_of(folder).cuts
+            controller = begin(folder, step=step, settings=settings)
+            trained = make_steps(controller, [step, step + 1])
+            controller.forget(step + 1)
+            again = begin(folder, step=step + 1, settings=settings)
+            assert again.try_cut(step + 1) == trained[step + 1]
+            if step + 4 > settings.steps:
+                break
+        assert audit(journal.read(folder), staleness=1).findings == []
+
+
+def frame_ends(written):
+    for name, data in written.items():
+        end = 0
+        while end < len(data):
+            end += 12 + int.from_bytes(data[end : end + 4], "little")
+            yield name, end
+
+
+def groups_of(folder):
+    groups = Groups()
+    for event in journal.read(folder):
+        groups.apply(event)
+    return groups
+
+
 def test_a_bit_that_is_wrong_in_the_last_frame_cuts_it_off(finished):
     folder, _ = finished
     (folder / segments(folder)[-1]).unlink()
@@ -191,6 +234,18 @@ def test_a_bit_that_is_wrong_in_the_last_frame_cuts_it_off(finished):
     last.write_bytes(data)
     journal.repair(folder)
     assert list(journal.read(folder)) == recorded[:-1]
+
+
+def test_what_follows_a_torn_frame_is_cut_off_if_nothing_was_trained_on_since(finished):
+    """So it is if the power fails: the end of one segment may be lost although the next has begun."""
+    folder, trained = finished
+    last, begun = (folder / name for name in segments(folder)[-2:])
+    last.write_bytes(last.read_bytes()[:-1])
+    assert begun.exists()
+    controller = begin(folder, step=3)
+    assert controller.cuts == 3  # the last cut was not on disk, so it was not trained on
+    assert controller.try_cut(3) == trained[3]  # its groups are ready again
+    assert audit(journal.read(folder), staleness=1).findings == []
 
 
 def test_a_journal_that_is_damaged_before_later_batches_is_refused_with_words(finished):

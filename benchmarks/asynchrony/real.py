@@ -1,0 +1,177 @@
+"""Real runs on two cores, learner and engine pinned to one each, and the simulation's prediction of them.
+
+    python -m benchmarks.asynchrony.real [--steps 40]     # after `make learn`; about four minutes for each pipeline
+
+The engine sleeps SLEEP seconds after each of its steps, so after each token of every answer: this makes it the slower
+side, as engines are where answers are long. Rewards are computed on the learner's core. The simulation is fed with the
+time that engine and learner take in the synchronous run, and predicts the steps of the others.
+The benchmark adds to results/asynchrony.json.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from statistics import fmean, median
+from typing import Any
+
+import psutil
+
+from benchmarks.asynchrony.simulated import RESULTS
+from benchmarks.machine import describe
+from train.planning.lengths import Lengths
+from train.planning.rates import EngineRates, LearnerRates
+from train.planning.simulate import ONE_OFF, SYNC, Layout, Way, Workload, simulate
+from train.run import metrics
+
+ROOT = Path(__file__).parents[2]
+LEARN, RUNS = ROOT / "runs" / "learn", ROOT / "runs" / "asynchrony"
+SLEEP = 0.06
+GOAL = 0.85  # pass@1
+PROMPTS, COMPLETIONS = 16, 16
+_NOT_MEASURED = 5  # steps at the beginning
+_RANGE = 5.6  # standard deviations between the least and the greatest of 256 normal values
+_PROMPT_TOKENS = 24
+_WAYS = {
+    "sync": SYNC,
+    "one-off": ONE_OFF,
+    "async-1": Way("async", 1),
+    "async-2": Way("async", 2),
+    "async-4": Way("async", 4),
+}
+_ENVIRONMENT = {
+    "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
+    "VLLM_CPU_OMP_THREADS_BIND": "nobind",
+    "VLLM_CPU_KVCACHE_SPACE": "1",
+    "OMP_NUM_THREADS": "1",
+    "HF_HUB_OFFLINE": "1",
+    "CURATE_SLEEP_SECONDS": str(SLEEP),
+    "PYTHONPATH": f"{Path(__file__).parent / 'slowed'}:{ROOT}",
+}
+
+
+def train(name: str, way: Way, steps: int) -> Path:
+    """Make the run, or continue it, and return its folder."""
+    folder, seed = RUNS / name, LEARN / "seed-0"
+    changes = [
+        f"model.path={seed / 'warm'}",
+        f"data.dataset={seed / 'band'}",
+        f"evaluation.dataset={LEARN / 'data' / 'held_out'}",
+        "evaluation.every_steps=5",
+        f"run.steps={steps}",
+        "run.keep_journal=true",
+        f"rollout.pipeline={way.pipeline}",
+        "rollout.online_filter=false",  # so that all batches have the same size
+        "objective.old=learner",  # for all, so that their steps do the same work
+        "objective.truncation=2.0",
+        "engine.gpus=[0]",  # an engine in a process of its own; without a GPU the number means nothing
+        "engine.concurrency=2048",
+    ]
+    if way.pipeline == "async":
+        changes.append(f"rollout.staleness={way.staleness}")
+    command = [sys.executable, "-W", "ignore", "-m", "cli", "train", "examples/learn/grpo_plus.toml", "--resume"]
+    command += ["--out", str(folder), *(word for change in changes for word in ("--set", change))]
+    process = subprocess.Popen(
+        command, cwd=ROOT, env={**os.environ, **_ENVIRONMENT}, preexec_fn=lambda: os.sched_setaffinity(0, {0})
+    )
+    over = threading.Event()
+    threading.Thread(target=_pin_engines, args=(process.pid, over), daemon=True).start()
+    try:
+        if process.wait():
+            sys.exit(f"the run {name} has failed; see above")
+    finally:
+        over.set()
+        if process.poll() is None:
+            process.kill()
+    return folder
+
+
+def _pin_engines(pid: int, over: threading.Event) -> None:
+    """Move the threads of engines to the second core as soon as they appear."""
+    while not over.wait(0.2):
+        try:
+            for child in psutil.Process(pid).children(recursive=True):
+                words = " ".join(child.cmdline())
+                if "local_worker" in words or "multiprocessing.spawn" in words:
+                    for thread in child.threads():
+                        os.sched_setaffinity(thread.id, {1})
+        except (psutil.Error, OSError):
+            continue  # one of them has just ended
+
+
+def measured(folder: Path) -> dict[str, Any]:
+    """Return what a run measured: its steps, and the time until pass@1 reached the goal, without evaluations."""
+    lines = metrics.steps(folder)
+    steps = [line for line in lines if "step_time" in line]
+    counted = steps[_NOT_MEASURED:]
+    spent, reached = 0.0, None
+    for line in lines:
+        spent += line.get("step_time", 0.0)
+        if reached is None and line.get("eval/pass@1", 0.0) >= GOAL:
+            reached = round(spent, 1)
+    return {
+        "step_seconds": round(median(line["step_time"] for line in counted), 3),
+        "seconds_to_goal": reached,
+        "pass@1": lines[-1].get("eval/pass@1"),
+        "idle_learner": round(fmean(line["idle/trainer"] for line in counted), 3),
+        "idle_engine": round(fmean(line["idle/sampler"] for line in counted), 3),
+        "staleness_mean": round(fmean(line["staleness/mean"] for line in counted), 3),
+        "staleness_max": max(line["staleness/max"] for line in counted),
+    }
+
+
+def parts(folder: Path) -> dict[str, float]:
+    """Return the median seconds of each part of a synchronous step."""
+    seconds: dict[str, list[float]] = {}
+    for line in (json.loads(text) for text in (folder / "timeline.jsonl").read_text().splitlines()):
+        if line["step"] > _NOT_MEASURED:
+            seconds.setdefault(line["part"], []).append(line["ended"] - line["began"])
+    return {part: median(values) for part, values in seconds.items()}
+
+
+def calibrated(folder: Path) -> tuple[Workload, Layout]:
+    """Return the batches, and the rates of engine and learner, that a synchronous run shows."""
+    lines = [line for line in metrics.steps(folder) if "step_time" in line][_NOT_MEASURED:]
+    of_part = parts(folder)
+    longest = fmean(line["completions/max_length"] for line in lines)
+    shortest = fmean(line["completions/min_length"] for line in lines)
+    mean = fmean(line["completions/mean_length"] for line in lines)
+    deviation = (longest - shortest) / _RANGE
+    latency = fmean(line["reward_latency_s/p50"] for line in lines)
+    workload = Workload(
+        PROMPTS,
+        COMPLETIONS,
+        _PROMPT_TOKENS,
+        Lengths(mean, deviation / mean, round(longest)),
+        reward_seconds=(0.5 * latency, latency, 2 * latency),
+        unit=1,
+    )
+    # A batch takes as long as its longest answer. What one answer more costs is small beside the sleep.
+    engine = EngineRates(of_part["sample"] / longest, 0.0, 0.0, 0.0, of_part["sync"], 1e9, at_once=2048)
+    return workload, Layout(1, engine, LearnerRates(0.0, of_part["train"], of_part["sync"]))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--steps", type=int, default=40)
+    options = parser.parse_args()
+    found = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    real: dict[str, Any] = {"machine": describe(), "sleep_seconds": SLEEP, "goal": GOAL, "runs": {}}
+    for name, way in _WAYS.items():
+        began = time.monotonic()
+        folder = train(name, way, options.steps)
+        real["runs"][name] = measured(folder)
+        workload, layout = calibrated(RUNS / "sync")
+        predicted = simulate(way, workload, layout, steps=30).step_seconds
+        real["runs"][name] |= {"predicted_step_seconds": round(predicted, 3)}
+        print(name, real["runs"][name], f"in {time.monotonic() - began:.0f} s", flush=True)
+        found["real"] = real
+        RESULTS.write_text(json.dumps(found, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,203 @@
+"""What it costs to hand new weights over and to prove that they have arrived:  python -m benchmarks.weights
+
+Two models in float32 with random weights, of the size of `make learn`'s and about eighty times as large, and one vLLM
+engine on CPUs. The learner publishes to memory; the engine's side reads from there, or fetches over HTTP from this
+machine. Then the same in the midst of answers: how long the engine draws nothing, and the time from a manifest to the
+first token that is drawn with its weights. Times are CPU time, as of one core that does nothing else, so that a busy
+machine hardly changes them. It writes results/weights.json.
+"""
+
+import json
+import os
+import statistics
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+from benchmarks.machine import describe
+
+RESULTS = Path(__file__).parent / "results" / "weights.json"
+_VOCABULARY, _PROMPT_TOKENS, _ANSWERS, _TIMES = 490, 60, 16, 7
+_MODELS = {
+    "of make learn": {"hidden_size": 128, "intermediate_size": 384, "num_hidden_layers": 4, "num_attention_heads": 4},
+    "larger": {"hidden_size": 768, "intermediate_size": 3072, "num_hidden_layers": 8, "num_attention_heads": 12},
+}
+_ENVIRONMENT = {
+    "OMP_NUM_THREADS": "1",
+    "HF_HUB_OFFLINE": "1",
+    "VLLM_CPU_KVCACHE_SPACE": "1",
+    "VLLM_CPU_OMP_THREADS_BIND": "nobind",
+    "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
+}
+
+
+def saved(folder: Path, sizes: dict[str, int]) -> Any:
+    """Write a model with random weights and a tokenizer to the folder, and return the model."""
+    import torch
+    from tokenizers import Tokenizer, models
+    from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
+
+    torch.manual_seed(0)
+    of_all = {"vocab_size": _VOCABULARY, "num_key_value_heads": 2, "max_position_embeddings": 512}
+    model: Any = Qwen2ForCausalLM(Qwen2Config(tie_word_embeddings=True, **of_all, **sizes))  # type: ignore
+    model.save_pretrained(folder)
+    words = {f"t{number}": number for number in range(_VOCABULARY)}
+    words_of = Tokenizer(models.WordLevel(words, unk_token="t0"))
+    tokenizer: Any = PreTrainedTokenizerFast(tokenizer_object=words_of, eos_token="t1", chat_template="{{ messages }}")
+    tokenizer.save_pretrained(folder)
+    return model
+
+
+def prompts() -> list[tuple[int, ...]]:
+    return [tuple((7 * n + 13 * place) % _VOCABULARY for place in range(_PROMPT_TOKENS)) for n in range(_ANSWERS)]
+
+
+def hand_overs(model: Any, engine: Any, probe: Any) -> dict[str, float]:
+    """Return the median seconds of each part of a hand-over through memory, while the engine does nothing else."""
+    from train.weights.proof import prove
+    from train.weights.shared_memory import SharedMemory
+
+    found: dict[str, list[float]] = {"publish": [], "load": [], "prove": [], "prove_checksums": []}
+    with closing(SharedMemory()) as way:
+        for version in range(_TIMES):
+            began = time.process_time()
+            manifest = way.publish(model.named_parameters(), version, probe, 1.01)
+            published = time.process_time()
+            engine.load(way.fetch(manifest), version)
+            loaded = time.process_time()
+            prove(engine, manifest)
+            proven = time.process_time()
+            engine.checksums(manifest.tensors)
+            found["publish"].append(published - began)
+            found["load"].append(loaded - published)
+            found["prove"].append(proven - loaded)
+            found["prove_checksums"].append(time.process_time() - proven)
+    return {name: statistics.median(seconds[1:]) for name, seconds in found.items()}
+
+
+def fetched(model: Any, folder: Path) -> float:
+    """Return the seconds of fetching all files over HTTP from this machine."""
+    from train.weights.folder import Folder, name_of
+    from train.weights.http_source import HttpSource
+
+    publisher = Folder(folder / "published")
+    manifest = publisher.publish(model.named_parameters(), 1, None, 1.01)
+    (folder / "served" / "weights").mkdir(parents=True)
+    (folder / "served" / "weights" / "1").symlink_to(folder / "published" / name_of(1))
+    with served(folder / "served") as url, closing(HttpSource(url, {}, folder / "fetched")) as source:
+        began = time.process_time()
+        source.fetch(manifest)
+        return time.process_time() - began
+
+
+@contextmanager
+def served(folder: Path) -> Iterator[str]:
+    class Quiet(SimpleHTTPRequestHandler):
+        def log_message(self, *words: Any) -> None:
+            """Say nothing."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(folder)))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def interrupted(model: Any, engine: Any, probe: Any) -> dict[str, float]:
+    """Return medians, in seconds, of hand-overs in the midst of answers.
+
+    Another thread publishes and fetches while the engine draws; only loading and proving take the engine's turn.
+    """
+    from train.sampling.protocol import Sampling
+    from train.weights.proof import prove
+    from train.weights.shared_memory import SharedMemory
+
+    sampling = Sampling(1.0, 1.0, 400, logprobs=True)
+    found: dict[str, list[float]] = {"step": [], "publishing": [], "pause": [], "first_token": []}
+    with closing(SharedMemory()) as way:
+        for version in range(100, 100 + _TIMES):
+            for number, ids in enumerate(prompts()):
+                engine.add(f"{version}-{number}", ids, number, sampling)
+            steps = [_seconds(engine.step) for _ in range(10)]
+            fetched: list[Any] = []
+
+            def publish(number: int = version, into: list[Any] = fetched) -> None:
+                began = time.thread_time()
+                manifest = way.publish(model.named_parameters(), number, probe, 1.01)
+                published = time.thread_time()
+                weights = way.fetch(manifest)
+                into.append((manifest, weights, published - began, time.thread_time() - published))
+
+            publisher = threading.Thread(target=publish)
+            publisher.start()
+            while not fetched:
+                engine.step()
+            manifest, weights, publishing, fetching = fetched[0]
+            began = time.thread_time()
+            engine.load(weights, version)
+            prove(engine, manifest)
+            resumed = time.thread_time()
+            engine.step()
+            found["first_token"].append(fetching + time.thread_time() - began)
+            found["pause"].append(resumed - began)
+            found["publishing"].append(publishing)
+            found["step"].append(statistics.median(steps))
+            publisher.join()
+            engine.drop([f"{version}-{number}" for number in range(_ANSWERS)])
+    return {name: statistics.median(seconds[1:]) for name, seconds in found.items()}
+
+
+def _seconds(call: Any) -> float:
+    began = time.thread_time()
+    call()
+    return time.thread_time() - began
+
+
+def measured(sizes: dict[str, int]) -> dict[str, Any]:
+    import torch
+
+    from train.sampling.vllm import VllmSampler
+    from train.weights.manifest import Probe
+
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        model = saved(folder / "model", sizes)
+        tokens = tuple(prompts()[:4])
+        with torch.no_grad():
+            tables = [model(torch.tensor([ids])).logits[0, :-1].log_softmax(-1) for ids in tokens]
+        logprobs = [
+            tuple(table.gather(1, torch.tensor(ids)[1:, None])[:, 0].tolist())
+            for table, ids in zip(tables, tokens, strict=True)
+        ]
+        probe = Probe(tokens, tuple(logprobs))
+        n_bytes = sum(parameter.nbytes for parameter in model.parameters())
+        with closing(VllmSampler(str(folder / "model"), max_model_len=512)) as engine:
+            return {
+                "bytes": n_bytes,
+                "seconds": hand_overs(model, engine, probe) | {"fetch_http": fetched(model, folder)},
+                "while_sampling_seconds": interrupted(model, engine, probe),
+            }
+
+
+def main() -> None:
+    for name, value in _ENVIRONMENT.items():
+        os.environ[name] = value
+    results = {
+        "machine": describe(),
+        "answers": _ANSWERS,
+        "models": {name: measured(sizes) for name, sizes in _MODELS.items()},
+    }
+    RESULTS.write_text(json.dumps(results, indent=1) + "\n")
+    print(json.dumps(results, indent=1))
+
+
+if __name__ == "__main__":
+    main()

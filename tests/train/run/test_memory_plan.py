@@ -1,0 +1,86 @@
+"""The plan says what each role of a run needs, and refuses machines that have less."""
+
+import pytest
+
+pytest.importorskip("torch", reason="torch is not installed")
+transformers = pytest.importorskip("transformers", reason="transformers is not installed")
+
+from train.config import presets, read_config  # noqa: E402
+from train.errors import ConfigError  # noqa: E402
+from train.run.memory_plan import GB, Machines, lines, needs  # noqa: E402
+
+_QWEN = {"vocab_size": 152064, "hidden_size": 5120, "num_attention_heads": 40, "num_key_value_heads": 8}
+SHAPES = {  # models like those that the presets are for
+    "7B": transformers.LlamaConfig(
+        vocab_size=102400, hidden_size=4096, intermediate_size=11008, num_hidden_layers=30, num_attention_heads=32
+    ),
+    "14B": transformers.Qwen2Config(
+        **_QWEN, intermediate_size=13824, num_hidden_layers=48, max_position_embeddings=131072
+    ),
+    "32B": transformers.Qwen2Config(
+        **_QWEN, intermediate_size=27648, num_hidden_layers=64, max_position_embeddings=131072
+    ),
+}
+MACHINES = {  # as the presets' own comments name them
+    "areal": ("14B", [Machines(8, 80, 600)]),
+    "deepcoder-16k": ("14B", [Machines(8, 80, 600)]),
+    "deepcoder-32k": ("14B", [Machines(8, 80, 600)]),
+    "deepseekmath": ("7B", [Machines(8, 80, 400)]),
+    "intellect2": ("32B", [Machines(32, 80, 500), Machines(64, 80, 500)]),
+}
+
+
+@pytest.fixture(scope="module")
+def config(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("shapes")
+
+    def read(preset, size, *changes):
+        SHAPES[size].save_pretrained(folder / size)
+        path = folder / f"{preset}.toml"
+        path.write_text(f'preset = "{preset}"\n[model]\npath = "{folder / size}"\n[data]\ndataset = "data"\n')
+        return read_config(path, changes)
+
+    return read
+
+
+@pytest.mark.parametrize("preset", presets())
+def test_a_preset_runs_on_the_machines_that_it_names(preset, config):
+    size, named = MACHINES[preset]
+    for machines in named:
+        told = list(lines(config(preset, size), machines))
+        assert len(told) == (4 if machines.gpus > 8 else 3)
+
+
+@pytest.mark.parametrize(
+    ("size", "changes", "machines", "words"),
+    [
+        pytest.param("32B", [], Machines(8), r"each of 6 GPUs needs \d+\.\d GB and has 80\. Lower", id="model"),
+        pytest.param("14B", [], Machines(8, 24), "each of 6 GPUs needs .* and has 24", id="small GPUs"),
+        pytest.param("14B", [], Machines(8, 80, 100), "first machine needs .* GB and has 100", id="memory"),
+        pytest.param("14B", [], Machines(4), "engine.gpus: there is no GPU 7", id="fewer GPUs"),
+        pytest.param("14B", ["engine.gpus=[]", "engine.tensor_parallel=1", "engine.memory_share=0.5"], Machines(8),
+                     "engine.gpus: 8 GPUs would all be the learner's", id="no engine"),
+        pytest.param("14B", ["engine.memory_share=0.2"], Machines(8), "engine GPUs needs .* and has 16", id="share"),
+        pytest.param("14B", ["engine.gpus=[0, 1, 2, 3, 4, 5, 6, 7]"], Machines(8), "no GPU is left", id="no learner"),
+    ],
+)  # fmt: skip
+def test_what_does_not_fit_is_refused_with_words(size, changes, machines, words, config):
+    with pytest.raises(ConfigError, match=words):
+        list(lines(config("deepcoder-16k", size, *changes), machines))
+
+
+def test_an_engine_that_takes_turns_with_the_learner_needs_less(config):
+    def total(pipeline):
+        changes = ["engine.gpus=[]", "engine.tensor_parallel=1", "engine.memory_share=0.5", "model.lora_rank=16"]
+        found = needs(config("deepcoder-16k", "14B", *changes, f"rollout.pipeline={pipeline}"), Machines(1))
+        return max(need.total for need in found if "GPU" in need.where)
+
+    assert total("sync") + 10 * GB < total("one-off")
+
+
+def test_lora_needs_hardly_more_than_the_model(config):
+    full, lora = (
+        next(iter(needs(config("deepcoder-16k", "14B", f"model.lora_rank={rank}"), Machines(8)))).total
+        for rank in (0, 16)
+    )
+    assert full - lora > 25 * GB

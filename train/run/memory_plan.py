@@ -1,0 +1,203 @@
+"""What memory each role of a run needs, and whether the machines that were named have it; for `curate train --dry-run`.
+
+GB are 10^9 bytes here, as in the names of GPUs, which have some percent more. Constants that are called approximate
+are not derived from the model: they cover CUDA, NCCL, allocators and the processes themselves.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+
+from train.config import Config
+from train.errors import ConfigError
+from train.learning.memory import Memory, estimate
+from train.learning.model import read_configuration
+from train.sampling.engine_memory import ENGINE_OVERHEAD_BYTES, EngineMemory, engine_memory
+
+GB = 10**9
+_MACHINE_GPUS = 8
+_STATE_BYTES = 12  # of a trained weight in a checkpoint: itself and its two moments, in float32
+_GPU_OVERHEAD_BYTES = 3 * GB  # approximate: CUDA, NCCL, and what the allocator cannot use
+_SLEEPING_BYTES = 2 * GB  # approximate: what an engine that sleeps keeps of a GPU
+_VISITING_BYTES = GB  # moments that are on a GPU at once although their home is the CPU, see train/learning/offload.py
+_PROCESS_BYTES = 4 * GB  # approximate: memory of the machine for a process that uses a GPU
+_CPU_PROCESS_BYTES = GB // 2  # approximate: the same without GPU
+_CPU_CACHE_BYTES = 2 * 2**30  # of an engine on a CPU, see train/sampling/vllm.py
+_VERSIONS = 2  # of the weights that are kept for engines in other processes: the newest and the one before
+
+
+@dataclass(frozen=True, slots=True)
+class Machines:
+    """The machines of a run, each with up to 8 GPUs.
+
+    gpus     GPUs of all machines together; 0: a machine without GPU
+    gpu_gb   memory of a GPU
+    host_gb  memory of each machine; 0: unknown, and not judged
+    """
+
+    gpus: int
+    gpu_gb: float = 80.0
+    host_gb: float = 0.0
+
+    @property
+    def gpus_of_first(self) -> int:
+        return min(self.gpus, _MACHINE_GPUS)
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """What a role needs of one GPU, or of one machine.
+
+    parts   bytes by purpose
+    has     bytes that are there, or 0 if that is unknown
+    advice  what to change if they do not suffice
+    """
+
+    where: str
+    parts: dict[str, float]
+    has: float
+    advice: str
+
+    @property
+    def total(self) -> float:
+        return sum(self.parts.values())
+
+    @property
+    def suffices(self) -> bool:
+        return not self.has or self.total <= self.has
+
+    def line(self) -> str:
+        parts = ", ".join(f"{name} {size / GB:.1f}" for name, size in self.parts.items() if size >= GB / 100)
+        has = f" of {self.has / GB:.4g}" if self.has else ""
+        return f"{self.where:<22} {parts}: {self.total / GB:.1f}{has}"
+
+
+def row_tokens(config: Config) -> int:
+    """Return the tokens of the longest row: at least those of the longest prompt with its answer."""
+    longest = max(stage.max_tokens for stage in config.stages) + config.data.max_prompt_tokens
+    return max(config.optimizer.row_tokens, longest)
+
+
+def needs(config: Config, machines: Machines) -> Iterator[Need]:
+    """Yield what each role needs. Raises ConfigError if the GPUs cannot be divided as the configuration says."""
+    ranks, engines = _division(config, machines)
+    shard = config.ranks.shard or ranks
+    if ranks % shard:
+        raise ConfigError(f"ranks.shard = {shard}: the number of the learner's GPUs, {ranks}, is not a multiple of it")
+    part = -(-row_tokens(config) // config.ranks.context)  # of a row that ranks share
+    learner = estimate(config.model, row_tokens=part, reference=config.objective.kl > 0, ranks=shard)
+    engine = _engine(config, learner.parameters)
+    if machines.gpus:
+        yield from _on_gpus(config, machines, ranks, engines, learner, engine)
+    yield from _on_hosts(config, machines, ranks, engines, learner, engine)
+
+
+def lines(config: Config, machines: Machines) -> Iterator[str]:
+    """Yield a line for each need. Raises ConfigError after the last one if the machines do not have enough."""
+    missing = []
+    for need in needs(config, machines):
+        yield need.line()
+        if not need.suffices:
+            missing.append(need)
+    for need in missing:
+        raise ConfigError(
+            f"{need.where} needs {need.total / GB:.1f} GB and has {need.has / GB:.4g}. {need.advice}, or use more GPUs"
+        )
+
+
+def _division(config: Config, machines: Machines) -> tuple[int, int]:
+    """Return the number of the learner's ranks, and of the GPUs of engines that this command starts."""
+    engine, gpus = config.engine, len(config.engine.gpus)
+    starts_engines = config.rollout.pipeline != "async" or config.workers.local
+    if not starts_engines:
+        return max(machines.gpus, 1), 0
+    if not gpus:
+        if machines.gpus > 1:
+            raise ConfigError(
+                f"engine.gpus: {machines.gpus} GPUs would all be the learner's. Name those of the engines, such as the "
+                "last ones of the first machine"
+            )
+        return 1, 0
+    if not machines.gpus:
+        return 1, gpus
+    if gpus % engine.tensor_parallel:
+        raise ConfigError(
+            f"engine.gpus: {gpus} GPUs are not a multiple of engine.tensor_parallel = {engine.tensor_parallel}"
+        )
+    if max(engine.gpus) >= machines.gpus_of_first:
+        raise ConfigError(f"engine.gpus: there is no GPU {max(engine.gpus)}; they are counted from 0 on each machine")
+    if machines.gpus <= gpus:
+        raise ConfigError("engine.gpus: no GPU is left for the learner")
+    return machines.gpus - gpus, gpus
+
+
+def _engine(config: Config, parameters: int) -> EngineMemory:
+    answer = max(*(stage.max_tokens for stage in config.stages), config.evaluation.max_tokens)
+    return engine_memory(
+        config.model,
+        parameters,
+        read_configuration(config.model.path),
+        tensor_parallel=config.engine.tensor_parallel,
+        longest=config.engine.max_model_len or config.data.max_prompt_tokens + answer,
+    )
+
+
+def _on_gpus(
+    config: Config, machines: Machines, ranks: int, engines: int, learner: Memory, engine: EngineMemory
+) -> Iterator[Need]:
+    gpu, share = machines.gpu_gb * GB, config.engine.memory_share
+    parts = {field.name: float(getattr(learner, field.name)) for field in fields(Memory)[2:]}
+    parts["overhead"] = _GPU_OVERHEAD_BYTES
+    advice = "Lower optimizer.row_tokens and the stages' max_tokens, set model.activation_checkpointing"
+    lasting_bytes = float(learner.lasting)
+    if config.optimizer.offload:
+        lasting_bytes -= learner.moments
+        parts["moments"] = min(learner.moments, _VISITING_BYTES)
+    else:
+        advice += " or optimizer.offload"
+    shares_gpu = not engines and ranks == 1
+    if shares_gpu and config.rollout.pipeline == "sync":  # they take turns
+        parts["sleeping engine"] = _SLEEPING_BYTES
+        lasting = {"learner at rest": lasting_bytes, "engine": share * gpu, "overhead": _GPU_OVERHEAD_BYTES}
+        yield Need("GPU while sampling", lasting, gpu, "Lower engine.memory_share")
+    elif shares_gpu:
+        parts["engine"] = share * gpu
+        advice += ", lower engine.memory_share"
+    yield Need(f"each of {ranks} GPUs", parts, gpu, advice)
+    if engines or shares_gpu:
+        parts = {
+            "weights": engine.weights,
+            "cache of the longest answer": engine.of_a_token * engine.longest,
+            "overhead": ENGINE_OVERHEAD_BYTES,
+        }
+        n = f"each of {engines} engine GPUs" if engines else "engine on that GPU"
+        yield Need(n, parts, share * gpu, "Raise engine.memory_share or engine.tensor_parallel, lower max_tokens")
+
+
+def _on_hosts(
+    config: Config, machines: Machines, ranks: int, engines: int, learner: Memory, engine: EngineMemory
+) -> Iterator[Need]:
+    n_bytes = 2 if config.model.dtype == "bfloat16" else 4
+    model = learner.parameters * n_bytes
+    state = learner.trained * _STATE_BYTES / (config.ranks.shard or ranks) + learner.reference
+    process = _PROCESS_BYTES if machines.gpus else _CPU_PROCESS_BYTES
+    ranks_of_first = min(ranks, machines.gpus_of_first - engines) if machines.gpus else ranks
+    first = {
+        "processes": float((ranks_of_first + engines) * process),
+        # One is written while the other is held: the last whole step, which is saved if the next one fails.
+        "copies of the last step": 2 * state * ranks_of_first,
+        "weights for engines": float(model * (_VERSIONS if engines else 1)),
+    }
+    at_home = float(learner.moments) if machines.gpus and config.optimizer.offload else 0.0
+    if at_home:
+        first["moments"] = at_home * ranks_of_first
+    if not machines.gpus:
+        first |= {field.name: float(getattr(learner, field.name)) for field in fields(Memory)[2:]}
+        first |= {"engine": float(model + _CPU_CACHE_BYTES + process)}
+    if config.most.memory_mb and config.sandbox.workers and config.sandbox.backend == "local":
+        first["programs"] = config.most.memory_mb * config.sandbox.workers * 2.0**20
+    advice = "Use machines with more memory"
+    yield Need("first machine", first, machines.host_gb * GB, advice)
+    if machines.gpus > _MACHINE_GPUS:
+        each = {"processes": float(process), "copies of the last step": 2 * state, "moments": at_home}
+        other = {name: size * _MACHINE_GPUS for name, size in each.items()}
+        yield Need("each other machine", other, machines.host_gb * GB, advice)
