@@ -172,8 +172,11 @@ class Run:
         groups = self.controller.try_cut(self.step)
         if groups is None:
             return
-        if not groups:  # a hopeless run is over
-            self.step = self.settings.steps
+        if not groups:
+            if self.settings.online_filter:  # a hopeless run is over
+                self.step = self.settings.steps
+            else:  # no reward is known: the run has ended, and is resumed
+                self.kill_learner()
             return
         self.check(groups)
         self.step += 1

@@ -147,7 +147,7 @@ def test_an_engine_that_fails_ends_the_run_with_its_words(small, tmp_path, monke
     ("options", "words"),
     [
         pytest.param([], "has no journal: only runs with rollout.pipeline", id="no journal"),
-        pytest.param(["--out", "RUN"], "holds a run. Add --resume", id="onto itself"),
+        pytest.param(["--out", "RUN", "--overwrite"], "would be replaced by its own replay", id="onto itself"),
     ],
 )
 def test_what_cannot_be_replayed_is_explained(options, words, small, tmp_path):
@@ -157,6 +157,7 @@ def test_what_cannot_be_replayed_is_explained(options, words, small, tmp_path):
     assert result.exit_code == 1, result.output
     assert words in result.output
     assert "Traceback" not in result.output
+    assert (run / "model" / "model.safetensors").exists()
 
 
 class Lockstep:

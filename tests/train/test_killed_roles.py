@@ -89,7 +89,7 @@ class Training:
         workers = self.workers() if self.process.poll() is None else []
         self.process.send_signal(signal.SIGKILL)
         self.process.wait()
-        _, alive = psutil.wait_procs(workers, timeout=30)
+        _, alive = psutil.wait_procs(workers, timeout=60)
         assert alive == []  # they end with the trainer, so that a resumed run finds their GPUs free
         self.start()
 

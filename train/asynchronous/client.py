@@ -36,14 +36,14 @@ class HttpController:
     url    http://HOST:PORT
     token  that of the run, or None
 
-    Raises ConfigError for an URL that cannot be one.
+    Raises ConfigError for a URL that cannot be one.
     """
 
     def __init__(self, url: str, token: str | None = None, *, reply_seconds: float = _REPLY_SECONDS) -> None:
         try:
             parsed = parse_url(url)
         except (LocationValueError, HTTPError) as error:
-            raise ConfigError(f"--controller {url} is no URL: {error}") from error
+            raise ConfigError(f"--controller {url} is not a URL: {error}") from error
         if parsed.scheme not in ("http", "https") or not parsed.host:
             raise ConfigError(f"--controller must be http://HOST:PORT, not {url}")
         self.url = url.rstrip("/")

@@ -17,7 +17,7 @@ from concurrent.futures import CancelledError, Future
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from math import inf, isfinite, nan
+from math import inf, isfinite, isnan, nan
 from statistics import fmean
 from typing import Protocol
 
@@ -126,8 +126,8 @@ class Controller:
     def try_cut(self, version: int) -> list[Group] | None:
         """Return the groups to train on with these weights, or None if they are not ready.
 
-        The cut is on disk when this returns. The list is empty if max_rounds rounds of groups taught nothing. Cuts that
-        the journal has already are returned as they are recorded.
+        The cut is on disk when this returns. The list is empty, and nothing is cut, if max_rounds rounds of groups
+        taught nothing, or if no reward is known. Cuts that the journal has already are returned as they are recorded.
 
         Raises RolloutError if the journal cannot be written, and whatever ended the run in another thread.
         """
@@ -139,10 +139,8 @@ class Controller:
             taken = self._take()
         if taken is None:
             return None
-        try:
+        with _writing():
             self._journal.sync()
-        except OSError as error:
-            raise _unwritable(error) from error
         return [group.rollouts() for group in taken]
 
     def wait_for_cut(self, version: int, seconds: float) -> list[Group]:
@@ -279,6 +277,8 @@ class Controller:
     def leave(self, leaving: Leaving) -> None:
         with self._worker_turn():
             ended = self._leases.leave(leaving.worker)
+            if self._over:
+                return
             log.info("%s leaves; %d groups are asked again", leaving.worker, len(ended))
             for each in ended:
                 self._lose(each.key, each.reason)
@@ -397,7 +397,7 @@ class Controller:
         culprit.n_broken += 1
         log.warning("%s sent a broken answer (group %d, number %d): %s", worker, answer.group, answer.number, reason)
         if culprit.n_broken == _MOST_BROKEN:
-            log.error("%s sent %d broken answers, so it gets no more work. Start it anew.", worker, _MOST_BROKEN)
+            log.error("%s sent %d broken answers, so it gets no more work. Restart it.", worker, _MOST_BROKEN)
         key = answer.group, answer.attempt
         if self._leases.holder(key) == worker:
             self._leases.end(key)
@@ -522,13 +522,18 @@ class Controller:
             return None
         version = self._groups.cuts
         groups = [self._groups.open[number] for number in numbers]
+        if all(_is_unknown(group) for group in groups):
+            self._tally.lessons = dict(self._groups.lessons)
+            return []  # a recorded cut would end the run again whenever it is resumed
         cut = events.Cut(
             version, tuple((group.asked.group, group.asked.attempt, group.asked.birth) for group in groups)
         )
         self._tally.lessons = dict(self._groups.lessons)
-        self._journal.append(cut)
+        with _writing():
+            self._journal.append(cut)
         self._groups.take(cut)
-        self._journal.turn(self._groups.header())
+        with _writing():
+            self._journal.turn(self._groups.header())
         self._tally.cut(version, groups, staleness=self._settings.staleness)
         return groups
 
@@ -543,7 +548,8 @@ class Controller:
     # --- events, errors, the past ---
 
     def _happened(self, event: Event) -> OpenGroup | None:
-        self._journal.append(event)
+        with _writing():
+            self._journal.append(event)
         return self._groups.apply(event)
 
     @contextmanager
@@ -572,7 +578,7 @@ class Controller:
 
     def _fail(self, error: BaseException) -> None:
         if self._error is None:
-            self._error = _unwritable(error) if isinstance(error, OSError) else error
+            self._error = error
         self._changed.notify_all()
 
     def _check_error(self) -> None:
@@ -594,7 +600,11 @@ class Controller:
             self._recorded = journal.cuts_among(self._journal.history(), step)
         self._recorded_until = self._groups.cuts
         # A killed process can have left the segment without its first event, or not have begun it.
-        self._journal.turn(self._groups.header())
+        with _writing():
+            self._journal.turn(self._groups.header())
+        for group in self._groups.in_state(State.READY):
+            if _is_unknown(group):  # what computes rewards may work again, so others are asked
+                self._reject(group, "unknown")
         self._happened(self._groups.resumed(step))
         self._tally.ignored_until = max((group.asked.birth for group in self._groups.open.values()), default=-1)
         for group in self._groups.in_state(State.FINISHED):
@@ -619,6 +629,10 @@ class Controller:
         return f"{message}There is no worker: start some with curate rollout --controller URL, then --resume."
 
 
+def _is_unknown(group: OpenGroup) -> bool:
+    return all(isnan(value) for value, _ in group.rewards())
+
+
 def _with_limit(question: Question, max_tokens: int) -> reward.Task:
     return replace(question.task, max_tokens=max_tokens)
 
@@ -628,5 +642,12 @@ def _digest(manifest: Manifest) -> str:
     return hashlib.sha256(repr(checksums).encode()).hexdigest() if checksums else ""
 
 
-def _unwritable(error: BaseException) -> RolloutError:
-    return RolloutError(f"the journal cannot be written: {error}. Make room; the same command with --resume continues.")
+@contextmanager
+def _writing() -> Iterator[None]:
+    """Say what an error of the disk means. Raises RolloutError."""
+    try:
+        yield
+    except OSError as error:
+        raise RolloutError(
+            f"the journal cannot be written: {error}. Make room; the same command with --resume continues."
+        ) from error

@@ -114,6 +114,9 @@ class Errands:
         holdings = self._holdings
         before = holdings.manifest
         manifest = self._patience.call(self._newest)
+        if manifest is None:  # nothing is new; a controller whose run is over says so without waiting
+            holdings.pause(_AGAIN_SECONDS)
+            return
         if manifest == before:
             return
         failures = 0

@@ -86,7 +86,7 @@ class Groups:
     next_group     number of the next new group
     next_position  position in the data of its prompt
     lessons        what the groups since the last cut teach, by the words of Accepted and Rejected
-    n_rejected     groups that were rejected since the last cut
+    n_rejected     groups that were rejected since the last cut, or since the run was resumed
     """
 
     def __init__(self, *, cuts: int = 0, next_group: int = 0, next_position: int = 0) -> None:
@@ -154,9 +154,7 @@ class Groups:
             case events.Begun():
                 self._begin(event)
             case events.Resumed():
-                for waiting in event.waiting:
-                    self.open.pop(waiting.group, None)
-                    self.waiting[waiting.group] = waiting
+                self._resume(event)
             case events.Asked():
                 return self._ask(event)
             case events.Answered(answer=answer):
@@ -191,6 +189,14 @@ class Groups:
             self.n_rejected = 0
         self.cuts, self.next_group, self.next_position = begun.cuts, begun.next_group, begun.next_position
         self.waiting = {waiting.group: waiting for waiting in begun.waiting}
+
+    def _resume(self, resumed: events.Resumed) -> None:
+        for waiting in resumed.waiting:
+            self.open.pop(waiting.group, None)
+            self.waiting[waiting.group] = waiting
+        # Otherwise a run that ended because nothing taught anything would end again at once.
+        self.lessons.clear()
+        self.n_rejected = 0
 
     def _ask(self, asked: Asked) -> OpenGroup:
         self.waiting.pop(asked.group, None)

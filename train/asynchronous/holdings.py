@@ -12,7 +12,7 @@ from train.weights.source import Weights
 
 
 class Holdings:
-    """Whoever reads or changes something holds `changed`.
+    """What the threads of a worker share. A thread holds `changed` while it reads or changes something.
 
     loaded     version of the weights that the engine draws with; -1: none that the controller knows
     manifest   that of these weights

@@ -137,11 +137,11 @@ def read(folder: Path) -> Iterator[Event]:
     """Yield all events of a journal; a torn frame at its end is left out. Raises CheckpointError if it is damaged."""
     segments = list(_segments(folder).values())
     for path in segments:
-        end = 0
+        end, size = 0, path.stat().st_size  # the file may be removed while its last event is worked on
         for event, end_of_frame in _frames(path):
             end = end_of_frame
             yield event
-        if end < path.stat().st_size and path is not segments[-1]:
+        if end < size and path is not segments[-1]:
             raise CheckpointError(f"{path}: damaged at byte {end}. Restore the file from a copy.")
 
 

@@ -10,15 +10,17 @@ import os
 import sys
 import threading
 
-from train.asynchronous.local_workers import TOKEN_VARIABLE
-from train.asynchronous.rollout import Options, Rollout
 from train.errors import TrainError
+
+_TOKEN_VARIABLE = "CURATE_TOKEN"
 
 
 def main(url: str, name: str) -> None:
     threading.Thread(target=_end_with_parent, name="parent", daemon=True).start()
+    from train.asynchronous.rollout import Options, Rollout  # only now, since it takes long to import
+
     try:
-        Rollout(Options(url, name=name, token=os.environ.get(TOKEN_VARIABLE) or None), note=_note).run()
+        Rollout(Options(url, name=name, token=os.environ.get(_TOKEN_VARIABLE) or None), note=_note).run()
     except TrainError as error:
         _note(f"Error: {error}")
         sys.exit(1)
@@ -30,7 +32,8 @@ def _note(line: str) -> None:
 
 
 def _end_with_parent() -> None:
-    sys.stdin.read()
+    while os.read(0, 1024):  # not through sys.stdin, whose lock would be missing when the interpreter ends
+        pass
     os._exit(1)  # the engine may be in the midst of a step that takes long
 
 

@@ -2,17 +2,20 @@
 
 import logging
 import os
+import signal
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from train.config import Engine
-from train.errors import ConfigError, SamplerError
+from train.errors import ControllerGone, SamplerError
+from train.sampling.engine_environment import gpus_of_engines, visible
 from train.sampling.restart_budget import RestartBudget
 
 log = logging.getLogger(__name__)
@@ -25,28 +28,28 @@ _GOODBYE_SECONDS = 15.0
 class LocalWorkers:
     """Starts a worker for every `tensor_parallel` GPUs, and starts it again if it dies.
 
-    url   of the controller
-    logs  folder for what the workers say
-    gone  called with the name of a worker that has died, so that its groups need not wait until it is missed
-    fail  called with the error if workers die too often
+    url    of the controller
+    token  that of the run
+    logs   folder for what the workers say
+    gone   called with the name of a worker that has died, so that its groups need not wait until it is missed
+    fail   called with the error if workers die too often
 
-    Raises ConfigError if the GPUs cannot be divided among the engines.
+    Raises SamplerError if the run sees fewer GPUs.
     """
 
     def __init__(
         self,
         settings: Engine,
         url: str,
+        token: str | None,
         logs: Path,
         *,
         gone: Callable[[str], None],
         fail: Callable[[BaseException], None],
     ) -> None:
-        size = settings.tensor_parallel
-        if len(settings.gpus) % size:
-            raise ConfigError(f"engine.gpus: {len(settings.gpus)} GPUs are not a multiple of tensor_parallel = {size}")
-        self._gpus = [settings.gpus[first : first + size] for first in range(0, len(settings.gpus), size)]
+        self._gpus = [visible(gpus) for gpus in gpus_of_engines(settings.gpus, settings.tensor_parallel)]
         self._url, self._logs, self._gone, self._fail = url, logs, gone, fail
+        self._token = {} if token is None else {TOKEN_VARIABLE: token}
         self._restarts = RestartBudget(settings.restarts_per_hour)
         self._closing = threading.Event()
         self._n_started = 0
@@ -79,17 +82,15 @@ class LocalWorkers:
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
-            if process.stdin is not None:
-                process.stdin.close()
+            _clean_up_after(process)
 
     def _start(self, number: int) -> "subprocess.Popen[bytes]":
         self._n_started += 1
         self._names[number] = f"worker-{number}-{os.getpid()}-{self._n_started}"
-        gpus = ",".join(map(str, self._gpus[number]))
         with self._log(number).open("ab") as output:
             return subprocess.Popen(
                 [sys.executable, "-m", "train.asynchronous.local_worker", self._url, self._names[number]],
-                env={**os.environ, "CUDA_VISIBLE_DEVICES": gpus},
+                env={**os.environ, **self._token, "CUDA_VISIBLE_DEVICES": self._gpus[number]},
                 stdin=subprocess.PIPE,
                 stdout=output,
                 stderr=output,
@@ -97,13 +98,19 @@ class LocalWorkers:
             )
 
     def _watch(self) -> None:
-        while not self._closing.wait(_LOOK_SECONDS):
-            for number, process in enumerate(self._processes):
-                if process.poll() not in (None, 0) and not self._closing.is_set():
-                    self._start_again(number)
+        try:
+            while not self._closing.wait(_LOOK_SECONDS):
+                for number, process in enumerate(self._processes):
+                    if process.poll() not in (None, 0) and not self._closing.is_set():
+                        self._start_again(number)
+        except ControllerGone:
+            return  # the run has stopped, and the trainer knows why
+        except Exception as error:  # otherwise the run would wait for workers that never come
+            self._fail(SamplerError(f"a worker cannot be started again: {error}"))
 
     def _start_again(self, number: int) -> None:
-        how = f"the worker on GPU {', '.join(map(str, self._gpus[number]))} has ended: {self._last_words(number)}"
+        how = f"the worker on GPU {self._gpus[number]} has ended: {self._last_words(number)}"
+        _clean_up_after(self._processes[number])
         self._gone(self._names[number])
         if not self._restarts.spend(time.monotonic()):
             self._closing.set()
@@ -125,3 +132,11 @@ class LocalWorkers:
 
     def _log(self, number: int) -> Path:
         return self._logs / f"worker-{number}.log"
+
+
+def _clean_up_after(process: "subprocess.Popen[bytes]") -> None:
+    """End what a worker that has ended left behind: vLLM has a process for each GPU of an engine that has several."""
+    if process.stdin is not None:
+        process.stdin.close()
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from secrets import token_urlsafe
+from socket import gethostname
 from typing import Any
 
 from train.asynchronous.controller import Controller
@@ -81,34 +82,40 @@ def opened(
             worker = Worker(controller, engine, weights, name="trainer", loaded=pipeline.loaded)
             stack.enter_context(_at_work(worker, controller))
         if serves:
-            server = stack.enter_context(_server(config, run, controller))
+            token = _token(config)
+            server = stack.enter_context(_server(config, run, controller, token))
             if in_processes:
-                stack.enter_context(_local_workers(config, run, controller, server.url))
+                stack.enter_context(_local_workers(config, run, controller, server.url, token))
         stack.enter_context(_over_if_all_is_well(controller))
         yield pipeline
 
 
-def _server(config: Config, run: Path, controller: Controller) -> ControllerServer:
+def _token(config: Config) -> str | None:
+    """Return what workers must know. Without a choice of the user's, other users of this machine must not get in."""
+    return os.environ.get(TOKEN_VARIABLE) or (None if config.workers.listen else token_urlsafe())
+
+
+def _server(config: Config, run: Path, controller: Controller, token: str | None) -> ControllerServer:
     """Return the server for workers in other processes, on this machine only unless the configuration says more."""
     listens = config.workers.listen
-    if not listens:
-        os.environ.setdefault(TOKEN_VARIABLE, token_urlsafe())  # other users of this machine must not get in
     server = ControllerServer(
         controller,
         listens or _LOOPBACK,
-        token=os.environ.get(TOKEN_VARIABLE) or None,
+        token=token,
         run=run.name,
         terms=terms_of(config, run.name),
     )
     if listens:
-        log.warning("workers can join: curate rollout --controller %s", server.url)
+        url = server.url.replace("//0.0.0.0:", f"//{gethostname()}:").replace("//[::]:", f"//{gethostname()}:")
+        log.warning("workers can join: curate rollout --controller %s", url)
     return server
 
 
-def _local_workers(config: Config, run: Path, controller: Controller, url: str) -> LocalWorkers:
+def _local_workers(config: Config, run: Path, controller: Controller, url: str, token: str | None) -> LocalWorkers:
     return LocalWorkers(
         config.engine,
-        url.replace("//0.0.0.0:", "//127.0.0.1:"),
+        url.replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]:", "//[::1]:"),
+        token,
         run / _LOGS,
         gone=lambda name: controller.leave(Leaving(name)),
         fail=controller.fail,

@@ -29,14 +29,16 @@ class Patience:
 
     def call(self, what: Callable[[], Result]) -> Result | None:
         """Return the result of the call, or None if there is no point in going on. Raises ControllerGone at the end."""
-        began, seconds = time.monotonic(), _FIRST_SECONDS
+        first_failure, seconds = None, _FIRST_SECONDS
         while True:
             try:
                 return what()
             except ControllerGone as error:
                 self.n_failures += 1
-                gone = time.monotonic() - began
-                if gone > self._seconds:
+                now = time.monotonic()
+                first_failure = first_failure or now
+                gone = now - first_failure
+                if gone >= self._seconds:
                     raise ControllerGone(
                         f"{error} (tried for {gone:.0f} s). Start the worker again once the run goes on; "
                         "--patience SECONDS lets it try for longer."

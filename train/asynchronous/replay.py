@@ -4,6 +4,7 @@ With the same configuration, the weights must be the same; with another objectiv
 same samples.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -32,7 +33,7 @@ class Replay:
             )
         self.sampler = _NoSampler()
         self.position = 0
-        self.counts: dict[str, int] = {}
+        self.counts: Counter[str] = Counter()  # the filter was at work when the journal was written
         self.waited_seconds = self.sampled_seconds = 0.0
         self._recorded = recorded
         self._minibatches = minibatches

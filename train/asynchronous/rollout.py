@@ -14,6 +14,7 @@ from train.asynchronous.client import HttpController
 from train.asynchronous.nearest import Nearest
 from train.asynchronous.patience import Patience
 from train.asynchronous.worker import Worker
+from train.sampling.engine_environment import prepare_for_engine
 from train.sampling.engine_terms import open_for
 from train.sampling.model_name import check_model
 from train.weights.manifest import Manifest
@@ -21,9 +22,6 @@ from train.weights.manifest import Manifest
 log = logging.getLogger(__name__)
 
 Note = Callable[[str], None]
-# The beginnings of the names of the variables that torchrun sets: a worker is not one of its ranks.
-_TORCHRUN = ("TORCHELASTIC_", "MASTER_ADDR", "MASTER_PORT", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE",
-             "GROUP_RANK", "GROUP_WORLD_SIZE", "ROLE_")  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +67,7 @@ class Rollout:
             model = self._options.model or terms.model
             check_model(model)
             self._note(f"worker {self._name}: starts an engine with {model}")
-            _prepare_environment()
+            prepare_for_engine()
             with closing(open_for(terms, model, self._options.engine)) as opened, closing(self._source()) as source:
                 self._worker = Worker(
                     self._controller,
@@ -98,9 +96,3 @@ class Rollout:
     def _pause(self, seconds: float) -> bool:
         time.sleep(seconds)
         return not self._leaves
-
-
-def _prepare_environment() -> None:
-    for variable in [name for name in os.environ if name.startswith(_TORCHRUN)]:
-        del os.environ[variable]
-    os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"  # weights change between two steps of the engine

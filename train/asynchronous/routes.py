@@ -194,8 +194,9 @@ async def _message(request: Request, kind: type[Message]) -> Message:
     try:
         return msgspec.msgpack.decode(await _body(request), type=kind)
     except (msgspec.DecodeError, OverflowError, RecursionError) as error:
-        raise Malformed(f"the body is no {kind.__name__}: {error}. Trainer and worker must have the same version of "
-                        "curate") from error  # fmt: skip
+        raise Malformed(
+            f"the body is not of type {kind.__name__}: {error}. Trainer and worker must have the same version of curate"
+        ) from error
 
 
 async def _body(request: Request) -> bytes:
@@ -236,5 +237,5 @@ async def _refused(request: Request, error: Exception) -> Response:
 
 
 async def _unknown(request: Request, error: Exception) -> Response:
-    detail = f"{request.method} {request.url.path} is no call of a controller"
+    detail = f"{request.method} {request.url.path} is not a call of a controller"
     return JSONResponse({"detail": detail, "error": "Unknown"}, getattr(error, "status_code", 404))

@@ -26,7 +26,6 @@ _MOST_ATTEMPTS = 3
 _WARNED_SECONDS = 60.0
 
 _Done = deque[tuple[int, Completion | ValueError]]
-_WARNED_SECONDS = 60.0
 
 
 @dataclass(slots=True)
@@ -41,7 +40,7 @@ class _Sample:
 
 
 class Desk:
-    """The samples that are asked for but not drawn. Whoever calls its methods holds the controller's lock."""
+    """The samples that are asked for but not drawn. Callers of its methods hold the controller's lock."""
 
     def __init__(self, vocabulary: int) -> None:
         self.waiting: deque[int] = deque()

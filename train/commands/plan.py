@@ -45,8 +45,8 @@ _NEARLY = 0.97  # of two ways that are this close, the one with less staleness i
     "--set",
     "changes",
     multiple=True,
-    metavar="KEY=VALUE",
-    help="Value that replaces one of the file; see curate train.",
+    metavar="SECTION.KEY=VALUE",
+    help="Replace a value of CONFIG. Can be given several times.",
 )
 def command(
     config: Path,

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
@@ -14,8 +15,6 @@ from train.commands.engine_options import engine_option
 
 if TYPE_CHECKING:
     from train.asynchronous.rollout import Rollout
-
-TOKEN_VARIABLE = "CURATE_TOKEN"
 
 
 @click.command("rollout")
@@ -33,7 +32,11 @@ TOKEN_VARIABLE = "CURATE_TOKEN"
     metavar="SECONDS",
     help="How long a run that cannot be reached is called again.",
 )
-@click.option("--ray", metavar="ADDRESS", help="Start the workers as actors on this Ray cluster: HOST:PORT, or auto.")
+@click.option(
+    "--ray",
+    metavar="ADDRESS",
+    help="Ray cluster on which the workers start: HOST:PORT, or auto.  [default: one worker, on this machine]",
+)
 @click.option("--workers", type=click.IntRange(min=1), default=1, show_default=True, help="Workers on the Ray cluster.")
 @click.option(
     "--gpus-per-worker",
@@ -62,6 +65,7 @@ def command(
     from train.errors import TrainError
 
     with user_errors(TrainError):
+        from train.asynchronous.local_workers import TOKEN_VARIABLE
         from train.asynchronous.rollout import Options, Rollout
 
         options = Options(url, model, engine, name, patience, os.environ.get(TOKEN_VARIABLE) or None)
@@ -83,7 +87,8 @@ def _leaving_at_signals(worker: "Rollout") -> Iterator[None]:
     def leave(number: int, frame: FrameType | None) -> None:
         for each, handler in before.items():
             signal.signal(each, handler)
-        worker.leave()
+        # In another thread, because the signal may have come in the midst of a wait for the lock that this takes.
+        threading.Thread(target=worker.leave, name="leave").start()
 
     before = {number: signal.signal(number, leave) for number in (signal.SIGINT, signal.SIGTERM)}
     try:

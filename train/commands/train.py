@@ -101,7 +101,7 @@ def command(
     from train.run.folder import open_run
     from train.sampling.model_name import check_model
 
-    run = out or (config.with_name(f"{config.name}-replay") if replay else Path("runs") / config.stem)
+    run = out or (_replay_folder(config) if replay else Path("runs") / config.stem)
     is_first_rank = os.environ.get("RANK", "0") == "0"
     with (
         user_errors(TrainError, CurateError, SandboxError),
@@ -133,6 +133,12 @@ def command(
         click.echo(f"model in {run / 'model'}, metrics in {run / 'metrics.jsonl'}; to see them: curate plot {run}")
 
 
+def _replay_folder(recorded: Path) -> Path:
+    """Return the folder beside the recorded run in which it is trained again."""
+    named = recorded.resolve() if recorded.name in ("", "..") else recorded
+    return named.with_name(f"{named.name}-replay")
+
+
 def _replay(
     recorded: Path, run: Path, changes: Sequence[str], *, resume: bool, overwrite: bool, is_first_rank: bool
 ) -> None:
@@ -140,10 +146,13 @@ def _replay(
     from train import loop
     from train.asynchronous.audit_report import audit_lines
     from train.config import with_changes
+    from train.errors import ConfigError
     from train.run.folder import open_run, read
     from train.run.model_card import MODEL
     from train.run.weights_digest import weights_digest
 
+    if run.resolve() == recorded.resolve():
+        raise ConfigError(f"{recorded} would be replaced by its own replay. Choose another --out.")
     settings = with_changes(read(recorded), changes)
     before = weights_digest(recorded / MODEL)
     if is_first_rank:

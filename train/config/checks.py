@@ -153,6 +153,11 @@ def _engine(config: "Config") -> Iterator[str]:
         )
     if engine.tensor_parallel > 1 and not engine.gpus:
         yield "engine.tensor_parallel: name the GPUs in engine.gpus; in the trainer's process an engine has only one"
+    if len(engine.gpus) % max(engine.tensor_parallel, 1):
+        yield (
+            f"engine.gpus: {len(engine.gpus)} GPUs are not a multiple of engine.tensor_parallel = "
+            f"{engine.tensor_parallel}"
+        )
     overlaps = config.rollout.pipeline in ("one-off", "async")
     if overlaps and not engine.gpus and config.workers.local and engine.memory_share > _MOST_SHARED_MEMORY:
         yield (

@@ -6,7 +6,6 @@ twice as many; for weights that are frozen, once as many. What is computed again
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from train.config import Config
@@ -29,11 +28,13 @@ class ModelSize:
 
 
 def size_of(path: str) -> ModelSize:
-    """Return the size of a model without its weights. Raises OSError or ValueError if there is no such model."""
+    """Return the size of a model without its weights. Raises LearnerError if there is no such model."""
     import torch
-    from transformers import AutoConfig, AutoModelForCausalLM
+    from transformers import AutoModelForCausalLM
 
-    config: Any = AutoConfig.from_pretrained(str(Path(path).expanduser()))
+    from train.learning.model import read_configuration
+
+    config = read_configuration(path)
     with torch.device("meta"):
         causal: Any = AutoModelForCausalLM.from_config(config)  # type: ignore[no-untyped-call]
     text = config.get_text_config()

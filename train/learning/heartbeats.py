@@ -39,7 +39,7 @@ class Heartbeats:
         attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
         self._stores = [dist.PrefixStore(f"curate-{attempt}", _store()) for _ in range(2)]  # type: ignore[attr-defined]
         self._hosts: dict[int, tuple[str, int]] = {}  # machine and process of each rank
-        self._calls = self._meetings = 0
+        self._calls = 0
         self._loss = ""
         self._is_open = self._is_in_call = False
         self._ended = threading.Event()
@@ -74,18 +74,16 @@ class Heartbeats:
         """Let `wait_for_call` of the other ranks return. Raises LearnerError if a rank is lost."""
         self.check()
         self._calls += 1
-        self._stores[0].set(f"call/{self._calls}", "")
+        self._stores[0].set("calls", str(self._calls))  # one key, so that the store does not grow
 
     def wait_for_call(self) -> None:
         """Wait until rank 0 announces its next call. Raises LearnerError if rank 0 is lost or has failed."""
         self._calls += 1
-        self._wait_for([f"call/{self._calls}"])
-
-    def wait_for_all(self) -> None:
-        """Wait until all ranks have called this. Raises LearnerError if one of those that this one watches is lost."""
-        self._meetings += 1
-        self._stores[0].set(f"meeting/{self._meetings}/{self._rank}", "")
-        self._wait_for([f"meeting/{self._meetings}/{rank}" for rank in range(self._size)])
+        polls = 0
+        while self._announced() < self._calls:
+            self.check()
+            polls += 1
+            time.sleep(_SHORT_POLL_SECONDS if polls < _FIRST_POLLS else _POLL_SECONDS)
 
     def check(self) -> None:
         """Raise LearnerError if a rank is lost."""
@@ -104,12 +102,10 @@ class Heartbeats:
             time.sleep(_SHORT_POLL_SECONDS)
         return self._loss
 
-    def _wait_for(self, keys: list[str]) -> None:
-        polls = 0
-        while not self._stores[0].check(keys):
-            self.check()
-            polls += 1
-            time.sleep(_SHORT_POLL_SECONDS if polls < _FIRST_POLLS else _POLL_SECONDS)
+    def _announced(self) -> int:
+        """Return how many calls rank 0 has announced."""
+        store = self._stores[0]
+        return int(store.get("calls")) if store.check(["calls"]) else 0
 
     def _beat(self) -> None:
         heard = {rank: ("", 0) for rank in self._watched}

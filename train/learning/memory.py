@@ -5,22 +5,21 @@ and counting what autograd keeps. CUDA, the allocators and a sampler on the same
 train/run/memory_plan.py.
 """
 
-from dataclasses import dataclass, fields
-from pathlib import Path
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from train.config import Model
-from train.errors import LearnerError
+from train.config import Config, Model
 from train.learning.attention import PACKED
 from train.learning.logprob import CHUNK_TOKENS
-from train.learning.model import base_dtype, layers, with_lora
+from train.learning.model import base_dtype, layers, read_configuration, with_lora
 
 _COUNTED_TOKENS = 64
 _AUTOCAST = 1.5  # approximate: on one GPU, the residual stream and what norms keep of it are float32
 _OF_A_HEAD_WEIGHT = 8  # bytes: its gradient, and what a chunk adds to it, both in float32
+_VISITING_BYTES = 10**9  # moments that are on a GPU at once although their home is the CPU (offload.py)
 _OF_A_LOGIT = 20  # bytes: of float32, the product, the same by temperature, probability and two gradients in backward
 
 
@@ -47,9 +46,30 @@ class Memory:
         return self.weights + self.moments + self.reference
 
 
+def row_tokens(config: Config) -> int:
+    """Return the tokens of the longest row: at least those of the longest prompt with its answer."""
+    longest = max(stage.max_tokens for stage in config.stages) + config.data.max_prompt_tokens
+    return max(config.optimizer.row_tokens, longest)
+
+
+def of_run(config: Config, *, ranks: int) -> Memory:
+    """Estimate the memory of a run's learner, if so many ranks have one copy of the weights together.
+
+    With `optimizer.offload`, the moments are counted all the same; `on_gpu` leaves out those on the CPU. Raises
+    LearnerError if the model cannot be found.
+    """
+    part = -(-row_tokens(config) // config.ranks.context)  # of a row that ranks share
+    return estimate(config.model, row_tokens=part, reference=config.objective.kl > 0, ranks=ranks)
+
+
+def on_gpu(memory: Memory, *, offload: bool) -> Memory:
+    """Return the part of the memory that is on the GPU while the learner updates the weights."""
+    return replace(memory, moments=min(memory.moments, _VISITING_BYTES)) if offload else memory
+
+
 def estimate(model: Model, *, row_tokens: int, reference: bool, ranks: int = 1) -> Memory:
     """Estimate the memory if the longest row has `row_tokens`. Raises LearnerError if the model cannot be found."""
-    config = _configuration(model.path)
+    config = read_configuration(model.path)
     dtype = torch.bfloat16 if model.dtype == "bfloat16" else torch.float32
     causal = _empty(config, model)
     parameters = sum(weight.numel() for weight in causal.parameters())
@@ -79,15 +99,6 @@ def estimate(model: Model, *, row_tokens: int, reference: bool, ranks: int = 1) 
         logits=min(CHUNK_TOKENS, row_tokens) * head.shape[0] * _OF_A_LOGIT
         + head.numel() * _OF_A_HEAD_WEIGHT * bool(head.requires_grad),
     )
-
-
-def _configuration(path: str) -> Any:
-    from transformers import AutoConfig
-
-    try:
-        return AutoConfig.from_pretrained(str(Path(path).expanduser()))
-    except Exception as error:  # many types of exceptions, as when weights are loaded
-        raise LearnerError(f"{path} cannot be loaded: {str(error).strip() or type(error).__name__}") from error
 
 
 def _empty(config: Any, model: Model | None, dtype: torch.dtype = torch.float32) -> Any:
@@ -121,9 +132,7 @@ def _kept_by_a_layer(config: Any, model: Model, dtype: torch.dtype) -> float:
                 input_ids=torch.zeros(1, _COUNTED_TOKENS, dtype=torch.int64, device="meta"),
                 position_ids=torch.zeros(1, _COUNTED_TOKENS, dtype=torch.int64, device="meta"),
                 use_cache=False,
-                lengths=(
-                    (1,) * _COUNTED_TOKENS,
-                ),  # a fused kernel keeps no attention matrix, so almost none is counted
+                lengths=((1,) * _COUNTED_TOKENS,),  # a fused kernel keeps no attention matrix: almost none is counted
             )
         del made
         kept.append(sum(kept_bytes.values()))

@@ -55,10 +55,10 @@ def process_advantages(
     normalised = iter(outcome_advantages(rewards, by_std=by_std, epsilon=epsilon)[0].tolist())
     advantages = []
     for of_one, length in zip(steps, lengths, strict=True):
-        at_end = [0.0] * length
+        at_end = [0.0] * max(length, 1)  # an answer without tokens still counts in the mean of the group
         for end, _ in of_one:
-            at_end[min(max(end, 1), length) - 1] += next(normalised)
-        advantages.append(list(accumulate(reversed(at_end)))[::-1])
+            at_end[min(max(end, 1), len(at_end)) - 1] += next(normalised)
+        advantages.append(list(accumulate(reversed(at_end)))[::-1][:length])
     return advantages
 
 
@@ -130,7 +130,7 @@ def constant_length(loss_T: Tensor, mask_T: Tensor, *, n_sequences: float, most_
 
 
 def without_overlong(mask_T: Tensor, truncated_N: Tensor, sample_T: Tensor) -> Tensor:
-    """Return (T,), the mask without completions that were cut off at the length limit, since nobody knows whether they
+    """Return (T,), the mask without completions that were cut off at the length limit, since it is unknown whether they
     would have been right. Like DAPO's overlong filtering, and DeepCoder's as it is described, this takes them out of
     numerator and denominator."""
     return mask_T * ~truncated_N[sample_T]

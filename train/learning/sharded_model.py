@@ -94,7 +94,7 @@ def check_family(path: str) -> None:
     text.pad_token_id = text.bos_token_id = text.eos_token_id = None
     try:
         shallow = AutoModelForCausalLM.from_config(settings, dtype=torch.float32)  # type: ignore[no-untyped-call]
-    except Exception as error:
+    except Exception as error:  # many types of exceptions, as when a whole model is loaded
         raise LearnerError(f"{path}: a model of its family cannot be built ({error}). Choose another.") from error
     draw = torch.Generator().manual_seed(0)
     with torch.no_grad():
@@ -139,5 +139,5 @@ def _open(path: str) -> list[Any]:
         return [safe_open(file, framework="pt") for file in files]
     except LearnerError:
         raise
-    except Exception as error:
+    except Exception as error:  # many types of exceptions: no network, damaged files
         raise LearnerError(f"{path} cannot be loaded: {str(error).strip() or type(error).__name__}") from error

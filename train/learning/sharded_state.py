@@ -41,7 +41,7 @@ def write_in_background(state: State, folder: Path, group: Any) -> Future[None]:
                     no_dist=group is None,
                 )
             )
-        except BaseException as error:
+        except BaseException as error:  # whatever it is, it must reach those who wait for the future
             written.set_exception(error)
         else:
             written.set_result(None)

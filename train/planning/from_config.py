@@ -1,11 +1,12 @@
 """What the simulation has to know of a run: the size of its model, its batches, and how its GPUs can be divided."""
 
-from pathlib import Path
+from bisect import bisect_left
 from typing import Any
 
 from train.config import Config
 from train.errors import ConfigError, LearnerError
-from train.learning.memory import estimate
+from train.learning.memory import estimate, of_run, on_gpu
+from train.learning.model import read_configuration
 from train.planning.lengths import Lengths
 from train.planning.rates import Gpu, ModelSize
 from train.planning.simulate import Workload
@@ -19,11 +20,8 @@ _UNITS = 512  # tokens of the longest answer in a message, at most
 
 def model_size(config: Config) -> ModelSize:
     """Return the size of the run's model. Raises LearnerError if the model cannot be found."""
-    from transformers import AutoConfig
-
     memory = estimate(config.model, row_tokens=1, reference=False)
-    settings = AutoConfig.from_pretrained(str(Path(config.model.path).expanduser())).get_text_config()
-    return ModelSize(memory.parameters, cache_bytes(settings))
+    return ModelSize(memory.parameters, cache_bytes(read_configuration(config.model.path).get_text_config()))
 
 
 def cache_bytes(settings: Any) -> float:
@@ -59,16 +57,16 @@ def cluster(config: Config, gpu: Gpu, gpus: int) -> Cluster:
 
     Raises LearnerError if it does not fit on all of them.
     """
-    longest = max(stage.max_tokens for stage in config.stages) + config.data.max_prompt_tokens
-    row_tokens, ranks = max(config.optimizer.row_tokens, longest), 1
-    while (
-        estimate(config.model, row_tokens=row_tokens, reference=config.objective.kl > 0, ranks=ranks).total
-        > _MEMORY_SHARE * gpu.memory
-    ):
-        ranks *= 2
-        if ranks > gpus:
-            raise LearnerError(
-                f"the learner does not fit on {gpus} x {gpu.name}. Use more GPUs, lower optimizer.row_tokens, or set "
-                "model.activation_checkpointing"
-            )
-    return Cluster(gpu, gpus, config.engine.tensor_parallel, ranks)
+
+    def fits(ranks: int) -> bool:
+        needed = on_gpu(of_run(config, ranks=ranks), offload=config.optimizer.offload)
+        return needed.total <= _MEMORY_SHARE * gpu.memory
+
+    numbers = range(config.ranks.context, gpus + 1, config.ranks.context)
+    place = bisect_left(numbers, True, key=fits)
+    if place < len(numbers):
+        return Cluster(gpu, gpus, config.engine.tensor_parallel, numbers[place])
+    raise LearnerError(
+        f"the learner does not fit on {gpus} x {gpu.name}. Use more GPUs, lower optimizer.row_tokens, or set "
+        "model.activation_checkpointing or optimizer.offload"
+    )

@@ -6,6 +6,7 @@ block is shuffled. All of it follows from the seed, so a position is enough to c
 """
 
 import random
+import threading
 from bisect import bisect_right
 from collections.abc import Sequence
 from functools import lru_cache
@@ -22,6 +23,7 @@ class Mixture:
         self._seed = seed
         *self._bounds, _ = (bound / sum(weights) for bound in accumulate(weights))
         self._block = lru_cache(_BLOCKS_KEPT)(self._new_block)
+        self._lock = threading.Lock()  # several threads ask
         self._before = [(0,) * len(weights)]  # for each block, how many prompts of each dataset come before it
 
     def at(self, position: int) -> tuple[int, int]:
@@ -35,11 +37,10 @@ class Mixture:
 
     def _counts_before(self, number: int) -> tuple[int, ...]:
         before = self._before
-        for missing in range(len(before), number + 1):
-            block = self._block(missing - 1)
-            counts = tuple(count + block.count(dataset) for dataset, count in enumerate(before[missing - 1]))
-            if len(before) == missing:  # another thread may have been faster
-                before.append(counts)
+        with self._lock:
+            while len(before) <= number:
+                block = self._block(len(before) - 1)
+                before.append(tuple(count + block.count(dataset) for dataset, count in enumerate(before[-1])))
         return before[number]
 
     def _new_block(self, number: int) -> list[int]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, fields
 
 from train.config import Config
 from train.errors import ConfigError
-from train.learning.memory import Memory, estimate
+from train.learning.memory import Memory, of_run, on_gpu
 from train.learning.model import read_configuration
 from train.sampling.engine_memory import ENGINE_OVERHEAD_BYTES, EngineMemory, engine_memory
 
@@ -18,7 +18,6 @@ _MACHINE_GPUS = 8
 _STATE_BYTES = 12  # of a trained weight in a checkpoint: itself and its two moments, in float32
 _GPU_OVERHEAD_BYTES = 3 * GB  # approximate: CUDA, NCCL, and what the allocator cannot use
 _SLEEPING_BYTES = 2 * GB  # approximate: what an engine that sleeps keeps of a GPU
-_VISITING_BYTES = GB  # moments that are on a GPU at once although their home is the CPU, see train/learning/offload.py
 _PROCESS_BYTES = 4 * GB  # approximate: memory of the machine for a process that uses a GPU
 _CPU_PROCESS_BYTES = GB // 2  # approximate: the same without GPU
 _CPU_CACHE_BYTES = 2 * 2**30  # of an engine on a CPU, see train/sampling/vllm.py
@@ -71,20 +70,18 @@ class Need:
         return f"{self.where:<22} {parts}: {self.total / GB:.1f}{has}"
 
 
-def row_tokens(config: Config) -> int:
-    """Return the tokens of the longest row: at least those of the longest prompt with its answer."""
-    longest = max(stage.max_tokens for stage in config.stages) + config.data.max_prompt_tokens
-    return max(config.optimizer.row_tokens, longest)
-
-
 def needs(config: Config, machines: Machines) -> Iterator[Need]:
     """Yield what each role needs. Raises ConfigError if the GPUs cannot be divided as the configuration says."""
     ranks, engines = _division(config, machines)
     shard = config.ranks.shard or ranks
     if ranks % shard:
         raise ConfigError(f"ranks.shard = {shard}: the number of the learner's GPUs, {ranks}, is not a multiple of it")
-    part = -(-row_tokens(config) // config.ranks.context)  # of a row that ranks share
-    learner = estimate(config.model, row_tokens=part, reference=config.objective.kl > 0, ranks=shard)
+    if ranks % config.ranks.context:
+        raise ConfigError(
+            f"ranks.context = {config.ranks.context}: the number of the learner's GPUs, {ranks}, is not a multiple of "
+            "it"
+        )
+    learner = of_run(config, ranks=shard)
     engine = _engine(config, learner.parameters)
     if machines.gpus:
         yield from _on_gpus(config, machines, ranks, engines, learner, engine)
@@ -119,10 +116,6 @@ def _division(config: Config, machines: Machines) -> tuple[int, int]:
         return 1, 0
     if not machines.gpus:
         return 1, gpus
-    if gpus % engine.tensor_parallel:
-        raise ConfigError(
-            f"engine.gpus: {gpus} GPUs are not a multiple of engine.tensor_parallel = {engine.tensor_parallel}"
-        )
     if max(engine.gpus) >= machines.gpus_of_first:
         raise ConfigError(f"engine.gpus: there is no GPU {max(engine.gpus)}; they are counted from 0 on each machine")
     if machines.gpus <= gpus:
@@ -145,14 +138,13 @@ def _on_gpus(
     config: Config, machines: Machines, ranks: int, engines: int, learner: Memory, engine: EngineMemory
 ) -> Iterator[Need]:
     gpu, share = machines.gpu_gb * GB, config.engine.memory_share
-    parts = {field.name: float(getattr(learner, field.name)) for field in fields(Memory)[2:]}
+    offload = config.optimizer.offload
+    there = on_gpu(learner, offload=offload)
+    parts = {field.name: float(getattr(there, field.name)) for field in fields(Memory)[2:]}
     parts["overhead"] = _GPU_OVERHEAD_BYTES
     advice = "Lower optimizer.row_tokens and the stages' max_tokens, set model.activation_checkpointing"
-    lasting_bytes = float(learner.lasting)
-    if config.optimizer.offload:
-        lasting_bytes -= learner.moments
-        parts["moments"] = min(learner.moments, _VISITING_BYTES)
-    else:
+    lasting_bytes = float(learner.lasting - (learner.moments if offload else 0))
+    if not offload:
         advice += " or optimizer.offload"
     shares_gpu = not engines and ranks == 1
     if shares_gpu and config.rollout.pipeline == "sync":  # they take turns
@@ -185,7 +177,7 @@ def _on_hosts(
         "processes": float((ranks_of_first + engines) * process),
         # One is written while the other is held: the last whole step, which is saved if the next one fails.
         "copies of the last step": 2 * state * ranks_of_first,
-        "weights for engines": float(model * (_VERSIONS if engines else 1)),
+        "weights for engines": float(model * (_VERSIONS if engines or config.workers.listen else 1)),
     }
     at_home = float(learner.moments) if machines.gpus and config.optimizer.offload else 0.0
     if at_home:

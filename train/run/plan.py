@@ -12,10 +12,10 @@ from curate.prompt import Prompt
 from curate.trust import Trust, left_out_lines
 from train.config import Config, Data
 from train.config.checks import doubts
-from train.learning.memory import Memory, estimate
+from train.learning.memory import Memory, of_run, on_gpu, row_tokens
 from train.rollouts.problems import is_file, problems
 from train.run import memory_plan
-from train.run.memory_plan import Machines, row_tokens
+from train.run.memory_plan import Machines
 
 _RANKS = (1, 2, 4, 8)
 
@@ -88,13 +88,13 @@ def _prompt(prompt: Prompt) -> Iterator[str]:
 
 def _memory(config: Config) -> Iterator[str]:
     longest = row_tokens(config)
+    numbers_of_ranks = [ranks * config.ranks.context for ranks in _RANKS]
     by_ranks = {
-        ranks: estimate(config.model, row_tokens=longest, reference=config.objective.kl > 0, ranks=ranks)
-        for ranks in _RANKS
+        ranks: on_gpu(of_run(config, ranks=ranks), offload=config.optimizer.offload) for ranks in numbers_of_ranks
     }
-    one_gpu = by_ranks[1]
+    fewest = by_ranks[numbers_of_ranks[0]]
     yield (
-        f"memory     of the learner, {one_gpu.parameters:,} parameters, {one_gpu.trained:,} of them trained, "
+        f"memory     of the learner, {fewest.parameters:,} parameters, {fewest.trained:,} of them trained, "
         f"rows of at most {longest:,} tokens, GiB for each GPU:"
     )
     names = [field.name for field in fields(Memory)[2:]]

@@ -4,7 +4,8 @@ protocol.py      what a sampler is, and the types it takes and gives
 vllm.py          a model in this process, run by vLLM; vllm_worker.py runs in vLLM's own processes, and vllm_weights.py
                  tells there which weights they hold
 transformers.py  a model in this process, slow and simple, for tests
-processes.py     vLLM engines in processes of their own, on other GPUs than the trainer's
+processes.py     vLLM engines in processes of their own, on other GPUs than the trainer's; engine_environment.py
+                 prepares such a process
 http.py          a model behind an OpenAI-compatible address
 open_sampler.py  opens the sampler of a command
 open_engine.py   opens the sampler of a training run

@@ -22,15 +22,6 @@ class EngineMemory:
     of_a_token: int
     longest: int
 
-    @property
-    def least(self) -> int:
-        """The bytes with which the engine can answer one prompt at a time."""
-        return self.weights + ENGINE_OVERHEAD_BYTES + self.of_a_token * self.longest
-
-    def answers_at_once(self, share_bytes: float) -> float:
-        """Return how many of the longest answers fit at once into this many bytes."""
-        return (share_bytes - self.weights - ENGINE_OVERHEAD_BYTES) / (self.of_a_token * self.longest)
-
 
 def engine_memory(model: Model, parameters: int, settings: Any, *, tensor_parallel: int, longest: int) -> EngineMemory:
     """Estimate the memory of an engine.

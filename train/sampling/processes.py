@@ -18,6 +18,7 @@ from torch import Tensor
 
 from train import config
 from train.errors import ParityError, SamplerError, TransferError
+from train.sampling.engine_environment import gpus_of_engines, prepare_for_engine, visible
 from train.sampling.protocol import Completion, Sampling, SeededChat
 from train.sampling.restart_budget import RestartBudget
 from train.weights.manifest import Manifest, Probe
@@ -28,9 +29,6 @@ from train.weights.shared_memory import SharedMemory
 log = logging.getLogger(__name__)
 
 _POLL_SECONDS = 1.0  # time between checks that silent engines are still alive
-# The beginnings of the names of the variables that torchrun sets.
-_TORCHRUN = ("TORCHELASTIC_", "MASTER_ADDR", "MASTER_PORT", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE",
-             "GROUP_RANK", "GROUP_WORLD_SIZE", "ROLE_")  # fmt: skip
 
 
 class SamplerProcesses:
@@ -38,12 +36,8 @@ class SamplerProcesses:
 
     def __init__(self, model: str, settings: config.Engine, options: dict[str, Any]) -> None:
         size = settings.tensor_parallel
-        if len(settings.gpus) % size:
-            raise SamplerError(f"engine.gpus: {len(settings.gpus)} GPUs are not a multiple of tensor_parallel = {size}")
         self._settings = settings
-        self._arguments = [
-            (model, settings.gpus[first : first + size], options) for first in range(0, len(settings.gpus), size)
-        ]
+        self._arguments = [(model, gpus, options) for gpus in gpus_of_engines(settings.gpus, size)]
         self._memory = SharedMemory(kept=1)  # all engines have read the newest version when `hand_over` returns
         self._manifest: Manifest | None = None  # of the newest weights
         self._processes = [size] * len(self._arguments)
@@ -231,11 +225,9 @@ def _serve(connection: Connection, model: str, gpus: Sequence[int], options: dic
     for number in (signal.SIGINT, signal.SIGTERM):  # Ctrl-C and torchrun reach all processes of a run, but the
         signal.signal(number, signal.SIG_IGN)  # trainer needs this one until it has saved, and ends it then
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    for name in [name for name in os.environ if name.startswith(_TORCHRUN)]:
-        del os.environ[name]  # otherwise this process would be taken for one of the trainer's ranks
-    os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"  # the engine has this process to itself already
+    prepare_for_engine()
     try:
-        os.environ["CUDA_VISIBLE_DEVICES"] = _visible(gpus)
+        os.environ["CUDA_VISIBLE_DEVICES"] = visible(gpus)
         from train.sampling.vllm import VllmSampler
 
         sampler, source = VllmSampler(model, **options), SharedMemory()
@@ -261,19 +253,6 @@ def _serve(connection: Connection, model: str, gpus: Sequence[int], options: dic
         connection.send(("failed", str(error)))
     except (EOFError, OSError):
         return  # the run is over
-
-
-def _visible(gpus: Sequence[int]) -> str:
-    """Return CUDA's names of these GPUs; their numbers count the GPUs that are visible to the run, from 0.
-
-    Raises SamplerError if the run sees fewer GPUs.
-    """
-    seen = [name for name in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if name]
-    if seen and max(gpus) >= len(seen):
-        raise SamplerError(
-            f"engine.gpus: there is no GPU {max(gpus)}; CUDA_VISIBLE_DEVICES has {len(seen)}, counted from 0"
-        )
-    return ",".join(seen[gpu] if seen else str(gpu) for gpu in gpus)
 
 
 def _end_with_parent() -> None:

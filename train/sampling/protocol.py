@@ -94,7 +94,7 @@ class Engine(Protocol):
         """
 
     def version(self) -> int:
-        """Return the version of the weights that the engine itself tells."""
+        """Return the version of the weights that the engine itself reports."""
 
     def checksums(self, tensors: "Sequence[SentTensor]") -> "Mapping[str, str]":
         """Return the checksums of what the engine computes with, by the names of these tensors.

@@ -170,7 +170,7 @@ class VllmSampler:
                 raise SamplerError(f"vLLM did not receive new weights: {_last_line(error)}") from error
 
     def version(self) -> int:
-        """Return the version of the weights that vLLM itself tells."""
+        """Return the version of the weights that vLLM itself reports."""
         with self._turn:
             return _number(self._engine.get_weight_version())
 
@@ -181,7 +181,7 @@ class VllmSampler:
             try:
                 parts = self._llm.collective_rpc("held_parts", args=(outlines,))
             except Exception as error:  # any exception, from any of vLLM's processes
-                raise SamplerError(f"vLLM does not tell which weights it holds: {_last_line(error)}") from error
+                raise SamplerError(f"vLLM does not say which weights it holds: {_last_line(error)}") from error
         return combined(itertools.chain.from_iterable(parts), {name: shape for name, _, shape in outlines})
 
     def hand_over(

@@ -32,7 +32,7 @@ _FRUITLESS = 6  # successive attempts that bring no byte
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.25, 8.0
 _COMES_BACK = {408, 429, 500, 502, 503, 504}  # statuses after which the same request may succeed later
 _NAME = re.compile(r"\w[\w.-]*")  # of a file; a manifest comes from outside, and must not name files elsewhere
-_FREE_SHARE = 1.05  # a disk that is filled to the brim is a trouble for others
+_FREE_SHARE = 1.05  # a disk that is filled to the brim causes trouble for others
 
 
 class HttpSource:
@@ -56,7 +56,9 @@ class HttpSource:
     def fetch(self, manifest: Manifest) -> TensorFiles:
         """Download what is not there already. The files can be read until the next call; see source.py."""
         if strange := [file.name for file in manifest.files if not _NAME.fullmatch(file.name)]:
-            raise TransferError(f"the manifest of weights {manifest.version} names a strange file, {strange[0]!r}")
+            raise TransferError(
+                f"the manifest of weights {manifest.version} names {strange[0]!r}, which cannot be a file of weights"
+            )
         whole = self._folder / _folder_name(manifest)
         part = whole.with_suffix(".part")
         try:
@@ -82,7 +84,8 @@ class HttpSource:
         if self._in_use is not None:
             os.close(self._in_use)
             self._in_use = None
-            with suppress(OSError), _locked(self._folder / ".lock"):
+            # A process that has the lock fetches a version, and removes the others itself.
+            with suppress(OSError), _locked(self._folder / ".lock", waits=False):
                 self._remove_others()
 
     def _download(self, manifest: Manifest, part: Path) -> None:

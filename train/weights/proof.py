@@ -1,6 +1,6 @@
 """The proof that an engine holds the weights that the learner sent, made after every hand-over.
 
-1. The version that the engine itself tells is that of the manifest.
+1. The version that the engine itself reports is that of the manifest.
 2. The checksum of every tensor that the engine computes with is that of the tensor that the learner sent. So nothing is
    missing, left over from before, in part, exchanged or altered.
 3. The log-probabilities of fixed tokens are those that the learner computed. This covers what checksums do not see: the
@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 CHECKED = "parity/checked"  # a figure: the share of the weights whose checksums were compared
 _MOST_NAMED = 3  # tensors that a message names
 _REMEDY = (
-    "Nothing is sampled with them. The same command with --resume starts the engine anew and continues from the last "
+    "Nothing is sampled with them. The same command with --resume restarts the engine and continues from the last "
     "checkpoint, which is good. If it happens again, try another engine.transfer, and other engine.options"
 )
 
@@ -63,7 +63,7 @@ def prove(engine: Provable, manifest: Manifest) -> dict[str, float]:
     began = time.monotonic()
     if (told := engine.version()) != manifest.version:
         raise ParityError(
-            f"weight update {manifest.version} did not arrive: the engine tells that it holds {told}. {_REMEDY}"
+            f"weight update {manifest.version} did not arrive: the engine says that it holds {told}. {_REMEDY}"
         )
     found = engine.checksums(manifest.tensors)
     if wrong := [tensor.name for tensor in manifest.tensors if found.get(tensor.name, "") not in ("", tensor.checksum)]:

@@ -11,6 +11,8 @@ import pytest
 from fleet import Clock, Endless, Worker, answer_to, publish
 
 from rewards.reward import Reward
+from train.asynchronous.audit import audit
+from train.asynchronous.journal import Journal
 from train.asynchronous.messages import Answer, Leaving, WorkRequest
 from train.asynchronous.packed import pack_logprobs, pack_tokens, unpack_logprobs, unpack_tokens
 from train.asynchronous.settings import Settings
@@ -186,6 +188,43 @@ def test_after_the_rounds_a_batch_is_cut_short_or_empty(clock):
         assert made.try_cut(1) is None
         answered(lambda number: (1,))
     assert made.try_cut(1) == []
+
+
+def test_a_run_that_ended_because_nothing_taught_anything_tries_again_when_it_is_resumed():
+    journal, settings = fleet.MemoryJournal(), replace(SETTINGS, online_filter=True, max_rounds=1)
+    ended = fleet.controller(settings, journal, submit=lambda answer, task: fleet.scored(None))
+    publish(ended, 0)
+    worker = Worker(ended)
+    for lease in worker.ask():
+        worker.finish(lease)
+    assert ended.try_cut(0) == []
+    resumed = fleet.controller(settings, journal)
+    publish(resumed, 0)
+    assert resumed.try_cut(0) is None
+    worker = Worker(resumed)
+    for lease in worker.ask():
+        worker.finish(lease)
+    assert len(resumed.try_cut(0)) == 2
+
+
+def test_groups_whose_rewards_are_unknown_are_not_cut_and_others_are_asked_when_the_run_is_resumed():
+    journal = fleet.MemoryJournal()
+    ended = fleet.controller(SETTINGS, journal, submit=lambda answer, task: fleet.scored(None))
+    publish(ended, 0)
+    worker = Worker(ended)
+    for lease in worker.ask():
+        worker.finish(lease)
+    assert ended.try_cut(0) == []
+    assert ended.lessons() == {"unknown": 4}
+    resumed = fleet.controller(SETTINGS, journal)
+    publish(resumed, 0)
+    worker = Worker(resumed)
+    leases = worker.ask()
+    assert [lease.group for lease in leases] == [4, 5, 6, 7]
+    for lease in leases:
+        worker.finish(lease)
+    assert [group[0].problem_id for group in resumed.try_cut(0)] == ["q4", "q5"]
+    assert audit(journal.archive, staleness=1).findings == []
 
 
 def test_a_prompt_that_the_engine_refuses_is_replaced(controller):
@@ -419,6 +458,20 @@ def test_a_reward_that_fails_ends_the_run_at_the_trainers_next_call():
         worker.ask()
 
 
+def test_only_an_error_of_the_journal_is_called_one():
+    def unreachable(answer, task):
+        future = Future()
+        future.set_exception(ConnectionError("the judge is not there"))
+        return future
+
+    made = fleet.controller(SETTINGS, submit=unreachable)
+    publish(made, 0)
+    worker = Worker(made)
+    worker.send(answer_to(worker.ask()[0], 0))
+    with pytest.raises(ConnectionError, match=r"^the judge is not there$"):
+        made.wait_for_cut(0, 10)
+
+
 def test_waiting_for_a_cut_ends_with_words_when_there_is_no_worker(controller):
     with pytest.raises(RolloutError, match="There is no worker: start some"):
         controller.wait_for_cut(0, 0.01)
@@ -462,6 +515,15 @@ def test_when_the_run_is_over_workers_are_told_so(controller):
     controller.close()
     assert controller.work(WorkRequest("w", 0, 1)).over
     assert worker.send(answer_to(lease, 0)) == ["stale"]
+
+
+def test_a_worker_that_leaves_after_the_end_keeps_no_other_from_hearing_of_it(tmp_path):
+    made = fleet.controller(SETTINGS, Journal.open(tmp_path))
+    publish(made, 0)
+    Worker(made).ask()
+    made.close()
+    made.leave(Leaving("w"))
+    assert made.work(WorkRequest("other", 0, 1)).over
 
 
 def test_evaluation_is_drawn_by_workers_with_the_newest_weights_before_anything_else(controller):

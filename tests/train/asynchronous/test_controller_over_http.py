@@ -108,7 +108,7 @@ def test_a_worker_of_another_run_is_refused(server, client):
 @pytest.mark.parametrize(
     ("body", "kind", "status", "words"),
     [
-        pytest.param(b"\xc1", MSGPACK, 422, "no WorkRequest", id="no msgpack"),
+        pytest.param(b"\xc1", MSGPACK, 422, "not of type WorkRequest", id="no msgpack"),
         pytest.param(msgspec.msgpack.encode({"worker": 3}), MSGPACK, 422, "Expected `str`", id="wrong type"),
         pytest.param(b"{}", "text/plain", 415, "must be msgpack", id="of a web page"),
         pytest.param(b"0" * (MOST_BODY_BYTES + 1), MSGPACK, 413, "at most 67,108,864 bytes", id="too large"),

@@ -83,7 +83,7 @@ def test_longer_rows_take_more_and_checkpointing_less(path):
 
 
 def test_a_missing_model_is_reported(tmp_path):
-    with pytest.raises(LearnerError, match="cannot be loaded"):
+    with pytest.raises(LearnerError, match="has no config.json"):
         estimate(Model(str(tmp_path)), row_tokens=1, reference=False)
 
 

@@ -80,6 +80,11 @@ def test_outcomes_are_steps_that_take_the_whole_answer():
     assert found == [[advantage] * length for advantage, length in zip(expected, lengths, strict=True)]
 
 
+def test_an_answer_without_tokens_counts_in_the_mean_of_the_steps_and_has_no_advantages():
+    found = process_advantages([[(0, 1.0)], [(2, 0.0)]], [0, 2], by_std=False)
+    assert found == [[], [-0.5, -0.5]]
+
+
 def by_hand(logp, old, advantage, low, high, delta):
     r = math.exp(logp - old)
     bounded = r if delta is None else min(r, delta)

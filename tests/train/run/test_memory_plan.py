@@ -84,3 +84,28 @@ def test_lora_needs_hardly_more_than_the_model(config):
         for rank in (0, 16)
     )
     assert full - lora > 25 * GB
+
+
+def test_ranks_that_cannot_share_rows_are_refused_and_those_that_can_need_less(config):
+    with pytest.raises(ConfigError, match=r"ranks\.context = 4: the number of the learner's GPUs, 6, is not a mult"):
+        list(needs(config("deepcoder-16k", "14B", "ranks.context=4"), Machines(8)))
+    alone, shared = (
+        next(iter(needs(config("deepcoder-16k", "14B", f"ranks.context={ranks}"), Machines(8)))) for ranks in (1, 2)
+    )
+    assert shared.parts["activations"] == pytest.approx(alone.parts["activations"] / 2)
+
+
+def test_the_planner_divides_the_machine_that_a_preset_names(config):
+    from train.planning import from_config
+    from train.planning.rates import GPUS
+
+    cluster = from_config.cluster(config("areal", "14B"), GPUS["h100"], 8)
+    assert 2 < cluster.least_learner_gpus < 8
+
+
+def test_weights_for_workers_elsewhere_are_kept_in_two_versions(config):
+    def kept(*changes):
+        *_, host = needs(config("areal", "14B", "workers.local=false", *changes), Machines(8))
+        return host.parts["weights for engines"]
+
+    assert kept("workers.listen=0.0.0.0:8700") == pytest.approx(2 * 29.54 * GB, rel=0.01)

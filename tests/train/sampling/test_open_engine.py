@@ -6,8 +6,8 @@ pytest.importorskip("transformers", reason="transformers is not installed")
 
 from train import config
 from train.errors import ConfigError, SamplerError
+from train.sampling.engine_environment import visible
 from train.sampling.open_engine import open_engine
-from train.sampling.processes import _visible
 
 
 def test_with_several_ranks_an_engine_needs_gpus_of_its_own(monkeypatch):
@@ -20,8 +20,8 @@ def test_with_several_ranks_an_engine_needs_gpus_of_its_own(monkeypatch):
 def test_gpus_are_counted_among_those_visible_to_the_run(monkeypatch):
     """The other GPUs of a shared machine belong to somebody else."""
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    assert _visible([2, 3]) == "2,3"
+    assert visible([2, 3]) == "2,3"
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "4,5,GPU-6,7")
-    assert _visible([2, 3]) == "GPU-6,7"
+    assert visible([2, 3]) == "GPU-6,7"
     with pytest.raises(SamplerError, match="there is no GPU 4; CUDA_VISIBLE_DEVICES has 4, counted from 0"):
-        _visible([4])
+        visible([4])
