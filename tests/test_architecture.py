@@ -37,6 +37,8 @@ DIRECTIONS = {
     "__main__",
     "train": "errors interruption engine_options config presets weights sampling evaluation learning rollouts "
     "asynchronous planning run loop commands",
+    "train.learning": "packing sequences distributed model objectives loss schedule memory flops learner",
+    "train.asynchronous": "messages packed groups journal controller http workers pipeline replay opened",
 }
 
 
@@ -77,8 +79,12 @@ def test_imports_between_rooms_point_down(room: str) -> None:
     assert wrong == []
 
 
-def room_of(path: Path) -> str:
-    return path.relative_to(ROOT).with_suffix("").parts[1]
+def folder_of(package: str) -> Path:
+    return ROOT / package.replace(".", "/")
+
+
+def room_of(path: Path, package: str) -> str:
+    return path.relative_to(folder_of(package)).with_suffix("").parts[0]
 
 
 def rooms_imported(path: Path, package: str) -> Iterator[str]:
@@ -87,17 +93,17 @@ def rooms_imported(path: Path, package: str) -> Iterator[str]:
         if isinstance(node, ast.ImportFrom) and node.module == package:
             yield from (alias.name for alias in node.names if not is_of_the_facade(alias.name, package))
         elif isinstance(node, ast.ImportFrom) and within(node.module or "", {package}):
-            yield (node.module or "").split(".")[1]
+            yield (node.module or "").removeprefix(f"{package}.").split(".")[0]
 
 
 def is_of_the_facade(name: str, package: str) -> bool:
-    return not (ROOT / package / name).is_dir() and not (ROOT / package / f"{name}.py").is_file()
+    return not (folder_of(package) / name).is_dir() and not (folder_of(package) / f"{name}.py").is_file()
 
 
 @pytest.mark.parametrize("package", DIRECTIONS)
 def test_every_room_of_a_package_has_its_place_in_the_direction(package: str) -> None:
     rooms = {
-        path.stem for path in (ROOT / package).iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()
+        path.stem for path in folder_of(package).iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()
     }
     assert rooms - {"__init__"} == set(DIRECTIONS[package].split()) - {"presets"}
 
@@ -107,10 +113,10 @@ def test_imports_within_a_package_point_down(package: str) -> None:
     order = DIRECTIONS[package].split()
     wrong = [
         f"{path.relative_to(ROOT)} imports {package}.{room}"
-        for path in modules(package)
-        if path != ROOT / package / "__init__.py"
+        for path in sorted(folder_of(package).rglob("*.py"))
+        if path != folder_of(package) / "__init__.py"
         for room in rooms_imported(path, package)
-        if order.index(room) > order.index(room_of(path))
+        if order.index(room) > order.index(room_of(path, package))
     ]
     assert wrong == []
 

@@ -12,9 +12,9 @@ from fleet import Clock, MemoryJournal, Worker, answer_to, publish
 
 from rewards.reward import Answer as Scorable
 from rewards.reward import Reward, Task
+from train.asynchronous.controller.settings import Settings
 from train.asynchronous.journal import Recorder
 from train.asynchronous.messages import Answer, Lease
-from train.asynchronous.settings import Settings
 from train.rollouts.batch import Group
 
 

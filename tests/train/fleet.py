@@ -8,12 +8,13 @@ from typing import Any
 
 from rewards.reward import Answer as Scorable
 from rewards.reward import Reward, Task
-from train.asynchronous.controller import Controller
-from train.asynchronous.events import Begun, Event
+from train.asynchronous.controller.asking import AsksAt
+from train.asynchronous.controller.controller import Controller
+from train.asynchronous.controller.settings import Settings
+from train.asynchronous.groups.events import Begun, Event
 from train.asynchronous.journal import NoJournal, Recorder
 from train.asynchronous.messages import Answer, Answers, Beat, Lease, Receipt, Span, WorkRequest
 from train.asynchronous.packed import pack_logprobs, pack_tokens
-from train.asynchronous.settings import Settings
 from train.rollouts.questions import Question
 from train.weights.manifest import Manifest
 
@@ -75,9 +76,11 @@ def first_token_decides(answer: Scorable, task: Task) -> "Future[Reward]":
     return scored(float(int(answer.text.split()[0]) % 2 == 0))
 
 
-def controller(settings: Settings, recorder: Recorder | None = None, **changes: Any) -> Controller:
+def controller(
+    settings: Settings, recorder: Recorder | None = None, questions: AsksAt | None = None, **changes: Any
+) -> Controller:
     given = {"submit": first_token_decides, "decode": text_of, "now": Clock(), **changes}
-    return Controller(Endless(), settings, recorder or NoJournal(), **given)
+    return Controller(questions or Endless(), settings, recorder or NoJournal(), **given)
 
 
 def answer_to(lease: Lease, number: int, *, tokens: Sequence[int] = (), spans: Sequence[Span] = ()) -> Answer:

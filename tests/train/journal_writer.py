@@ -12,8 +12,8 @@ from pathlib import Path
 import fleet
 from fleet import Worker, publish
 
+from train.asynchronous.controller.settings import Settings
 from train.asynchronous.journal import Journal
-from train.asynchronous.settings import Settings
 
 STEPS = 30
 SETTINGS = Settings(prompts=3, completions=2, steps=STEPS, max_tokens=8, staleness=2)

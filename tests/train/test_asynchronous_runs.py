@@ -9,9 +9,9 @@ from safetensors.torch import load_file
 from cli import main
 from train import loop
 from train.asynchronous import journal, opened
-from train.asynchronous.audit import audit
-from train.asynchronous.finished import answer_of
+from train.asynchronous.journal.audit import audit
 from train.asynchronous.messages import Answers, WorkRequest
+from train.asynchronous.workers.finished import answer_of
 from train.errors import SamplerError
 from train.run import checkpoint
 from train.run.figures import meaning

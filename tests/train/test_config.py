@@ -99,6 +99,7 @@ def test_a_written_configuration_is_read_back_unchanged(file):
             SMALL, ["rollout.prompts=-1"], "rollout.prompts must be a finite number >= 0, not -1", id="below zero"
         ),
         pytest.param(SMALL, ["run.seed=true"], "run.seed must be of type int, not True", id="a bool is not a number"),
+        pytest.param(SMALL, [f"run.seed={2**63}"], f"run.seed must be at most {2**63 - 1}, not", id="beyond numbers"),
         pytest.param(SMALL, ["optimizer.learning_rate=nan"], "must be a finite number >= 0, not nan", id="nan"),
         pytest.param(SMALL, ["rollout.max_seconds=inf"], "must be a finite number >= 0, not inf", id="infinite"),
         pytest.param(SMALL, ["evaluation.every_steps=0"], "evaluation.every_steps must be more than 0", id="zero"),
@@ -137,6 +138,8 @@ def test_a_written_configuration_is_read_back_unchanged(file):
         pytest.param(
             SMALL, [*ASYNC, "engine.transfer=nccl", "engine.gpus=[1]"], "workers come and go", id="NCCL to workers"
         ),
+        pytest.param(SMALL, ["engine.parity=0.5"], "engine.parity must be at least 1", id="more than equal"),
+        pytest.param(SMALL, ["engine.gpus=[0,0]"], "engine.gpus names a GPU twice", id="one GPU twice"),
         pytest.param(SMALL, ["engine.mismatch_stop=0.001"], "a warning comes before the end", id="no warning"),
         pytest.param(SMALL, ["rollout.max_seconds=0.05"], "before a single answer of 96 tokens", id="no time"),
         pytest.param(SMALL, ["workers.local=false"], '[workers] is for rollout.pipeline = "async"', id="no workers"),

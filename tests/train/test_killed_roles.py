@@ -15,7 +15,7 @@ from click.testing import CliRunner
 
 from cli import main
 from train.asynchronous import journal
-from train.asynchronous.audit import audit
+from train.asynchronous.journal.audit import audit
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of torch and transformers about each other
 
@@ -77,7 +77,7 @@ class Training:
         found = []
         for child in psutil.Process(self.process.pid).children():
             with suppress(psutil.Error):  # it has just ended
-                if "train.asynchronous.local_worker" in child.cmdline():
+                if "train.asynchronous.workers.local_worker" in child.cmdline():
                     found.append(child)
         return found
 

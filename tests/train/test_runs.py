@@ -253,7 +253,7 @@ def writer(value, n=1):
     """Return what writes a learner's state of n equal values, as Learner.save_state does."""
     import torch
 
-    from train.learning.sharded_state import write_in_background
+    from train.learning.distributed.sharded_state import write_in_background
 
     return lambda folder: write_in_background({"w": torch.full((n,), float(value))}, folder, None)
 
@@ -262,7 +262,7 @@ def load(folder):
     """Return the progress and the value of such a checkpoint."""
     import torch
 
-    from train.learning import sharded_state
+    from train.learning.distributed import sharded_state
 
     w = torch.zeros(1)
     return checkpoint.load(folder, lambda learner: sharded_state.read({"w": w}, learner, None)), w.item()

@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from train.weights.manifest import Manifest
 
+Key = tuple[int, int]  # number and attempt of a group
 Span = tuple[int, int, int]  # version of the weights, and the first token and the end of what was drawn with it
 
 

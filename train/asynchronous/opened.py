@@ -10,14 +10,14 @@ from secrets import token_urlsafe
 from socket import gethostname
 from typing import Any
 
-from train.asynchronous.controller import Controller
+from train.asynchronous.controller.controller import Controller
+from train.asynchronous.controller.settings import Settings
+from train.asynchronous.http.server import ControllerServer
 from train.asynchronous.journal import FOLDER, Journal
-from train.asynchronous.local_workers import TOKEN_VARIABLE, LocalWorkers
 from train.asynchronous.messages import Leaving
 from train.asynchronous.pipeline import AsynchronousPipeline
-from train.asynchronous.server import ControllerServer
-from train.asynchronous.settings import Settings
-from train.asynchronous.worker import Worker
+from train.asynchronous.workers.local_workers import TOKEN_VARIABLE, LocalWorkers
+from train.asynchronous.workers.worker import Worker
 from train.config import Config
 from train.learning.learner import Learner
 from train.rollouts.batch import Submit

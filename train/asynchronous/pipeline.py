@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator, Sequence
 from math import nan
 
-from train.asynchronous.controller import Controller
+from train.asynchronous.controller.controller import Controller
 from train.config import Config
 from train.learning.learner import Learner
 from train.rollouts.batch import Group

@@ -14,7 +14,7 @@ from sandbox.commands.frame import require, user_errors
 from train.commands.engine_options import engine_option
 
 if TYPE_CHECKING:
-    from train.asynchronous.rollout import Rollout
+    from train.asynchronous.workers.rollout import Rollout
 
 
 @click.command("rollout")
@@ -65,12 +65,12 @@ def command(
     from train.errors import TrainError
 
     with user_errors(TrainError):
-        from train.asynchronous.local_workers import TOKEN_VARIABLE
-        from train.asynchronous.rollout import Options, Rollout
+        from train.asynchronous.workers.local_workers import TOKEN_VARIABLE
+        from train.asynchronous.workers.rollout import Options, Rollout
 
         options = Options(url, model, engine, name, patience, os.environ.get(TOKEN_VARIABLE) or None)
         if ray is not None:
-            from train.asynchronous.ray_actors import roll_out_on_ray
+            from train.asynchronous.workers.ray_actors import roll_out_on_ray
 
             with _stopping(interrupted="the workers were told to leave"):
                 roll_out_on_ray(ray, options, workers=workers, gpus=gpus_per_worker, note=click.echo)

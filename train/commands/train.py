@@ -109,6 +109,8 @@ def command(
         _interruptible(run) if is_first_rank else _silently_interruptible(),
     ):
         if replay:
+            if dry_run:
+                raise click.UsageError("--dry-run shows the plan of a CONFIG. Leave it out, or --replay.")
             _replay(config, run, changes, resume=resume, overwrite=overwrite, is_first_rank=is_first_rank)
             return
         read = read_config(config, (*changes, *_including(include)), prompt=prompt, engine=engine)
@@ -144,7 +146,7 @@ def _replay(
 ) -> None:
     """Audit the journal of a run, train the run again from it, and say whether the weights are the same."""
     from train import loop
-    from train.asynchronous.audit_report import audit_lines
+    from train.asynchronous.journal.audit_report import audit_lines
     from train.config import with_changes
     from train.errors import ConfigError
     from train.run.folder import open_run, read

@@ -142,6 +142,10 @@ def _engine(config: "Config") -> Iterator[str]:
         yield "engine.hf_overrides: head_dtype is decided by model.head_dtype. Set that instead"
     if engine.kind != "vllm" and (options.vllm or engine.concurrency):
         yield f'engine.options and engine.concurrency are for vLLM, not for engine.kind = "{engine.kind}"'
+    if engine.parity < 1:
+        yield "engine.parity must be at least 1: at 1, engine and learner agree to the last bit"
+    if len(set(engine.gpus)) < len(engine.gpus):
+        yield "engine.gpus names a GPU twice: each engine needs GPUs of its own"
     if engine.mismatch_stop < engine.mismatch_alarm:
         yield "engine.mismatch_stop must be at least engine.mismatch_alarm: a warning comes before the end"
     if engine.transfer == "nccl" and (engine.kind != "vllm" or not engine.gpus):

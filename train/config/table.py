@@ -11,6 +11,8 @@ from train.errors import ConfigError
 
 _MOVED = {"reward.sandbox": "sandbox.backend and sandbox.address", "reward.workers": "sandbox.workers"}
 
+_MOST = 2**63 - 1  # what TOML, files of tensors and random generators know as a whole number
+
 
 def as_table(value: Any) -> Any:
     """Return a section or a whole configuration as dictionaries, lists and values; keys that are None are left out."""
@@ -82,4 +84,6 @@ def _scalar(kind: Any, value: Any, name: str) -> Any:
         raise ConfigError(f"{name} must be of type {kind.__name__}, not {value!r}")
     if kind in (int, float) and not 0 <= value < inf:  # nan is not finite either
         raise ConfigError(f"{name} must be a finite number >= 0, not {value}")
+    if kind is int and value > _MOST:
+        raise ConfigError(f"{name} must be at most {_MOST}, not {value}")
     return value

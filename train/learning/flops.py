@@ -32,7 +32,7 @@ def size_of(path: str) -> ModelSize:
     import torch
     from transformers import AutoModelForCausalLM
 
-    from train.learning.model import read_configuration
+    from train.learning.model.policy import read_configuration
 
     config = read_configuration(path)
     with torch.device("meta"):

@@ -20,15 +20,16 @@ from torch import Tensor
 from train import config
 from train.errors import LearnerError, UpdateError
 from train.interruption import deferred
-from train.learning import sharded_model, sharded_state
-from train.learning.adapter import FOLDER as ADAPTER
-from train.learning.adapter import adapter_weights, write_adapter
-from train.learning.context import part_of_row, refusal
+from train.learning.distributed import sharded_state
+from train.learning.distributed.context import part_of_row, refusal
+from train.learning.distributed.offload import step_in_parts
+from train.learning.distributed.ranks import CALL_SECONDS, Ranks, moved, whole
 from train.learning.loss import Logprobs, Minibatch, loss, minibatch, minibatch_metrics
-from train.learning.model import Policy, buckets, layers, load, weights
-from train.learning.model_files import write_weights
-from train.learning.offload import step_in_parts
-from train.learning.ranks import CALL_SECONDS, Ranks, moved, whole
+from train.learning.model import sharded_model
+from train.learning.model.adapter import FOLDER as ADAPTER
+from train.learning.model.adapter import adapter_weights, write_adapter
+from train.learning.model.model_files import write_weights
+from train.learning.model.policy import Policy, buckets, layers, load, weights
 from train.learning.schedule import learning_rate
 from train.learning.sequences import Row, TrainingSequence, in_rows
 

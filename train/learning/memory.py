@@ -12,9 +12,9 @@ import torch
 from torch import Tensor
 
 from train.config import Config, Model
-from train.learning.attention import PACKED
-from train.learning.logprob import CHUNK_TOKENS
-from train.learning.model import base_dtype, layers, read_configuration, with_lora
+from train.learning.model.attention import PACKED
+from train.learning.model.logprob import CHUNK_TOKENS
+from train.learning.model.policy import base_dtype, layers, read_configuration, with_lora
 
 _COUNTED_TOKENS = 64
 _AUTOCAST = 1.5  # approximate: on one GPU, the residual stream and what norms keep of it are float32

@@ -2,7 +2,7 @@
 
 A row is one forward pass over prompts and their answers, one after another. A prompt is in a row once, before all of
 its answers in that row, so that it is computed once for all of them. Attention of a token goes to its prompt and to its
-own answer (attention.py).
+own answer (model/attention.py).
 """
 
 from collections.abc import Sequence

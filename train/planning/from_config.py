@@ -6,7 +6,7 @@ from typing import Any
 from train.config import Config
 from train.errors import ConfigError, LearnerError
 from train.learning.memory import estimate, of_run, on_gpu
-from train.learning.model import read_configuration
+from train.learning.model.policy import read_configuration
 from train.planning.lengths import Lengths
 from train.planning.rates import Gpu, ModelSize
 from train.planning.simulate import Workload

@@ -16,10 +16,10 @@ from typing import Literal
 
 from rewards.reward import Answer as Completion
 from rewards.reward import Reward, Task
-from train.asynchronous.controller import Controller
+from train.asynchronous.controller.controller import Controller
+from train.asynchronous.controller.settings import Settings
 from train.asynchronous.journal import NoJournal
 from train.asynchronous.messages import Answer, Answers, Lease, Span, WorkRequest
-from train.asynchronous.settings import Settings
 from train.planning.engine import Drawing, TimedEngine
 from train.planning.lengths import Lengths
 from train.planning.rates import EngineRates, LearnerRates

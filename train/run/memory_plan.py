@@ -10,7 +10,7 @@ from dataclasses import dataclass, fields
 from train.config import Config
 from train.errors import ConfigError
 from train.learning.memory import Memory, of_run, on_gpu
-from train.learning.model import read_configuration
+from train.learning.model.policy import read_configuration
 from train.sampling.engine_memory import ENGINE_OVERHEAD_BYTES, EngineMemory, engine_memory
 
 GB = 10**9

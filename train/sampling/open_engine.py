@@ -93,6 +93,11 @@ def _context_tokens(config: Config, path: str) -> int:
     """
     longest_of_stages = max(stage.max_tokens for stage in config.stages)
     longest = max(longest_of_stages, config.evaluation.max_tokens)
+    if 0 < config.engine.max_model_len <= longest_of_stages:
+        raise ConfigError(
+            f"engine.max_model_len = {config.engine.max_model_len} leaves no room for a prompt beside answers of "
+            f"{longest_of_stages} tokens. Give the tokens of both together, or 0"
+        )
     wanted = config.engine.max_model_len or config.data.max_prompt_tokens + longest
     of_model: int = getattr(AutoConfig.from_pretrained(path), "max_position_embeddings", wanted)
     if longest_of_stages >= of_model:

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from math import exp, isfinite, prod
 from typing import Protocol
 
-from train.errors import ParityError
+from train.errors import ParityError, SamplerError
 from train.weights.manifest import Manifest, Probe, SentTensor
 from train.weights.source import Weights, noted
 
@@ -88,7 +88,14 @@ def _checked(tensors: Sequence[SentTensor], found: Mapping[str, str]) -> float:
 
 
 def _agreement(engine: Provable, manifest: Manifest, probe: Probe) -> dict[str, float]:
-    by_engine = engine.logprobs(probe.tokens)
+    try:
+        by_engine = engine.logprobs(probe.tokens)
+    except ValueError as refusal:
+        longest = max(map(len, probe.tokens))
+        raise SamplerError(
+            f"the engine cannot take {longest} tokens to compare it with the learner: {refusal}. Give it a larger "
+            "max_model_len"
+        ) from refusal
     differences = [
         abs(sent - held)
         for sent_T, held_T in zip(probe.logprobs, by_engine, strict=True)

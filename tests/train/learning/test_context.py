@@ -7,7 +7,7 @@ pytest.importorskip("transformers", reason="transformers is not installed")
 
 import random_models  # noqa: E402
 
-from train.learning.context import part_of_row, refusal  # noqa: E402
+from train.learning.distributed.context import part_of_row, refusal  # noqa: E402
 from train.learning.sequences import in_rows  # noqa: E402
 
 

@@ -17,7 +17,7 @@ from train.config import Model, Objective, Optimizer  # noqa: E402
 from train.errors import LearnerError  # noqa: E402
 from train.learning.learner import Learner  # noqa: E402
 from train.learning.memory import estimate  # noqa: E402
-from train.learning.model import Policy, load  # noqa: E402
+from train.learning.model.policy import Policy, load  # noqa: E402
 from train.learning.sequences import in_rows  # noqa: E402
 
 

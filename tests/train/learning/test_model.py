@@ -11,8 +11,8 @@ import random_models  # noqa: E402
 
 from train.config import Model  # noqa: E402
 from train.errors import LearnerError  # noqa: E402
-from train.learning.attention import _places, packed_attention  # noqa: E402
-from train.learning.model import Policy, load, weights  # noqa: E402
+from train.learning.model.attention import _places, packed_attention  # noqa: E402
+from train.learning.model.policy import Policy, load, weights  # noqa: E402
 from train.learning.sequences import in_rows  # noqa: E402
 
 

@@ -9,8 +9,8 @@ import random_models  # noqa: E402
 
 from train.config import Model  # noqa: E402
 from train.errors import LearnerError  # noqa: E402
-from train.learning.model import load, weights  # noqa: E402
-from train.learning.sharded_model import check_family, empty, fill  # noqa: E402
+from train.learning.model.policy import load, weights  # noqa: E402
+from train.learning.model.sharded_model import check_family, empty, fill  # noqa: E402
 
 FAMILIES = ["qwen2", "qwen3", "llama", "mistral", "phi", "qwen3-moe"]
 

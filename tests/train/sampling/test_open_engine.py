@@ -17,6 +17,13 @@ def test_with_several_ranks_an_engine_needs_gpus_of_its_own(monkeypatch):
         open_engine(config.Config(config.Model("m"), config.Data("d")))
 
 
+def test_a_context_without_room_for_a_prompt_is_refused(tiny_model, monkeypatch):
+    monkeypatch.delenv("WORLD_SIZE", raising=False)
+    engine = config.Engine(max_model_len=96)
+    with pytest.raises(ConfigError, match="leaves no room for a prompt beside answers of 96 tokens"):
+        open_engine(config.Config(config.Model(str(tiny_model)), config.Data("d"), engine=engine))
+
+
 def test_gpus_are_counted_among_those_visible_to_the_run(monkeypatch):
     """The other GPUs of a shared machine belong to somebody else."""
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)

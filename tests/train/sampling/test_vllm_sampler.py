@@ -266,7 +266,7 @@ def test_a_head_in_float32_leaves_no_rounding_of_logits_between_learner_and_engi
     import torch
 
     from train.config import Config, Data, Model, Stage
-    from train.learning.model import Policy, load
+    from train.learning.model.policy import Policy, load
     from train.learning.sequences import TrainingSequence, in_rows
     from train.sampling.open_engine import open_engine
 

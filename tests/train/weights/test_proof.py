@@ -8,7 +8,7 @@ torch = pytest.importorskip("torch", reason="torch is not installed")
 from msgspec.structs import replace  # noqa: E402
 from transformers import AutoModelForCausalLM, AutoTokenizer  # noqa: E402
 
-from train.errors import ParityError  # noqa: E402
+from train.errors import ParityError, SamplerError  # noqa: E402
 from train.sampling.open_sampler import open_sampler  # noqa: E402
 from train.sampling.transformers import TransformersSampler  # noqa: E402
 from train.weights.checksums import checksum, in_words  # noqa: E402
@@ -156,6 +156,17 @@ def test_fixed_tokens_notice_what_has_no_checksum(engine, versions, prompts):
         engine.load(wrong.items(), 2)
         with pytest.raises(ParityError, match=r"update 2 sampler and learner differ: for \d+ fixed tokens"):
             prove(engine, of_fixed_tokens)
+
+
+def test_an_engine_that_cannot_take_the_fixed_tokens_is_explained(engine, versions):
+    if isinstance(engine, TransformersSampler):
+        pytest.skip("it takes any number of tokens")
+    old = tensors(versions[0])
+    too_long = Probe(((1,) * 100_000,), ((0.0,) * 99_999,))
+    manifest = InProcess().publish(old.items(), 7, too_long, MOST_ERROR)
+    engine.load(old.items(), 7)
+    with pytest.raises(SamplerError, match=r"cannot take 100000 tokens to compare it.*Give it a larger max_model_len"):
+        prove(engine, manifest)
 
 
 def test_an_output_layer_that_stays_behind_is_noticed(engine, versions, monkeypatch):

@@ -1,0 +1,54 @@
+"""The controller under faults that chance decides: nothing too old is trained on, and no prompt is lost or doubled."""
+
+import logging
+from collections import Counter
+
+import chaos
+import pytest
+from fleet import MemoryJournal
+
+from train.asynchronous.journal.audit import audit
+
+
+@pytest.fixture(autouse=True)
+def _quiet(caplog):
+    """Faults are logged, and there are very many."""
+    caplog.set_level(logging.CRITICAL)
+
+
+def run_and_audit(seed, *, steps=6, most_faults=120, **settings):
+    journal = MemoryJournal()
+    run = chaos.Run(seed, steps=steps, journal=journal, most_faults=most_faults, **settings)
+    run.run()
+    result = audit(journal.archive, staleness=run.settings.staleness)
+    assert result.findings == []
+    assert max(Counter(run.used()).values(), default=1) == 1
+    assert result.n_used == len(run.used())
+    assert result.n_asked == result.n_used + sum(result.rejected.values()) + result.n_open
+    assert result.n_asked == run.controller.position
+    return run, result
+
+
+def test_nothing_is_too_old_lost_or_doubled_in_some_hundred_schedules():
+    runs = [run_and_audit(seed) for seed in range(300)]
+    assert sum(run.restarts for run, _ in runs) > 100
+    assert sum(result.rejected.get("lost", 0) for _, result in runs) > 10
+    assert max(result.oldest for _, result in runs) == 4
+
+
+@pytest.mark.thorough
+def test_nothing_is_too_old_lost_or_doubled_in_ten_thousand_schedules():
+    for seed in range(300, 10_300):
+        run_and_audit(seed)
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("staleness", [2])
+def test_nothing_is_too_old_lost_or_doubled_in_ten_thousand_steps(staleness):
+    run, result = run_and_audit(
+        0, steps=10_000, most_faults=10**7, prompts=2, completions=2, staleness=staleness, online_filter=True,
+        max_rounds=100, most_running=0,
+    )  # fmt: skip
+    assert result.n_cuts == len(run.trained) == 10_000
+    assert result.n_used == 20_000
+    assert run.restarts > 1000

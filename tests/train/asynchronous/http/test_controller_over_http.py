@@ -1,0 +1,239 @@
+"""The controller over HTTP: what it answers, what it refuses, and workers for which the network is bad."""
+
+import random
+import threading
+import time
+from contextlib import suppress
+
+import fleet
+import msgspec
+import pytest
+import urllib3
+from fleet import Worker, publish
+
+from train.asynchronous.controller.settings import Settings
+from train.asynchronous.groups.events import Asked, Rejected
+from train.asynchronous.http.client import HttpController
+from train.asynchronous.http.routes import MOST_BODY_BYTES, MSGPACK, RUN_HEADER
+from train.asynchronous.http.server import ControllerServer
+from train.asynchronous.journal import NoJournal
+from train.asynchronous.messages import Leaving, Work, WorkRequest
+from train.errors import ConfigError, ControllerGone, RunError
+from train.sampling.engine_terms import EngineTerms
+from train.weights.manifest import Manifest, WeightFile
+
+SETTINGS = Settings(prompts=2, completions=3, steps=10, max_tokens=8, staleness=1, online_filter=False)
+TERMS = EngineTerms("the run", "a-model", "transformers", 128)
+TOKEN = "correct horse"
+
+
+@pytest.fixture
+def controller():
+    made = fleet.controller(SETTINGS, now=time.monotonic)
+    publish(made, 0)
+    return made
+
+
+@pytest.fixture
+def server(controller):
+    serving = ControllerServer(controller, "127.0.0.1:0", token=TOKEN, run="the run", terms=TERMS)
+    yield serving
+    serving.close(over=False)
+
+
+@pytest.fixture
+def client(server):
+    made = HttpController(server.url, TOKEN)
+    assert made.terms() == TERMS
+    yield made
+    made.close()
+
+
+def test_a_batch_is_sampled_over_http(controller, client):
+    worker = Worker(client)
+    for version in range(3):
+        for lease in worker.ask():
+            assert worker.finish(lease) == ["taken"] * 3
+        assert len(controller.wait_for_cut(version, 10)) == 2
+        publish(controller, version + 1)
+        worker.load()
+    worker.beat()
+    assert controller.figures()["workers/alive"] == 1
+    client.leave(Leaving("w"))
+    assert controller.figures()["workers/alive"] == 0
+
+
+def test_new_weights_end_the_wait_of_workers(controller, client):
+    assert client.weights(0, 0.0) is None
+    threading.Timer(0.3, lambda: publish(controller, 1)).start()
+    assert client.weights(0, 30.0) == Manifest(1)
+
+
+def test_files_of_the_newest_weights_can_be_fetched_in_parts(controller, server, tmp_path):
+    (tmp_path / "a.safetensors").write_bytes(b"0123456789")
+    (tmp_path / "secret").write_text("not a file of the weights")
+    controller.published(Manifest(4, files=(WeightFile("a.safetensors", 10, ""),), folder=str(tmp_path)))
+
+    def get(path, **headers):
+        headers["authorization"] = f"Bearer {TOKEN}"
+        return urllib3.request("GET", server.url + path, headers=headers, retries=False)
+
+    assert get("/weights/4/a.safetensors").data == b"0123456789"
+    part = get("/weights/4/a.safetensors", range="bytes=3-5")
+    assert (part.status, part.data) == (206, b"345")
+    assert get("/weights/4/secret").status == 404
+    assert get("/weights/4/..%2Fsecret").status == 404
+    assert get(f"/weights/{'4' * 5000}/a.safetensors").status == 404
+    gone = get("/weights/3/a.safetensors")
+    assert gone.status == 404
+    assert "the newest weights are 4" in gone.json()["detail"]
+
+
+@pytest.mark.parametrize("token", [None, "wrong"])
+def test_a_worker_without_the_token_is_told_what_to_set(server, token):
+    with pytest.raises(RunError, match="refuses this worker: the token is missing or wrong: set CURATE_TOKEN"):
+        HttpController(server.url, token).work(WorkRequest("w", 0, 1))
+
+
+def test_everyone_may_ask_whether_it_is_there(server):
+    answer = urllib3.request("GET", f"{server.url}/health", retries=False)
+    assert answer.json() == {"service": "curate", "status": "controller"}
+
+
+def test_a_worker_of_another_run_is_refused(server, client):
+    client._headers[RUN_HEADER] = "another run"
+    with pytest.raises(RunError, match="another run is here now"):
+        client.work(WorkRequest("w", 0, 1))
+
+
+@pytest.mark.parametrize(
+    ("body", "kind", "status", "words"),
+    [
+        pytest.param(b"\xc1", MSGPACK, 422, "not of type WorkRequest", id="no msgpack"),
+        pytest.param(msgspec.msgpack.encode({"worker": 3}), MSGPACK, 422, "Expected `str`", id="wrong type"),
+        pytest.param(b"{}", "text/plain", 415, "must be msgpack", id="of a web page"),
+        pytest.param(b"0" * (MOST_BODY_BYTES + 1), MSGPACK, 413, "at most 67,108,864 bytes", id="too large"),
+        pytest.param(iter([b"0" * 2**20] * 65), MSGPACK, 413, "at most 67,108,864 bytes", id="too large in parts"),
+    ],
+)
+def test_what_cannot_be_read_is_refused_with_words(server, body, kind, status, words):
+    headers = {"authorization": f"Bearer {TOKEN}", "content-type": kind}
+    answer = urllib3.request("POST", f"{server.url}/work", body=body, headers=headers, retries=False)
+    assert answer.status == status
+    assert words in answer.json()["detail"]
+
+
+@pytest.mark.parametrize("query", ["wait=nan", "wait=inf", "wait=long", "after=first"])
+def test_what_is_no_number_is_refused_with_words(query, server):
+    headers = {"authorization": f"Bearer {TOKEN}"}
+    answer = urllib3.request("GET", f"{server.url}/weights?after=0&{query}", headers=headers, retries=False, timeout=5)
+    assert answer.status == 422
+    assert "must be a" in answer.json()["detail"]
+
+
+def test_other_paths_are_no_calls(server):
+    answer = urllib3.request("GET", f"{server.url}/wörk", headers={"authorization": f"Bearer {TOKEN}"}, retries=False)
+    assert answer.status == 404
+    assert "is not a call of a controller" in answer.json()["detail"]
+
+
+def test_without_a_token_only_this_machine_is_served(controller):
+    with pytest.raises(ConfigError, match="so it needs a token: set the environment variable CURATE_TOKEN"):
+        ControllerServer(controller, "0.0.0.0:0", token=None, run="r", terms=TERMS)
+    with ControllerServer(controller, "127.0.0.1:0", token=None, run="r", terms=TERMS) as server:
+        assert HttpController(server.url).terms() == TERMS
+        rebound = urllib3.request("GET", f"{server.url}/run", headers={"host": "evil.example"}, retries=False)
+        assert rebound.status == 421
+
+
+@pytest.mark.parametrize("listen", ["8000", "host:", "127.0.0.1:99999", "no.such.host.invalid:1"])
+def test_an_address_that_cannot_be_listened_on_is_explained(controller, listen):
+    with pytest.raises(ConfigError, match=r"workers\.listen"):
+        ControllerServer(controller, listen, token=None, run="r", terms=TERMS)
+
+
+@pytest.mark.parametrize("url", ["localhost:8000", "ftp://host", "http://", "::"])
+def test_an_url_that_is_none_is_explained(url):
+    with pytest.raises(ConfigError, match="--controller"):
+        HttpController(url)
+
+
+def test_a_controller_that_is_not_there_is_gone():
+    with pytest.raises(ControllerGone, match=r"the controller at http://127.0.0.1:1 cannot be reached"):
+        HttpController("http://127.0.0.1:1").work(WorkRequest("w", 0, 1))
+
+
+def test_workers_hear_that_the_run_is_over_before_the_server_ends(controller, server, client):
+    client.work(WorkRequest("w", 0, 0))
+    controller.close()
+    heard = []
+    threading.Timer(0.3, lambda: heard.append(client.work(WorkRequest("w", 0, 1)))).start()
+    server.close()
+    assert heard == [Work(over=True)]
+
+
+class BadNetwork:
+    """Calls that are lost, replies that are lost, and calls that arrive a second time, later and out of order."""
+
+    def __init__(self, controller, seed):
+        self.controller = controller
+        self.rng = random.Random(seed)
+        self.late = []
+
+    def __getattr__(self, name):
+        def call(*arguments):
+            real = getattr(self.controller, name)
+            if self.late and self.rng.random() < 0.4:
+                self.late.pop(self.rng.randrange(len(self.late)))()
+            fate = self.rng.random()
+            if fate < 0.15:
+                raise ControllerGone("the call was lost")
+            reply = real(*arguments)
+            if name == "answers" and self.rng.random() < 0.4:
+                self.late.append(lambda: real(*arguments))
+            if fate < 0.3:
+                raise ControllerGone("the reply was lost")
+            return reply
+
+        return call
+
+
+class Noted(NoJournal):
+    def __init__(self):
+        self.events = []
+
+    def append(self, event):
+        self.events.append(event)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_nothing_is_lost_or_doubled_by_a_bad_network(seed):
+    noted = Noted()
+    controller = fleet.controller(SETTINGS, noted, now=time.monotonic)
+    publish(controller, 0)
+    rng = random.Random(seed)
+    version, trained = 0, []
+    with ControllerServer(controller, "127.0.0.1:0", token=TOKEN, run="the run", terms=TERMS) as server:
+        workers = [Worker(BadNetwork(HttpController(server.url, TOKEN), 10 * seed + n), f"w{n}") for n in range(3)]
+        while version < SETTINGS.steps:
+            for worker in workers:
+                with suppress(ControllerGone):
+                    worker.load()
+                    if worker.leases and rng.random() < 0.7:
+                        lease = rng.choice(worker.leases)
+                        worker.send(*(fleet.answer_to(lease, number) for number in rng.sample(range(3), 3)))
+                        worker.leases.remove(lease)
+                    else:
+                        worker.ask(3)
+                    worker.beat()
+            controller.check(time.monotonic() + rng.random() * 20)
+            if (groups := controller.try_cut(version)) is not None:
+                trained += [group[0].problem_id for group in groups]
+                version += 1
+                publish(controller, version)
+        controller.close()
+    assert len(set(trained)) == len(trained) == 2 * SETTINGS.steps
+    positions = {event.group: event.position for event in noted.events if isinstance(event, Asked)}
+    given_up = {f"q{positions[event.group]}" for event in noted.events if isinstance(event, Rejected)}
+    assert {*trained, *given_up} == {f"q{position}" for position in positions.values()}
+    assert not given_up & set(trained)

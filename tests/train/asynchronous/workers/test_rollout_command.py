@@ -1,0 +1,159 @@
+"""`curate rollout` in processes of its own: workers that join, leave and are killed, and workers on a Ray cluster."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+from pathlib import Path
+
+import fleet
+import pytest
+import tiny_world
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from rewards.reward import Task
+from train.asynchronous.controller.settings import Settings
+from train.asynchronous.http.server import ControllerServer
+from train.asynchronous.workers.ray_actors import roll_out_on_ray
+from train.asynchronous.workers.rollout import Options
+from train.errors import ConfigError
+from train.rollouts.questions import Question
+from train.sampling.engine_terms import EngineTerms
+from train.weights.shared_memory import SharedMemory
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # of torch and transformers about each other
+
+ROOT = Path(__file__).parents[4]
+SETTINGS = Settings(prompts=2, completions=4, steps=10**6, max_tokens=300, staleness=1, online_filter=False)
+TOKEN = "correct horse"
+SECONDS = 180
+
+
+class Run:
+    """A controller with its server and weights, and the processes of its workers."""
+
+    def __init__(self, model, settings=SETTINGS):
+        tokenizer = AutoTokenizer.from_pretrained(model)
+        chat = tiny_world.chat(tiny_world.statement("larger"))
+        ids = tuple(tokenizer.apply_chat_template(chat, add_generation_prompt=True, return_dict=False))
+        self.weights = AutoModelForCausalLM.from_pretrained(model)
+        self.controller = fleet.controller(
+            settings, questions=Same(ids), now=time.monotonic, submit=lambda answer, task: fleet.scored()
+        )
+        self.source = SharedMemory()
+        terms = EngineTerms("the run", str(model), "transformers", 512)
+        self.server = ControllerServer(self.controller, "127.0.0.1:0", token=TOKEN, run="the run", terms=terms)
+        self.processes = []
+        self.version = 0
+        self.trained = []
+        self.publish()
+
+    def publish(self):
+        weights = self.weights.named_parameters()
+        self.controller.published(self.source.publish(weights, self.version, None, 1.001))
+
+    def train(self):
+        """Make a step if the groups are there."""
+        if groups := self.controller.try_cut(self.version):
+            assert [len(group) for group in groups] == [4, 4]
+            self.trained += [group[0].problem_id for group in groups]
+            self.version += 1
+            self.publish()
+
+    def start(self, *options, name=""):
+        environment = {**os.environ, **tiny_world.ENVIRONMENT, "CURATE_TOKEN": TOKEN, "PYTHONPATH": str(ROOT)}
+        named = ("--name", name) if name else ()
+        self.processes.append(
+            subprocess.Popen(
+                [sys.executable, "cli.py", "rollout", "--controller", self.server.url, *named, *options],
+                cwd=ROOT,
+                env=environment,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+            )
+        )
+        return self.processes[-1]
+
+    def train_until(self, reached):
+        until = time.monotonic() + SECONDS
+        while not reached():
+            assert time.monotonic() < until
+            for process in self.processes:
+                assert process.poll() in (None, 0, -signal.SIGKILL), process.communicate()[0]
+            self.controller.check()
+            self.train()
+            time.sleep(0.005)
+
+    def holds(self, name):
+        worker = self.controller._leases.workers.get(name)
+        return worker is not None and worker.n_leases > 0
+
+
+class Same:
+    def __init__(self, ids):
+        self.ids = ids
+
+    def at(self, position):
+        return Question(f"q{position}", self.ids, Task())
+
+
+@contextmanager
+def run_of(model, settings=SETTINGS):
+    run = Run(model, settings)
+    try:
+        yield run
+    finally:
+        for process in run.processes:
+            if process.poll() is None:
+                process.kill()
+            process.wait()
+            process.stdout.close()
+        run.server.close(over=False)
+        run.source.close()
+
+
+def test_workers_join_leave_and_are_killed_and_nothing_is_lost(tiny_model, caplog):
+    with run_of(tiny_model) as run:
+        victim, other = run.start(name="victim"), run.start(name="other")
+        run.train_until(lambda: run.holds("victim") and run.holds("other"))
+        victim.kill()
+        killed = time.monotonic()
+        run.train_until(lambda: run.controller.figures()["workers/dead"] == 1)
+        assert time.monotonic() - killed < 20
+        assert "victim is dead: it said nothing for 15 s" in caplog.text
+        late = run.start(name="late")  # it joins while the run goes on
+        run.train_until(lambda: run.holds("late") and run.holds("other"))
+        other.send_signal(signal.SIGTERM)
+        run.train_until(lambda: other.poll() == 0)
+        assert "worker other: has left" in other.stdout.read()
+        assert not run.holds("other")
+        version = run.version
+        run.train_until(lambda: run.version == version + 3)
+        run.controller.close()
+        run.server.close()
+        assert late.wait(SECONDS) == 0
+        assert "worker late: the run is over" in late.stdout.read()
+        assert len(set(run.trained)) == len(run.trained)
+        still_open = {f"q{group.asked.position}" for group in run.controller._groups.open.values()}
+        assert {*run.trained, *still_open} >= {f"q{number}" for number in range(len(run.trained))}
+
+
+@pytest.mark.thorough
+def test_workers_on_a_ray_cluster(tiny_model, ray_cluster):
+    for _ in range(2):
+        ray_cluster.add_node()
+    with run_of(tiny_model) as run:
+        driver = run.start("--ray", ray_cluster.address, "--workers", "2", "--gpus-per-worker", "0", name="actor")
+        run.train_until(lambda: run.holds("actor-0") and run.holds("actor-1"))
+        run.controller.close()
+        run.server.close()
+        assert driver.wait(SECONDS) == 0
+        assert "2 workers on the Ray cluster" in driver.stdout.read()
+
+
+def test_a_ray_cluster_that_is_not_there_is_explained():
+    with pytest.raises(ConfigError, match="there is no Ray cluster: .* Start one with: ray start --head"):
+        roll_out_on_ray("127.0.0.1:1", Options("http://127.0.0.1:2"), workers=1, gpus=0, note=print)

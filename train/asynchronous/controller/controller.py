@@ -1,0 +1,521 @@
+"""Hands out groups under leases, takes answers, has them scored, and cuts batches that are never too old.
+
+Workers call `work`, `answers`, `beat` and `weights`; the trainer calls `wait_for_cut`, `published` and the rest. Every
+event is recorded before it has an effect (journal/), so that a run that is killed continues with what was ready, and
+trains on recorded cuts again.
+
+There are no threads here: `check` ends leases that are over, is called by every other call, and has to be called by a
+timer of the owner about once a second, so that dead workers are noticed when no one else calls.
+"""
+
+import hashlib
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import CancelledError, Future
+from contextlib import contextmanager
+from functools import partial
+from math import inf, isfinite, nan
+from statistics import fmean
+
+from curate.prompt import Chat
+from rewards import reward
+from rewards.reward import Reward
+from train.asynchronous import journal
+from train.asynchronous.controller.answers import Expected, objection
+from train.asynchronous.controller.asking import Asking, AsksAt
+from train.asynchronous.controller.batch import is_unknown, lesson_of, next_batch, reason_to_reject
+from train.asynchronous.controller.dealing import share
+from train.asynchronous.controller.leases import Leases, Worker
+from train.asynchronous.controller.record import Record
+from train.asynchronous.controller.sampler import ControllerSampler, Desk
+from train.asynchronous.controller.settings import Settings
+from train.asynchronous.controller.tally import Tally
+from train.asynchronous.groups import events
+from train.asynchronous.groups.events import Event
+from train.asynchronous.groups.open_group import OpenGroup, State
+from train.asynchronous.messages import (
+    Answer,
+    Answers,
+    Beat,
+    Key,
+    Lease,
+    Leaving,
+    Orders,
+    Receipt,
+    Work,
+    WorkRequest,
+)
+from train.asynchronous.packed import unpack_tokens
+from train.errors import ControllerGone, RolloutError
+from train.rollouts.batch import Group, Submit
+from train.rollouts.steps import in_tokens
+from train.weights.manifest import Manifest
+
+log = logging.getLogger(__name__)
+
+_ASK_AGAIN_SECONDS = 0.25  # a worker for which there is nothing asks again after this time
+_MOST_BROKEN = 3  # answers that make no sense, after which a worker gets no more work
+
+
+class Controller:
+    """The groups of a run, from being asked to being trained on. All methods can be called by any thread.
+
+    questions  the problems, by position
+    settings   the rules of asking and cutting
+    recorder   the journal, open for writing, or NoJournal()
+    submit     has an answer scored
+    decode     returns the text of token ids, without special tokens
+    encode     returns the token ids of a prompt; only evaluation needs it
+    seed       seed of the run
+    step       steps that the trainer has made: a checkpoint's, or 0
+    position   position in the data of the first prompt, if the journal does not know better
+    now        a clock, in seconds
+
+    Raises CheckpointError if the journal is damaged.
+    """
+
+    def __init__(
+        self,
+        questions: AsksAt,
+        settings: Settings,
+        recorder: journal.Recorder,
+        *,
+        submit: Submit,
+        decode: Callable[[Sequence[int]], str],
+        encode: Callable[[Chat | tuple[int, ...]], Sequence[int]] = lambda prompt: tuple(prompt),  # type: ignore[arg-type]
+        seed: int = 0,
+        step: int = 0,
+        position: int = 0,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._settings = settings
+        self._submit = submit
+        self._decode = decode
+        self._encode = encode
+        self._now = now
+        self._changed = threading.Condition()
+        self._leases = Leases(now(), silent_seconds=settings.silent_seconds, least_seconds=settings.least_lease_seconds)
+        self._desk = Desk(settings.vocabulary)
+        self._tally = Tally()
+        self._manifest: Manifest | None = None
+        self._published = -inf  # when that was
+        self._error: BaseException | None = None
+        self._over = False
+        self._record = Record(recorder, step=step, position=position)
+        self._groups = self._record.groups
+        self._asking = Asking(questions, settings, self._record, self._leases, seed)
+        with self._changed:
+            self._restore(step)
+
+    # --- what the trainer calls ---
+
+    def try_cut(self, version: int) -> list[Group] | None:
+        """Return the groups to train on with these weights, or None if they are not ready.
+
+        The cut is on disk when this returns. The list is empty, and nothing is cut, if max_rounds rounds of groups
+        taught nothing, or if no reward is known. Cuts that the journal has already are returned as they are recorded.
+
+        Raises RolloutError if the journal cannot be written, and whatever ended the run in another thread.
+        """
+        if version < self._record.recorded_until:
+            return self._record.recorded_cut(version)
+        if version != self._groups.cuts:
+            raise ValueError(f"the next cut is that of version {self._groups.cuts}, not {version}")
+        with self._turn():
+            taken = self._take()
+        if taken is None:
+            return None
+        self._record.sync()
+        return [group.rollouts() for group in taken]
+
+    def wait_for_cut(self, version: int, seconds: float) -> list[Group]:
+        """Return the same as `try_cut`, as soon as it is there.
+
+        Raises RolloutError if it is not within so many seconds, and everything that `try_cut` raises.
+        """
+        until = time.monotonic() + seconds
+        while (groups := self.try_cut(version)) is None:
+            left = until - time.monotonic()
+            if left <= 0:
+                raise RolloutError(self._late_message(version, seconds))
+            with self._changed:
+                if self._error is None and next_batch(self._groups, self._settings) is None:
+                    self._changed.wait(min(left, 1.0))
+        return groups
+
+    def published(self, manifest: Manifest) -> None:
+        """Let workers have new weights; they can be fetched as the manifest says."""
+        with self._turn():
+            self._happened(events.Published(manifest.version, _digest(manifest)))
+            self._manifest = manifest
+            self._published = self._now()
+            self._changed.notify_all()
+
+    def lengthen(self, max_tokens: int) -> None:
+        """Ask from now on for answers of up to so many tokens. Groups that are open keep their own limit."""
+        with self._changed:
+            self._asking.max_tokens = max_tokens
+
+    def sampler(self, patience_seconds: float = 7200.0) -> ControllerSampler:
+        """Return a sampler for evaluation, which the workers of the newest weights serve before anything else.
+
+        patience_seconds: if no sample is finished for so long, it raises SamplerError.
+        """
+        return ControllerSampler(self._desk, self._changed, self._check_error, self._encode, patience_seconds)
+
+    def check(self, now: float | None = None) -> None:
+        """End the leases that are over, and name the workers that are dead. Call this about once a second."""
+        with self._changed:
+            if self._error is None and not self._over:
+                try:
+                    self._end_leases(self._now() if now is None else now)
+                except Exception as error:
+                    self._fail(error)
+
+    def fail(self, error: BaseException) -> None:
+        """End the run: the trainer gets this error at its next call."""
+        with self._changed:
+            self._fail(error)
+
+    def figures(self) -> dict[str, float]:
+        """Return the metrics of the last cut and of the workers; train/run/figures.py explains them."""
+        with self._changed:
+            workers = self._leases.workers.values()
+            return {
+                **self._tally.of_last_cut,
+                "workers/alive": len(workers),
+                "workers/dead": self._tally.n_dead,
+                "workers/tokens_per_second": sum(worker.tokens_per_second for worker in workers),
+                "idle/sampler": 1 - fmean(worker.busy for worker in workers) if workers else nan,
+                "controller/lag_s": self._tally.slowest_call(),
+                "workers/cache_use": max((worker.cache_use for worker in workers), default=0.0),
+                "groups/running": len(self._groups.in_state(State.LEASED)),
+                "groups/ready": len(self._groups.in_state(State.READY)),
+                "groups/outstanding": len(self._groups.open),
+            }
+
+    def lessons(self) -> dict[str, int]:
+        """Return how many groups of the last cut, or given up before it, taught what (train.rollouts.batch.signal)."""
+        with self._changed:
+            return dict(self._tally.lessons)
+
+    @property
+    def cuts(self) -> int:
+        """The number of batches that were taken, which is the version of the next cut that is not recorded yet."""
+        return self._groups.cuts
+
+    @property
+    def position(self) -> int:
+        """The position in the data after every prompt that was asked."""
+        return self._groups.next_position
+
+    def forget(self, step: int) -> None:
+        """Remove what the journal needs no more if training never resumes before this step. Raises OSError."""
+        self._record.forget(step - self._settings.staleness)
+
+    def close(self) -> None:
+        """End the run for all workers, and close the journal."""
+        with self._changed:
+            self._over = True
+            self._changed.notify_all()
+            self._record.close()
+
+    # --- what workers call; see messages.ControllerCalls ---
+
+    def work(self, request: WorkRequest) -> Work:
+        with self._worker_turn():
+            now = self._now()
+            worker = self._leases.saw(request.worker, now)
+            if self._over:
+                return Work(over=True)
+            if not self._may_work(request, worker):
+                return Work(wait_seconds=_ASK_AGAIN_SECONDS)
+            worker.loaded, worker.asked = request.loaded, now
+            leases = self._lease_samples(request, now)
+            worker.free_groups = -(-(request.slots - len(leases)) // self._settings.completions)
+            for _ in range(share(self._asking.rooms(now), request.worker, self._asking.most(request.loaded))):
+                leases.append(self._asking.ask(request.worker, request.loaded, now))
+                worker.free_groups -= 1
+            return Work(tuple(leases), wait_seconds=0.0 if leases else _ASK_AGAIN_SECONDS)
+
+    def answers(self, answers: Answers) -> list[Receipt]:
+        return [self._receive(answers.worker, answer) for answer in answers.answers]
+
+    def beat(self, beat: Beat) -> Orders:
+        with self._worker_turn():
+            if self._over:
+                return Orders(beat.running, over=True)
+            now = self._now()
+            is_loading = beat.loaded < self._newest() and now - self._published < self._settings.load_seconds
+            drop = self._leases.beat(beat.worker, beat.running, now, draws=beat.tokens_per_second > 0 or is_loading)
+            worker = self._leases.workers[beat.worker]
+            worker.tokens_per_second, worker.cache_use, worker.busy = (
+                number if isfinite(number) else 0.0 for number in (beat.tokens_per_second, beat.cache_use, beat.busy)
+            )
+            return Orders(tuple(drop))
+
+    def weights(self, after: int, wait_seconds: float) -> Manifest | None:
+        with self._changed:
+            self._changed.wait_for(lambda: self._over or self._newest() not in (-1, after), wait_seconds)
+            return None if self._newest() == after else self._manifest
+
+    def leave(self, leaving: Leaving) -> None:
+        with self._worker_turn():
+            ended = self._leases.leave(leaving.worker)
+            if self._over:
+                return
+            log.info("%s leaves; %d groups are asked again", leaving.worker, len(ended))
+            for each in ended:
+                self._lose(each.key, each.reason)
+
+    # --- asking ---
+
+    def _may_work(self, request: WorkRequest, worker: Worker) -> bool:
+        if request.loaded > self._newest():
+            if worker.foreign_version != request.loaded:
+                log.warning("%s has weights %d, which this run does not have yet", request.worker, request.loaded)
+            worker.foreign_version = request.loaded
+            return False
+        return request.loaded >= 0 and request.slots > 0 and worker.n_broken < _MOST_BROKEN
+
+    def _lease_samples(self, request: WorkRequest, now: float) -> list[Lease]:
+        if request.loaded != self._newest():
+            return []
+        n = min(request.slots, len(self._desk.waiting))
+        leases = [self._desk.lease(request.worker, request.loaded, self._leases, now) for _ in range(n)]
+        if leases:
+            self._changed.notify_all()  # the sampler may have further prompts
+        return leases
+
+    # --- answers and rewards ---
+
+    def _receive(self, worker: str, answer: Answer) -> Receipt:
+        """Take one answer. Decoding it takes longest, and happens while others may call."""
+        with self._worker_turn():
+            self._leases.saw(worker, self._now())
+            if self._over:
+                return "stale"
+            receipt, reason = self._judge_sample(answer) if answer.group < 0 else self._judge_answer(answer)
+            if receipt == "broken":
+                self._refuse(worker, answer, reason)
+            if receipt != "taken" or answer.group < 0:
+                return receipt
+            if answer.finish == "refused":
+                self._reject(self._groups.open[answer.group], "refused")
+                return "taken"
+        text = self._decode(tuple(unpack_tokens(answer.tokens)))
+        with self._worker_turn():
+            receipt, _ = self._judge_answer(answer)  # meanwhile it may have come again, or the lease may be over
+            if receipt == "taken" and not self._over:
+                self._accept_answer(answer, text)
+        return receipt
+
+    def _judge_sample(self, answer: Answer) -> tuple[Receipt, str]:
+        receipt, reason = self._desk.take(answer, self._newest(), self._decode)
+        if receipt == "taken":
+            self._leases.end((answer.group, answer.attempt))
+            self._changed.notify_all()
+        return receipt, reason
+
+    def _judge_answer(self, answer: Answer) -> tuple[Receipt, str]:
+        group = self._groups.open.get(answer.group)
+        if group is None or group.asked.attempt != answer.attempt:
+            return "stale", ""
+        if answer.number in group.answers:
+            return "again", ""
+        if group.state is not State.LEASED:
+            return "stale", ""
+        asked = group.asked
+        reason = objection(
+            answer,
+            Expected(asked.completions, asked.max_tokens, asked.birth, self._newest(), self._settings.vocabulary),
+        )
+        return ("broken", reason) if reason else ("taken", "")
+
+    def _refuse(self, worker: str, answer: Answer, reason: str) -> None:
+        """An answer makes no sense: its group is asked again, and a worker that goes on like this gets no more."""
+        self._tally.n_broken += 1
+        culprit = self._leases.saw(worker, self._now())
+        culprit.n_broken += 1
+        log.warning("%s sent a broken answer (group %d, number %d): %s", worker, answer.group, answer.number, reason)
+        if culprit.n_broken == _MOST_BROKEN:
+            log.error("%s sent %d broken answers, so it gets no more work. Restart it.", worker, _MOST_BROKEN)
+        key = answer.group, answer.attempt
+        if self._leases.holder(key) == worker:
+            self._leases.end(key)
+            self._lose(key, "broken")
+
+    def _accept_answer(self, answer: Answer, text: str) -> None:
+        group = self._happened(events.Answered(answer, text))
+        assert group is not None
+        key = answer.group, answer.attempt
+        self._leases.answered(key, self._now())
+        n_tokens = len(answer.tokens) // 4
+        self._tally.answered(group.asked.birth, n_tokens, len(answer.spans))
+        self._score(group, answer, text)
+        if group.state is not State.LEASED:
+            self._leases.end(key)
+            self._asking.answered(answer.group)
+
+    def _score(self, group: OpenGroup, answer: Answer, text: str) -> None:
+        completion = reward.Answer(text, len(answer.tokens) // 4, answer.finish == "length")
+        future = self._submit(completion, self._asking.task(group))
+        future.add_done_callback(partial(self._scored, answer, text))
+
+    def _scored(self, answer: Answer, text: str, future: "Future[Reward]") -> None:
+        """A reward is known. An error of scoring ends the run at the trainer's next call."""
+        with self._changed:
+            if self._over or self._error is not None:
+                return
+            try:
+                worth = future.result()
+                tokens = tuple(unpack_tokens(answer.tokens)) if worth.steps else ()
+                group = self._happened(
+                    events.Scored(
+                        answer.group,
+                        answer.attempt,
+                        answer.number,
+                        worth.value,
+                        worth.verdict,
+                        worth.seconds,
+                        worth.parts,
+                        in_tokens(worth.steps, text, tokens, self._decode),
+                    )
+                )
+                if group is not None and group.state is State.SCORED:
+                    self._accept_or_reject(group)
+            except (Exception, CancelledError) as error:
+                self._fail(error)
+
+    def _accept_or_reject(self, group: OpenGroup) -> None:
+        taught = lesson_of(group, self._settings)
+        if reason := reason_to_reject(group, taught, self._settings):
+            self._reject(group, reason)
+        else:
+            self._happened(events.Accepted(group.asked.group, group.asked.attempt, taught))
+            self._changed.notify_all()
+
+    def _reject(self, group: OpenGroup, taught: str) -> None:
+        self._happened(events.Rejected(group.asked.group, group.asked.attempt, taught))
+        self._leases.end((group.asked.group, group.asked.attempt))
+        self._asking.answered(group.asked.group)
+        self._changed.notify_all()
+
+    # --- leases that end ---
+
+    def _end_leases(self, now: float) -> None:
+        ended, dead = self._leases.check(now)
+        for name in dead:
+            lost = [each for each in ended if each.worker == name]
+            self._tally.n_dead += bool(lost)
+            if lost:
+                log.warning("%s is dead: it said nothing for %g s; %d groups are asked again", name,
+                            self._settings.silent_seconds, len(lost))  # fmt: skip
+            else:
+                log.info("%s has left", name)
+        for each in ended:
+            if each.reason != "silent":
+                log.warning("%s lost group %d: %s", each.worker, each.key[0], each.reason)
+            self._lose(each.key, each.reason)
+
+    def _lose(self, key: Key, reason: str) -> None:
+        if key[0] < 0:
+            self._desk.lose(key)
+            return
+        lost = self._groups.lost(*key, reason)
+        if lost is None:
+            return
+        self._tally.n_lost += 1
+        group = self._happened(lost)
+        self._asking.answered(key[0])
+        if group is not None and group.state is State.SCORED:
+            self._accept_or_reject(group)
+
+    # --- cutting ---
+
+    def _take(self) -> list[OpenGroup] | None:
+        """Record the next cut and return its groups, or None if it is not allowed yet."""
+        version, batch = self._groups.cuts, next_batch(self._groups, self._settings)
+        if batch is None:
+            return None
+        self._tally.lessons = dict(self._groups.lessons)
+        if batch:
+            self._record.cut(batch)
+            self._tally.cut(version, batch, staleness=self._settings.staleness)
+        return batch
+
+    # --- events, errors, the past ---
+
+    def _happened(self, event: Event) -> OpenGroup | None:
+        return self._record.happened(event)
+
+    @contextmanager
+    def _turn(self) -> Iterator[None]:
+        """Hold the lock. An error in here ends the run: the trainer gets it."""
+        with self._changed:
+            self._check_error()
+            try:
+                if not self._over:
+                    self._end_leases(self._now())
+                yield
+            except Exception as error:
+                self._fail(error)
+                self._check_error()
+
+    @contextmanager
+    def _worker_turn(self) -> Iterator[None]:
+        """The same for a call of a worker, which can only come back later."""
+        began = time.monotonic()
+        try:
+            with self._turn():
+                yield
+            self._tally.called(time.monotonic() - began)
+        except Exception as error:
+            raise ControllerGone(f"the run has stopped: {error}") from error
+
+    def _fail(self, error: BaseException) -> None:
+        if self._error is None:
+            self._error = error
+        self._changed.notify_all()
+
+    def _check_error(self) -> None:
+        if self._error is not None:
+            raise self._error
+
+    def _newest(self) -> int:
+        return -1 if self._manifest is None else self._manifest.version
+
+    def _restore(self, step: int) -> None:
+        """Go on with the groups that the journal had: what was sampled is lost, what has no reward is scored again."""
+        for group in self._groups.in_state(State.READY):
+            if is_unknown(group):  # what computes rewards may work again, so others are asked
+                self._reject(group, "unknown")
+        self._happened(self._groups.resumed(step))
+        self._tally.ignored_until = max((group.asked.birth for group in self._groups.open.values()), default=-1)
+        for group in self._groups.in_state(State.FINISHED):
+            for number, answered in sorted(group.answers.items()):
+                if number not in group.scores:
+                    self._score(group, answered.answer, answered.text)
+        for group in self._groups.in_state(State.SCORED):
+            self._accept_or_reject(group)
+
+    def _late_message(self, version: int, seconds: float) -> str:
+        with self._changed:
+            ready = len(self._groups.in_state(State.READY))
+            running = len(self._groups.in_state(State.LEASED))
+            workers = sorted(self._leases.workers)
+            n_dead = self._tally.n_dead
+        message = (
+            f"timed out: no batch for step {version + 1} within {seconds:g} s. {ready} of {self._settings.prompts} "
+            f"groups are ready, {running} are being sampled, {n_dead} workers died. "
+        )
+        if workers:
+            return f"{message}Workers: {', '.join(workers)}. They hang, or rollout.max_seconds is too short."
+        return f"{message}There is no worker: start some with curate rollout --controller URL, then --resume."
+
+
+def _digest(manifest: Manifest) -> str:
+    checksums = sorted((tensor.name, tensor.checksum) for tensor in manifest.tensors)
+    return hashlib.sha256(repr(checksums).encode()).hexdigest() if checksums else ""

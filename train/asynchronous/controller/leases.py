@@ -1,0 +1,162 @@
+"""Who samples what, and who has stopped: leases of groups to workers. All times are given, in seconds.
+
+A lease lasts three times as long as 99 of 100 answers take, at least a minute. It begins anew with each answer, and
+with each sign of life that names it while the worker draws tokens: long answers are not lost because they are long, but
+an engine that hangs is noticed although its process lives. A worker that says nothing for 15 seconds is dead, and a
+worker that lives but does not know of a lease (the reply never reached it) loses that lease after the same time.
+"""
+
+from collections import deque
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from train.asynchronous.groups.events import GIVEN_BACK
+from train.asynchronous.messages import Key
+
+_CHECKED_EACH_SECONDS = 0.25
+_STALL_SECONDS = 5.0  # if this process itself did nothing for so long, workers could not be heard
+_ANSWERS = 1000  # the latest answers, by whose times leases are measured
+_MEASURED_EACH = 20  # answers
+_MULTIPLE = 3.0
+
+
+@dataclass(slots=True)
+class Worker:
+    """What is known of a worker.
+
+    seen         when it last said anything
+    beat         when it last sent a sign of life
+    loaded       version of its weights
+    n_leases     leases that it has
+    n_broken     answers it sent that make no sense
+    free_groups  groups for which it had room when it last asked, less those that it was given
+    asked        when that was
+    """
+
+    seen: float
+    beat: float
+    loaded: int = -1
+    n_leases: int = 0
+    n_broken: int = 0
+    free_groups: int = 0
+    asked: float = 0.0
+    tokens_per_second: float = 0.0
+    cache_use: float = 0.0
+    busy: float = 0.0
+    foreign_version: int = -1  # of weights that it has and this run does not
+
+
+@dataclass(slots=True)
+class _Lease:
+    worker: str
+    began: float
+    known: float  # when the worker last said that it works on this
+    seconds: float
+    ends: float
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """A lease that ended before all answers came. reason: "silent", "late", "unknown to the worker" or "given back"."""
+
+    key: Key
+    worker: str
+    reason: str
+
+
+class Leases:
+    """All leases and all workers that live."""
+
+    def __init__(self, now: float, *, silent_seconds: float, least_seconds: float) -> None:
+        self.workers: dict[str, Worker] = {}
+        self._leases: dict[Key, _Lease] = {}
+        self._answer_seconds: deque[float] = deque(maxlen=_ANSWERS)
+        self._silent_seconds = silent_seconds
+        self._least_seconds = least_seconds
+        self._seconds = least_seconds
+        self._n_answers = 0
+        self._checked = now
+
+    def saw(self, name: str, now: float) -> Worker:
+        """Note that the worker said something."""
+        worker = self.workers.setdefault(name, Worker(now, now))
+        worker.seen = now
+        return worker
+
+    def grant(self, key: Key, worker: str, now: float) -> float:
+        """Begin a lease, and return after how many seconds without progress it ends."""
+        self._leases[key] = _Lease(worker, now, now, self._seconds, now + self._seconds)
+        self.saw(worker, now).n_leases += 1
+        return self._seconds
+
+    def leave(self, name: str) -> list[Ended]:
+        """Forget a worker that ends, and return the leases that it gives back."""
+        ended = [Ended(key, name, GIVEN_BACK) for key, lease in self._leases.items() if lease.worker == name]
+        for each in ended:
+            self.end(each.key)
+        self.workers.pop(name, None)
+        return ended
+
+    def answered(self, key: Key, now: float) -> None:
+        """Note that an answer came."""
+        if lease := self._leases.get(key):
+            lease.ends = now + lease.seconds
+            self._answer_seconds.append(now - lease.began)
+            self._n_answers += 1
+            if self._n_answers % _MEASURED_EACH == 0:
+                slowest = sorted(self._answer_seconds)[int(0.99 * (len(self._answer_seconds) - 1))]
+                self._seconds = max(self._least_seconds, _MULTIPLE * slowest)
+
+    def beat(self, name: str, running: Collection[Key], now: float, *, draws: bool) -> list[Key]:
+        """Note a sign of life, and return which of the groups that the worker runs are not its own any more."""
+        self.saw(name, now).beat = now
+        foreign = []
+        for key in running:
+            lease = self._leases.get(key)
+            if lease is None or lease.worker != name:
+                foreign.append(key)
+                continue
+            lease.known = now
+            if draws:
+                lease.ends = now + lease.seconds
+        return foreign
+
+    def end(self, key: Key) -> None:
+        lease = self._leases.pop(key, None)
+        if lease is not None and lease.worker in self.workers:
+            self.workers[lease.worker].n_leases -= 1
+
+    def holder(self, key: Key) -> str:
+        lease = self._leases.get(key)
+        return lease.worker if lease else ""
+
+    def check(self, now: float) -> tuple[list[Ended], list[str]]:
+        """End the leases that are over; return them, and the names of the workers that are dead."""
+        if now - self._checked < _CHECKED_EACH_SECONDS:
+            return [], []
+        self._forgive_stall(now)
+        dead = [name for name, worker in self.workers.items() if now - worker.seen >= self._silent_seconds]
+        ended = [Ended(key, lease.worker, self._reason(lease, now, dead)) for key, lease in self._leases.items()]
+        ended = [each for each in ended if each.reason]
+        for each in ended:
+            self.end(each.key)
+        for name in dead:
+            del self.workers[name]
+        return ended, dead
+
+    def _reason(self, lease: _Lease, now: float, dead: Collection[str]) -> str:
+        worker = self.workers.get(lease.worker)
+        if worker is None or lease.worker in dead:
+            return "silent"
+        if now >= lease.ends:
+            return "late"
+        return "unknown to the worker" if worker.beat - lease.known >= self._silent_seconds else ""
+
+    def _forgive_stall(self, now: float) -> None:
+        stall = now - self._checked
+        self._checked = now
+        if stall > _STALL_SECONDS:
+            for worker in self.workers.values():
+                worker.seen = min(now, worker.seen + stall)
+            for lease in self._leases.values():
+                lease.ends += stall

@@ -1,0 +1,121 @@
+"""What happens to groups, as the journal records it. Folding these events gives the state of all groups (states.py).
+
+A group is identified by its number and the attempt. Versions count weights; `cuts` counts batches. Events that make
+groups wait say all that has to be known of them, since the segment of the journal in which they were asked may be gone.
+"""
+
+from msgspec import Struct
+
+from train.asynchronous.messages import Answer
+
+
+class Waiting(Struct, frozen=True, array_like=True):
+    """A group that was lost and has to be asked again, with this attempt."""
+
+    group: int
+    attempt: int
+    position: int
+    losses: int
+
+
+class Begun(Struct, frozen=True, array_like=True, tag="begun"):
+    """The first event of each segment of the journal: all that is not known from the events of open groups."""
+
+    cuts: int
+    next_group: int
+    next_position: int
+    waiting: tuple[Waiting, ...] = ()
+
+
+class Resumed(Struct, frozen=True, array_like=True, tag="resumed"):
+    """The controller started again at this step. waiting: the groups that were being sampled, and now wait."""
+
+    step: int
+    waiting: tuple[Waiting, ...] = ()
+
+
+class Published(Struct, frozen=True, array_like=True, tag="published"):
+    """New weights can be fetched. digest: of the checksums of their tensors; empty if there are none."""
+
+    version: int
+    digest: str = ""
+
+
+class Asked(Struct, frozen=True, array_like=True, tag="asked"):
+    """A worker was given a group.
+
+    birth   the version that the worker had loaded
+    losses  how often the group was lost before
+    prompt  token ids, 4 bytes each, little-endian and unsigned
+    source  where the problem comes from
+    """
+
+    group: int
+    attempt: int
+    position: int
+    birth: int
+    worker: str
+    completions: int
+    max_tokens: int
+    problem_id: str
+    prompt: bytes
+    source: str = ""
+    losses: int = 0
+
+
+class Answered(Struct, frozen=True, array_like=True, tag="answered"):
+    """A worker sent an answer; `text` is what its tokens mean."""
+
+    answer: Answer
+    text: str
+
+
+class Scored(Struct, frozen=True, array_like=True, tag="scored"):
+    """An answer has its reward; value: None if the reward is unknown; parts and steps: as in Rollout."""
+
+    group: int
+    attempt: int
+    number: int
+    value: float | None
+    verdict: str
+    seconds: float
+    parts: tuple[tuple[str, float], ...] = ()
+    steps: tuple[tuple[int, float], ...] = ()
+
+
+class Accepted(Struct, frozen=True, array_like=True, tag="accepted"):
+    """All answers are scored, and the group will be trained on. lesson: see train.rollouts.batch.signal."""
+
+    group: int
+    attempt: int
+    lesson: str
+
+
+class Rejected(Struct, frozen=True, array_like=True, tag="rejected"):
+    """The group will not be trained on: it teaches nothing, its prompt was refused, or it was lost too often."""
+
+    group: int
+    attempt: int
+    lesson: str
+
+
+GIVEN_BACK = "given back"  # by a worker that ends; this loss does not count against the group
+
+
+class Lost(Struct, frozen=True, array_like=True, tag="lost"):
+    """The lease has ended before all answers came. again: how it waits; None: it goes on with the answers it has."""
+
+    group: int
+    attempt: int
+    reason: str
+    again: Waiting | None
+
+
+class Cut(Struct, frozen=True, array_like=True, tag="cut"):
+    """A batch was taken. groups: number, attempt and birth of each, in the order in which they are trained on."""
+
+    version: int
+    groups: tuple[tuple[int, int, int], ...]
+
+
+Event = Begun | Resumed | Published | Asked | Answered | Scored | Accepted | Rejected | Lost | Cut

@@ -1,0 +1,119 @@
+"""The controller, as a worker sees it over HTTP."""
+
+import threading
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+import msgspec
+import urllib3
+from urllib3.exceptions import HTTPError, LocationValueError
+from urllib3.util import Timeout, parse_url
+
+from train.asynchronous.http.routes import MSGPACK, RUN_HEADER
+from train.asynchronous.messages import Answers, Beat, Leaving, Orders, Receipt, Work, WorkRequest
+from train.errors import ConfigError, ControllerGone, RunError
+from train.sampling.engine_terms import EngineTerms
+from train.weights.manifest import Manifest
+
+_CONNECT_SECONDS = 10.0
+_REPLY_SECONDS = 60.0
+_COMES_BACK = {408, 429, 500, 502, 503, 504}  # statuses after which the same call may succeed later
+
+Message = TypeVar("Message")
+
+
+class HttpController:
+    """Calls a controller, each call once. Its methods can be called by several threads.
+
+    url    http://HOST:PORT
+    token  that of the run, or None
+
+    Raises ConfigError for a URL that cannot be one.
+    """
+
+    def __init__(self, url: str, token: str | None = None, *, reply_seconds: float = _REPLY_SECONDS) -> None:
+        try:
+            parsed = parse_url(url)
+        except (LocationValueError, HTTPError) as error:
+            raise ConfigError(f"--controller {url} is not a URL: {error}") from error
+        if parsed.scheme not in ("http", "https") or not parsed.host:
+            raise ConfigError(f"--controller must be http://HOST:PORT, not {url}")
+        self.url = url.rstrip("/")
+        self._reply_seconds = reply_seconds
+        self._headers = {} if token is None else {"authorization": f"Bearer {token}"}
+        self._pool = urllib3.PoolManager(maxsize=8, block=False)
+        self._lock = threading.Lock()
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """What other calls of the same run must send, too."""
+        return self._headers
+
+    def terms(self) -> EngineTerms:
+        """Return what the engine has to be like. From now on, calls are meant for this run only."""
+        terms = self._reply("GET", "/run", EngineTerms)
+        with self._lock:
+            self._headers[RUN_HEADER] = terms.run
+        return terms
+
+    def work(self, request: WorkRequest) -> Work:
+        return self._reply("POST", "/work", Work, request)
+
+    def answers(self, answers: Answers) -> list[Receipt]:
+        return self._reply("POST", "/answers", list[Receipt], answers)
+
+    def beat(self, beat: Beat) -> Orders:
+        return self._reply("POST", "/beat", Orders, beat)
+
+    def weights(self, after: int, wait_seconds: float) -> Manifest | None:
+        path = f"/weights?after={after}&wait={wait_seconds:g}"
+        return self._reply("GET", path, Manifest | None, more_seconds=wait_seconds)  # type: ignore[arg-type]
+
+    def leave(self, leaving: Leaving) -> None:
+        self._reply("POST", "/leave", type(None), leaving)
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._pool.clear()
+
+    def _reply(
+        self, method: str, path: str, kind: type[Message], message: Any = None, *, more_seconds: float = 0.0
+    ) -> Message:
+        """Return the answer to a call. Raises ControllerGone, and RunError if this worker is refused."""
+        headers = self._headers if message is None else {**self._headers, "content-type": MSGPACK}
+        try:
+            answer = self._pool.request(
+                method,
+                self.url + path,
+                body=None if message is None else msgspec.msgpack.encode(message),
+                headers=headers,
+                redirect=False,
+                retries=False,
+                timeout=Timeout(connect=_CONNECT_SECONDS, read=self._reply_seconds + more_seconds),
+            )
+        except HTTPError as error:
+            raise ControllerGone(f"the controller at {self.url} cannot be reached: {_reason(error)}") from error
+        if answer.status in _COMES_BACK:
+            raise ControllerGone(f"the controller at {self.url} answers {answer.status}: {_words(answer)}")
+        if answer.status == 204:
+            return None  # type: ignore[return-value]
+        if answer.status != 200:
+            raise RunError(f"the controller at {self.url} refuses this worker: {_words(answer)}")
+        try:
+            return msgspec.msgpack.decode(answer.data, type=kind)
+        except msgspec.DecodeError as error:
+            raise RunError(
+                f"cannot read what {self.url}{path} answers: {error}. Trainer and worker must have the same version of "
+                "curate."
+            ) from error
+
+
+def _words(answer: urllib3.BaseHTTPResponse) -> str:
+    try:
+        return str(msgspec.json.decode(answer.data)["detail"])
+    except (msgspec.DecodeError, KeyError, TypeError):
+        return f"status {answer.status}, {answer.data[:200]!r}"
+
+
+def _reason(error: HTTPError) -> str:
+    return str(getattr(error, "reason", None) or error).split(": ", 1)[-1]

@@ -1,0 +1,244 @@
+"""The controller over HTTP, for workers on other machines and in other processes.
+
+    POST /work /answers /beat /leave   the calls of messages.py, as msgpack
+    GET  /weights?after=N&wait=S       the newest manifest, or 204 if there is none within S seconds
+    GET  /weights/VERSION/NAME         a file of the newest version; parts of it can be asked for by ranges
+    GET  /run                          what a worker needs in order to start its engine
+    GET  /health                       open to everyone
+
+Every other call needs the token, if there is one. A body may have 64 MiB. What is refused is answered with words, as
+JSON.
+"""
+
+import asyncio
+import hmac
+import logging
+import time
+from collections.abc import Callable
+from http import HTTPStatus
+from math import isfinite
+from pathlib import Path
+from typing import Any, TypeVar
+
+import anyio
+import msgspec
+from starlette.applications import Starlette
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import FileResponse, JSONResponse, Response
+from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
+
+from sandbox.service.hosts import Hosts
+from sandbox.service.refusals import ForeignPage, Malformed, Misdirected, NotJson, Refusal, TooLarge, Unauthorized
+from train.asynchronous.messages import Answers, Beat, ControllerCalls, Leaving, WorkRequest
+from train.errors import ControllerGone
+from train.sampling.engine_terms import EngineTerms
+from train.weights.manifest import Manifest
+
+log = logging.getLogger(__name__)
+
+MSGPACK = "application/msgpack"
+MOST_BODY_BYTES = 64 * 2**20
+RUN_HEADER = "x-curate-run"  # name of the run that a worker belongs to
+_LONGEST_WAIT_SECONDS = 30.0
+_LOOK_SECONDS = 0.1  # between two looks for new weights
+_THREADS = 16  # calls of the controller at once; they only take its lock and decode answers
+
+Message = TypeVar("Message")
+
+
+class WrongRun(Refusal):
+    """The worker belongs to another run."""
+
+    status = HTTPStatus.CONFLICT
+
+
+class Missing(Refusal):
+    status = HTTPStatus.NOT_FOUND
+
+
+class Stopped(Refusal):
+    """The run has stopped because of an error; it may be continued."""
+
+    status = HTTPStatus.SERVICE_UNAVAILABLE
+
+
+class App:
+    """The controller as an ASGI application.
+
+    run    name of the run, the same when it is continued
+    host   the name or address that the service is bound to
+    token  what workers must send as `Authorization: Bearer TOKEN`; None serves everyone
+    terms  what GET /run answers
+    """
+
+    def __init__(
+        self, controller: ControllerCalls, terms: EngineTerms, *, run: str, host: str, token: str | None
+    ) -> None:
+        self._controller = controller
+        self._terms = terms
+        self._run = run
+        self._token = None if token is None else token.encode()
+        self._hosts = Hosts(host, token=token is not None)
+        self._limiter: anyio.CapacityLimiter | None = None  # belongs to the event loop
+        self._is_over = False
+        self._heard: dict[str, float] = {}  # workers that do not know yet that the run is over, and when they called
+        self._app = Starlette(
+            routes=[
+                Route("/health", self._health),
+                Route("/run", self._about),
+                Route("/weights", self._weights),
+                Route("/weights/{version}/{name}", self._file),
+                Route("/work", self._work, methods=["POST"]),
+                Route("/answers", self._answers, methods=["POST"]),
+                Route("/beat", self._beat, methods=["POST"]),
+                Route("/leave", self._leave, methods=["POST"]),
+            ],
+            exception_handlers={Refusal: _refused, 404: _unknown, 405: _unknown},
+        )
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        request = Request(scope, receive)
+        try:
+            self._hosts.check(scope["headers"])
+            if scope["path"] != "/health":
+                self._check(request)
+        except (Misdirected, ForeignPage, Unauthorized, WrongRun) as refusal:
+            await (await _refused(request, refusal))(scope, receive, send)
+        else:
+            await self._app(scope, receive, send)
+
+    def stop(self) -> None:
+        """Let no one wait for new weights any more."""
+        self._is_over = True
+
+    def all_know(self, seconds: float) -> bool:
+        """Return whether every worker that called within so many seconds knows that the run is over."""
+        return all(time.monotonic() - heard > seconds for heard in list(self._heard.values()))
+
+    def _check(self, request: Request) -> None:
+        kind, _, sent = request.headers.get("authorization", "").partition(" ")
+        if self._token is not None and not (
+            kind.lower() == "bearer" and hmac.compare_digest(sent.strip().encode(), self._token)
+        ):
+            raise Unauthorized("the token is missing or wrong: set CURATE_TOKEN to that of the run")
+        if (run := request.headers.get(RUN_HEADER)) and run != self._run:
+            raise WrongRun(f"another run is here now ({self._run}, not {run}): start the worker again")
+
+    async def _health(self, request: Request) -> Response:
+        return JSONResponse({"service": "curate", "status": "controller"})
+
+    async def _about(self, request: Request) -> Response:
+        return _packed(self._terms)
+
+    async def _work(self, request: Request) -> Response:
+        message = await _message(request, WorkRequest)
+        work = await self._call(lambda: self._controller.work(message))
+        self._note(message.worker, work.over)
+        return _packed(work)
+
+    async def _answers(self, request: Request) -> Response:
+        message = await _message(request, Answers)
+        return _packed(await self._call(lambda: self._controller.answers(message)))
+
+    async def _beat(self, request: Request) -> Response:
+        message = await _message(request, Beat)
+        orders = await self._call(lambda: self._controller.beat(message))
+        self._note(message.worker, orders.over)
+        return _packed(orders)
+
+    async def _leave(self, request: Request) -> Response:
+        message = await _message(request, Leaving)
+        await self._call(lambda: self._controller.leave(message))
+        self._heard.pop(message.worker, None)
+        return Response(status_code=204)
+
+    async def _weights(self, request: Request) -> Response:
+        after, wait_seconds = _number(request, "after", -1), _number(request, "wait", 0.0)
+        if not isfinite(wait_seconds):
+            raise Malformed("wait must be a number of seconds")
+        until = time.monotonic() + min(wait_seconds, _LONGEST_WAIT_SECONDS)
+        while (manifest := await self._call(lambda: self._controller.weights(after, 0.0))) is None:
+            # No thread waits here: there may be hundreds of workers.
+            if time.monotonic() >= until or self._is_over or await request.is_disconnected():
+                return Response(status_code=204)
+            await asyncio.sleep(_LOOK_SECONDS)
+        return _packed(manifest)
+
+    async def _file(self, request: Request) -> Response:
+        version, name = request.path_params["version"], request.path_params["name"]
+        manifest: Manifest | None = await self._call(lambda: self._controller.weights(-1, 0.0))
+        if manifest is None or str(manifest.version) != version or name not in {file.name for file in manifest.files}:
+            newest = "none" if manifest is None else str(manifest.version)
+            raise Missing(f"there is no file {name} of weights {version}; the newest weights are {newest}")
+        path = Path(manifest.folder) / name
+        if not path.is_file():
+            raise Missing(f"the file {name} of weights {version} is gone")
+        return FileResponse(path, media_type="application/octet-stream")
+
+    def _note(self, worker: str, over: bool) -> None:
+        self._is_over = self._is_over or over
+        if over:
+            self._heard.pop(worker, None)
+        else:
+            self._heard[worker] = time.monotonic()
+
+    async def _call(self, call: Callable[[], Any]) -> Any:
+        self._limiter = self._limiter or anyio.CapacityLimiter(_THREADS)
+        try:
+            return await anyio.to_thread.run_sync(call, limiter=self._limiter)
+        except ControllerGone as error:
+            raise Stopped(str(error), retry_after=5) from error
+
+
+async def _message(request: Request, kind: type[Message]) -> Message:
+    if request.headers.get("content-type", "").partition(";")[0].strip().lower() != MSGPACK:
+        raise NotJson(f"the body must be msgpack; send the header content-type: {MSGPACK}")
+    try:
+        return msgspec.msgpack.decode(await _body(request), type=kind)
+    except (msgspec.DecodeError, OverflowError, RecursionError) as error:
+        raise Malformed(
+            f"the body is not of type {kind.__name__}: {error}. Trainer and worker must have the same version of curate"
+        ) from error
+
+
+async def _body(request: Request) -> bytes:
+    chunks, size = [], 0
+    length = request.headers.get("content-length", "0")
+    if length.isdecimal() and int(length) > MOST_BODY_BYTES:
+        raise _too_large()
+    try:
+        async for chunk in request.stream():
+            size += len(chunk)
+            if size > MOST_BODY_BYTES:
+                raise _too_large()
+            chunks.append(chunk)
+    except ClientDisconnect:
+        raise Malformed("the client has gone") from None
+    return b"".join(chunks)
+
+
+def _too_large() -> TooLarge:
+    return TooLarge(f"the body must have at most {MOST_BODY_BYTES:,} bytes; send fewer answers at once")
+
+
+def _number(request: Request, name: str, default: Any) -> Any:
+    try:
+        return type(default)(request.query_params.get(name, default))
+    except ValueError:
+        raise Malformed(f"{name} must be a number") from None
+
+
+def _packed(message: Any) -> Response:
+    return Response(msgspec.msgpack.encode(message), media_type=MSGPACK)
+
+
+async def _refused(request: Request, error: Exception) -> Response:
+    assert isinstance(error, Refusal)
+    headers = {} if error.retry_after is None else {"retry-after": str(error.retry_after)}
+    return JSONResponse({"detail": str(error), "error": error.error}, error.status, headers)
+
+
+async def _unknown(request: Request, error: Exception) -> Response:
+    detail = f"{request.method} {request.url.path} is not a call of a controller"
+    return JSONResponse({"detail": detail, "error": "Unknown"}, getattr(error, "status_code", 404))

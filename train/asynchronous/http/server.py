@@ -1,0 +1,106 @@
+"""The HTTP server of a controller, in a thread of rank 0's process."""
+
+import logging
+import threading
+import time
+from types import TracebackType
+from typing import Self
+
+import uvicorn
+
+from sandbox.service.http_protocol import bounded
+from sandbox.service.server import listen
+from sandbox.service.settings import is_loopback
+from train.asynchronous.http.routes import App
+from train.asynchronous.messages import ControllerCalls
+from train.errors import ConfigError, RunError
+from train.sampling.engine_terms import EngineTerms
+
+log = logging.getLogger(__name__)
+
+_HEAD_SECONDS, _ANSWER_SECONDS, _KEEP_ALIVE_SECONDS = 10.0, 60.0, 60
+_START_SECONDS = 30.0
+_GOODBYE_SECONDS = 6.0  # workers call at least every 4 s, and are then told that the run is over
+_STOP_SECONDS = 5.0
+
+
+class ControllerServer:
+    """Serves a controller until it is closed.
+
+    controller  in this process
+    listen_to   HOST:PORT; port 0 takes a free one
+    token       what workers must send; None only if no other machine can reach the address
+    run         name of the run, the same when it is continued
+    terms       what a worker needs in order to start its engine
+
+    Raises ConfigError if the address cannot be used, or is open to others without a token.
+    """
+
+    def __init__(
+        self, controller: ControllerCalls, listen_to: str, *, token: str | None, run: str, terms: EngineTerms
+    ) -> None:
+        host, port = _address(listen_to)
+        try:
+            if token is None and not is_loopback(host):
+                raise ConfigError(
+                    f"workers.listen = {listen_to!r} can be reached from other machines, so it needs a token: set the "
+                    "environment variable CURATE_TOKEN here and where the workers are started"
+                )
+            self._listener = listen(host, port)
+        except OSError as error:
+            raise ConfigError(f"workers.listen: cannot listen on {listen_to}: {error}") from error
+        self._app = App(controller, terms, run=run, host=host, token=token)
+        self.url = f"http://{f'[{host}]' if ':' in host else host}:{self._listener.getsockname()[1]}"
+        self._server = uvicorn.Server(
+            uvicorn.Config(
+                self._app,
+                http=bounded(_HEAD_SECONDS, _ANSWER_SECONDS),
+                ws="none",
+                lifespan="off",
+                log_config=None,
+                log_level=logging.ERROR,
+                access_log=False,
+                proxy_headers=False,
+                server_header=False,
+                timeout_keep_alive=_KEEP_ALIVE_SECONDS,
+                timeout_graceful_shutdown=int(_STOP_SECONDS),
+            )
+        )
+        self._thread = threading.Thread(target=self._serve, name="controller-http", daemon=True)
+        self._thread.start()
+        until = time.monotonic() + _START_SECONDS
+        while not self._server.started:
+            if not self._thread.is_alive() or time.monotonic() > until:
+                self._listener.close()
+                raise RunError(f"the server for workers did not start on {self.url}")
+            time.sleep(0.01)
+
+    def close(self, *, over: bool = True) -> None:
+        """End the server. If the run is over, workers that live are told so first; the controller must be closed."""
+        until = time.monotonic() + _GOODBYE_SECONDS
+        while over and not self._app.all_know(_GOODBYE_SECONDS) and time.monotonic() < until:
+            time.sleep(0.05)
+        self._app.stop()
+        self._server.should_exit = True
+        self._thread.join(_STOP_SECONDS + 1)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close(over=error is None)
+
+    def _serve(self) -> None:
+        try:
+            self._server.run(sockets=[self._listener])
+        except Exception:
+            log.exception("the server for workers has failed")
+
+
+def _address(text: str) -> tuple[str, int]:
+    host, _, port = text.rpartition(":")
+    if not host or not port.isdecimal() or int(port) > 65535:
+        raise ConfigError(f"workers.listen must be HOST:PORT, not {text!r}")
+    return host.removeprefix("[").removesuffix("]"), int(port)

@@ -1,0 +1,163 @@
+"""Proof from the journal alone: no group was trained on twice, none was lost, and no token was too old.
+
+This is a second, independent reading of the events: it shares no code with states.py, whose errors it has to find.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from train.asynchronous.groups import events
+from train.asynchronous.groups.events import Event
+
+
+@dataclass(slots=True)
+class Audit:
+    """What a journal says of a run.
+
+    n_cuts       batches that were trained on
+    n_asked      different groups that were asked
+    n_used       groups that were trained on
+    rejected     groups that were given up, by reason
+    n_open       groups that were neither, at the end
+    n_abandoned  groups that were open when training went on without this journal
+    n_unknown    groups that were used, and asked before the first segment that is kept
+    oldest       the age of the oldest token that was trained on, in versions
+    findings     what must not be, in words; a sound journal has none
+    """
+
+    n_cuts: int = 0
+    n_asked: int = 0
+    n_used: int = 0
+    rejected: dict[str, int] = field(default_factory=dict)
+    n_open: int = 0
+    n_abandoned: int = 0
+    n_unknown: int = 0
+    oldest: int = 0
+    findings: list[str] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class _Asked:
+    event: events.Asked
+    spans: dict[int, tuple[tuple[int, int, int], ...]] = field(default_factory=dict)
+    scored: set[int] = field(default_factory=set)
+    lost: bool = False
+    accepted: bool = False
+
+
+def audit(recorded: Iterable[Event], *, staleness: int) -> Audit:
+    """Check the events of a journal (journal.read) against the bound on staleness and against each other."""
+    result = Audit()
+    result.findings = list(_Auditor(result, staleness).findings(recorded))
+    return result
+
+
+class _Auditor:
+    """What was asked and not used yet, by number, and the end of every group that had one."""
+
+    def __init__(self, result: Audit, staleness: int) -> None:
+        self._result = result
+        self._staleness = staleness
+        self._open: dict[int, _Asked] = {}
+        self._ends: dict[int, str] = {}
+        self._positions: dict[int, int] = {}  # the group that was asked with each position
+        self._first_kept = -1  # groups below this number were asked before the first segment that is kept
+        self._cuts = 0
+
+    def findings(self, recorded: Iterable[Event]) -> Iterator[str]:
+        for event in recorded:
+            match event:
+                case events.Begun():
+                    self._begin(event)
+                case events.Asked():
+                    yield from self._ask(event)
+                case events.Answered(answer=answer):
+                    if (asked := self._known(answer.group, answer.attempt)) and not asked.lost:
+                        asked.spans.setdefault(answer.number, answer.spans)
+                case events.Scored():
+                    if asked := self._known(event.group, event.attempt):
+                        asked.scored.add(event.number)
+                case events.Accepted():
+                    if asked := self._known(event.group, event.attempt):
+                        asked.accepted = True
+                case events.Lost():
+                    if asked := self._known(event.group, event.attempt):
+                        asked.lost = True
+                case events.Rejected():
+                    yield from self._reject(event)
+                case events.Cut():
+                    yield from self._cut(event)
+        self._result.n_open = len(self._open)
+        missing = set(range(max(self._first_kept, 0), max(self._ends | self._open, default=-1) + 1))
+        for number in sorted(missing - set(self._ends) - set(self._open)):
+            yield f"group {number} was never asked, and a later one was"
+
+    def _known(self, number: int, attempt: int) -> _Asked | None:
+        asked = self._open.get(number)
+        return asked if asked is not None and asked.event.attempt == attempt else None
+
+    def _begin(self, begun: events.Begun) -> None:
+        if self._first_kept < 0:
+            self._first_kept, self._cuts = begun.next_group, begun.cuts
+        if begun.cuts > self._cuts:
+            self._result.n_abandoned += len(self._open)
+            skipped = range(max(self._ends | self._open, default=-1) + 1, begun.next_group)
+            self._ends |= dict.fromkeys([*self._open, *skipped], "abandoned")
+            self._open.clear()
+            self._cuts = begun.cuts
+
+    def _ask(self, event: events.Asked) -> Iterator[str]:
+        before = self._open.get(event.group)
+        name = f"group {event.group}"
+        if event.group in self._ends:
+            yield f"{name} was asked again after it was {self._ends[event.group]}"
+        if before is not None and event.attempt <= before.event.attempt:
+            yield f"{name} was asked as attempt {event.attempt} after attempt {before.event.attempt}"
+        if before is not None and event.position != before.event.position:
+            yield f"{name} was asked with position {before.event.position}, then with {event.position}"
+        if self._positions.setdefault(event.position, event.group) != event.group:
+            yield f"position {event.position} was asked as group {self._positions[event.position]} and as {name}"
+        self._result.n_asked += before is None
+        self._open[event.group] = _Asked(event)
+
+    def _reject(self, event: events.Rejected) -> Iterator[str]:
+        if self._open.pop(event.group, None) is None and event.group >= self._first_kept:
+            yield f"group {event.group} was rejected, and it was not open"
+        self._ends[event.group] = "rejected"
+        self._result.rejected[event.lesson] = self._result.rejected.get(event.lesson, 0) + 1
+
+    def _cut(self, cut: events.Cut) -> Iterator[str]:
+        if cut.version != self._cuts:
+            yield f"after {self._cuts} batches, one of version {cut.version} was cut"
+        self._cuts = cut.version + 1
+        self._result.n_cuts += 1
+        for number, attempt, birth in cut.groups:
+            name = f"group {number}"
+            if number in self._ends:
+                yield f"{name} was used at version {cut.version} after it was {self._ends[number]}"
+            self._ends[number] = f"used at version {cut.version}"
+            self._result.n_used += 1
+            yield from self._age(name, birth, cut.version)
+            asked = self._open.pop(number, None)
+            if asked is None:
+                if number >= self._first_kept:
+                    yield f"{name} was used, and it was never asked"
+                self._result.n_unknown += 1
+            else:
+                yield from self._used(name, asked, attempt, birth, cut.version)
+
+    def _used(self, name: str, asked: _Asked, attempt: int, birth: int, version: int) -> Iterator[str]:
+        if (asked.event.attempt, asked.event.birth) != (attempt, birth):
+            yield f"{name} was used as another attempt or birth than it was asked with"
+        if not asked.accepted or asked.scored != set(asked.spans):
+            yield f"{name} was used before all its answers were scored"
+        if len(asked.spans) < asked.event.completions and not asked.lost:
+            yield f"{name} was used with {len(asked.spans)} of {asked.event.completions} answers, and was not lost"
+        for number, spans in asked.spans.items():
+            for of_span, _, _ in spans:
+                yield from self._age(f"a token of {name}, answer {number},", of_span, version)
+
+    def _age(self, what: str, born: int, version: int) -> Iterator[str]:
+        self._result.oldest = max(self._result.oldest, version - born)
+        if not 0 <= version - born <= self._staleness:
+            yield f"{what} was drawn at version {born} and used at version {version}; {self._staleness} is allowed"

@@ -1,0 +1,34 @@
+"""What the journal of a run proves, in words."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from train.asynchronous.journal.audit import audit
+from train.asynchronous.journal.frames import FOLDER
+from train.asynchronous.journal.reader import read
+from train.errors import CheckpointError
+
+_MOST_FINDINGS = 5  # of those that are named
+
+
+def audit_lines(recorded: Path, *, staleness: int) -> Iterator[str]:
+    """Yield lines about the journal of the run in a folder; none if it has no journal.
+
+    staleness: the bound that no token may exceed
+
+    Raises CheckpointError if the journal is damaged, or proves that a group was lost, trained on twice or too old.
+    """
+    found = audit(read(recorded / FOLDER), staleness=staleness)
+    if found.findings:
+        raise CheckpointError(
+            f"the journal of {recorded} proves {len(found.findings)} faults: "
+            f"{'; '.join(found.findings[:_MOST_FINDINGS])}. Please report them."
+        )
+    if not found.n_cuts:
+        return
+    given_up = ", ".join(f"{reason} {n:,}" for reason, n in sorted(found.rejected.items())) or "none"
+    yield (
+        f"journal    {found.n_cuts:,} batches of {found.n_used:,} groups, none of them twice; given up: {given_up}; "
+        f"open at the end: {found.n_open:,}"
+    )
+    yield f"staleness  the oldest token was trained on {found.oldest} updates after its weights; allowed: {staleness}"

@@ -1,0 +1,45 @@
+"""What a controller needs of a journal, and a journal that records nothing."""
+
+from collections.abc import Iterable
+from typing import Protocol
+
+from train.asynchronous.groups import events
+from train.asynchronous.groups.events import Event
+
+
+class Recorder(Protocol):
+    """What a controller needs of a journal."""
+
+    def history(self) -> Iterable[Event]:
+        """Return what was appended, in this process and before. Raises CheckpointError if that is damaged."""
+
+    def append(self, event: Event) -> None:
+        """Record an event, without waiting for the disk. Raises OSError."""
+
+    def turn(self, header: events.Begun) -> None:
+        """Begin the segment after a cut. Raises OSError."""
+
+    def sync(self) -> None:
+        """Return when everything that was appended before is on disk. Raises OSError."""
+
+    def forget(self, segments_before: int) -> None:
+        """Remove old segments."""
+
+    def close(self) -> None: ...
+
+
+class NoJournal:
+    """Records nothing, for simulations."""
+
+    def history(self) -> Iterable[Event]:
+        return ()
+
+    def append(self, event: Event) -> None: ...
+
+    def turn(self, header: events.Begun) -> None: ...
+
+    def sync(self) -> None: ...
+
+    def forget(self, segments_before: int) -> None: ...
+
+    def close(self) -> None: ...

@@ -1,0 +1,33 @@
+"""Cut off what a killed process left at the end of a journal."""
+
+import os
+from pathlib import Path
+
+from train.asynchronous.groups import events
+from train.asynchronous.journal.frames import frames, segments_of, sync_folder
+from train.errors import CheckpointError
+
+
+def repair(folder: Path) -> None:
+    """Cut off what a killed process left behind: a torn frame, and segments after it.
+
+    Raises CheckpointError if batches were cut after that place, so that cutting it off would lose them.
+    """
+    segments = list(segments_of(folder).values())
+    for place, path in enumerate(segments):
+        valid = max((end for _, end in frames(path)), default=0)
+        if valid == path.stat().st_size:
+            continue
+        later = segments[place + 1 :]
+        if any(isinstance(event, events.Cut) for after in later for event, _ in frames(after)):
+            raise CheckpointError(
+                f"{path}: damaged at byte {valid}, and later batches cannot be repeated without it. Restore the file "
+                "from a copy, or delete the folder to continue from the newest checkpoint without a journal."
+            )
+        with path.open("r+b") as file:
+            file.truncate(valid)
+            os.fsync(file.fileno())
+        for after in later:
+            after.unlink()
+        sync_folder(folder)
+        return

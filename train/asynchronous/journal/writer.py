@@ -1,0 +1,73 @@
+"""A journal that is open for writing."""
+
+import os
+import threading
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+
+from train.asynchronous.groups import events
+from train.asynchronous.groups.events import Event
+from train.asynchronous.journal.frames import framed, open_segment, segments_of, sync_folder
+from train.asynchronous.journal.reader import read
+from train.asynchronous.journal.repair import repair
+
+
+class Journal:
+    """The journal of a run, open for writing. Another thread may call `sync` while one appends."""
+
+    def __init__(self, folder: Path, segment: int) -> None:
+        self._folder = folder
+        self._file = open_segment(folder, segment)
+        self._unsynced = [self._file]
+        self._lock = threading.Lock()
+        self._closed = False
+
+    @classmethod
+    def open(cls, folder: Path) -> "Journal":
+        """Open the journal in a folder, which is made if needed, after repairing its end.
+
+        Raises CheckpointError if it is damaged before its end, and OSError.
+        """
+        folder.mkdir(parents=True, exist_ok=True)
+        repair(folder)
+        return cls(folder, max(segments_of(folder), default=0))
+
+    def history(self) -> Iterable[Event]:
+        return read(self._folder)
+
+    def append(self, event: Event) -> None:
+        frame = framed(event)
+        written = self._file.write(frame)
+        if written != len(frame):  # a full disk; what is torn is cut off when the journal is opened again
+            raise OSError(f"{self._folder}: only {written} of {len(frame)} bytes could be written")
+
+    def turn(self, header: events.Begun) -> None:
+        with self._lock:
+            self._file = open_segment(self._folder, header.cuts)
+            self._unsynced.append(self._file)
+        self.append(header)
+
+    def sync(self) -> None:
+        with self._lock:
+            if self._closed:
+                return
+            for file in self._unsynced:
+                os.fsync(file.fileno())
+                if file is not self._file:
+                    file.close()
+            self._unsynced = [self._file]
+        sync_folder(self._folder)
+
+    def forget(self, segments_before: int) -> None:
+        for segment, path in segments_of(self._folder).items():
+            if segment < segments_before:
+                path.unlink(missing_ok=True)
+
+    def close(self) -> None:
+        with suppress(OSError):
+            self.sync()
+        with self._lock:
+            self._closed = True
+            for file in self._unsynced:
+                file.close()

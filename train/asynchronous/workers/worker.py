@@ -1,0 +1,192 @@
+"""A worker: one engine that samples for a controller, in the controller's process or on another machine.
+
+The thread that calls `run` steps the engine. Between two steps it loads new weights, and begins what has arrived. It
+never waits for the network: other threads hand over answers, ask for groups, fetch weights and say that the worker
+lives (errands.py).
+
+    ask for groups until there is no room or nothing to ask -> draw a token of each answer -> hand over what is finished
+
+New weights are loaded as soon as they are there, in the midst of answers, and proven before anything that was drawn
+with them is handed over.
+"""
+
+import logging
+import time
+from collections.abc import Callable
+
+from train.asynchronous.messages import ControllerCalls, Draw, Key, Lease
+from train.asynchronous.workers.errands import Errands
+from train.asynchronous.workers.finished import answer_of, refusal_of
+from train.asynchronous.workers.holdings import Holdings
+from train.sampling.protocol import Engine, Sampling
+from train.weights.manifest import Manifest
+from train.weights.proof import prove
+from train.weights.source import Weights, WeightSource
+
+log = logging.getLogger(__name__)
+
+_REPLY_SECONDS = 10.0  # the engine waits so long for groups before it draws on with less than it has room for
+_GOODBYE_SECONDS = 10.0
+BEAT_SECONDS = 4.0  # the controller takes a worker for dead after 15 s
+
+
+class Worker:
+    """Samples for a controller until the run is over, or `leave` is called.
+
+    controller        in this process, or HttpController (http/client.py)
+    source            fetches the weights that the controller announces
+    name              unique in the run
+    patience_seconds  how long a controller that is gone is called again before the worker gives up
+    loaded            called with a manifest and the metrics of the proof after weights were loaded
+    """
+
+    def __init__(
+        self,
+        controller: ControllerCalls,
+        engine: Engine,
+        source: WeightSource,
+        *,
+        name: str,
+        patience_seconds: float = 600.0,
+        beat_seconds: float = BEAT_SECONDS,
+        loaded: Callable[[Manifest, dict[str, float]], None] = lambda manifest, metrics: None,
+    ) -> None:
+        self._engine = engine
+        self._note_loaded = loaded
+        self._holdings = Holdings()
+        self._errands = Errands(
+            name,
+            controller,
+            source,
+            self._holdings,
+            patience_seconds=patience_seconds,
+            beat_seconds=beat_seconds,
+            cache_use=engine.cache_use,
+        )
+        self._running: dict[str, tuple[Lease, int]] = {}  # the lease and number of each answer that has begun
+        self._waits_for_reply = True
+
+    def run(self) -> None:
+        """Work until the run is over.
+
+        Raises SamplerError if the engine fails, ParityError if it does not hold the weights that were sent,
+        TransferError if weights cannot be fetched, ControllerGone if the controller is gone for too long, and RunError
+        if it refuses this worker.
+        """
+        self._errands.start()
+        try:
+            while not self._holdings.has_ended:
+                self._load()
+                self._drop()
+                self._fill()
+                if self._running:
+                    self._step()
+                else:
+                    self._rest()
+            self._engine.drop(list(self._running))
+        finally:
+            self._holdings.end()
+            self._errands.finish(_GOODBYE_SECONDS)
+        if self._holdings.error is not None:
+            raise self._holdings.error
+
+    def leave(self) -> None:
+        """End politely, from any thread: what is finished is handed over, and the other groups are given back."""
+        self._holdings.end()
+
+    def _load(self) -> None:
+        with self._holdings.changed:
+            if self._holdings.fetched is None:
+                return
+            (manifest, weights), self._holdings.fetched = self._holdings.fetched, None
+            if manifest.version <= self._holdings.loaded:  # the run continues from an earlier step
+                self._holdings.lose(list(self._holdings.missing))
+        self._drop()
+        metrics = self._load_and_prove(manifest, weights)
+        with self._holdings.changed:
+            self._holdings.loaded, self._holdings.manifest = manifest.version, manifest
+            self._holdings.ask_at = 0.0
+            self._holdings.changed.notify_all()
+        self._note_loaded(manifest, metrics)
+
+    def _load_and_prove(self, manifest: Manifest, weights: Weights) -> dict[str, float]:
+        began = time.monotonic()
+        self._engine.load(weights, manifest.version)
+        # Answers that finish in this comparison are returned by the next step, so they are not sent if it fails.
+        metrics = prove(self._engine, manifest)
+        return {**metrics, "weight_load_s": time.monotonic() - began}
+
+    def _drop(self) -> None:
+        """Drop answers of leases that are lost."""
+        with self._holdings.changed:
+            lost, self._holdings.lost = self._holdings.lost, set()
+        gone = [key for key, (lease, _) in self._running.items() if _key(lease) in lost]
+        for key in gone:
+            del self._running[key]
+        if gone:
+            self._engine.drop(gone)
+
+    def _fill(self) -> None:
+        """Begin what has arrived, and ask for more as long as there is room and the controller has something.
+
+        Nothing is drawn before, so that the controller alone decides what is drawn together, and not chance.
+        """
+        self._begin()
+        while len(self._running) < self._engine.at_once and self._ask():
+            self._begin()
+
+    def _ask(self) -> bool:
+        """Return whether groups have come."""
+        holdings = self._holdings
+        with holdings.changed:
+            if holdings.loaded < 0 or holdings.has_ended or time.monotonic() < holdings.ask_at:
+                return False
+            holdings.wanted = self._engine.at_once - len(self._running)
+            holdings.changed.notify_all()
+            if self._waits_for_reply or not self._running:
+                holdings.wait(lambda: not holdings.wanted or holdings.fetched is not None, _REPLY_SECONDS)
+            self._waits_for_reply = not holdings.wanted
+            return bool(holdings.arrived)
+
+    def _begin(self) -> None:
+        with self._holdings.changed:
+            leases = list(self._holdings.arrived)
+            self._holdings.arrived.clear()
+        for lease in leases:
+            for number, seed in enumerate(lease.seeds):
+                key = f"{lease.group}.{lease.attempt}.{number}"
+                try:
+                    self._engine.add(key, lease.prompt, seed, _sampling(lease.draw))
+                except ValueError as error:
+                    log.info("the prompt of group %d is refused: %s", lease.group, error)
+                    self._holdings.finished(refusal_of(lease, number))
+                    break
+                self._running[key] = lease, number
+
+    def _step(self) -> None:
+        drawn = min(len(self._running), self._engine.at_once)
+        began = time.monotonic()
+        for key, completion in self._engine.step():
+            lease, number = self._running.pop(key)
+            self._holdings.finished(answer_of(lease, number, completion))
+        with self._holdings.changed:
+            self._holdings.drawn += drawn
+            self._holdings.busy += time.monotonic() - began
+
+    def _rest(self) -> None:
+        """Wait until there is something to do."""
+        holdings = self._holdings
+        if holdings.loaded < 0:
+            holdings.wait(lambda: holdings.fetched is not None)
+        elif holdings.wanted:
+            holdings.wait(lambda: holdings.fetched is not None or not holdings.wanted)
+        else:
+            holdings.wait(lambda: holdings.fetched is not None, max(0.0, holdings.ask_at - time.monotonic()))
+
+
+def _key(lease: Lease) -> Key:
+    return lease.group, lease.attempt
+
+
+def _sampling(draw: Draw) -> Sampling:
+    return Sampling(draw.temperature, draw.top_p, draw.max_tokens, draw.logprobs)

@@ -1,0 +1,143 @@
+"""Load a model of which each rank holds only its parts: no process reads, or ever holds, the whole.
+
+The model is built without memory (on torch's meta device), divided among the ranks, and filled: each rank reads from
+the safetensors files only the slices that are its own. transformers converts names, and joins experts, as it does for
+whole models.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from train.config import Model
+from train.errors import LearnerError
+from train.learning.model.attention import PACKED
+from train.learning.model.policy import adapt, base_dtype, fit, init_lora, is_lora, prepare, read_configuration
+
+_PROBE_VOCABULARY = 64
+_NO_FILES = (
+    "{}: torchrun needs weights in safetensors files, of which each rank reads its own part. Convert the model first: "
+    "load it with transformers and save it with save_pretrained."
+)
+
+
+def empty(config: Model) -> Any:
+    """Return the model on the meta device, with LoRA layers if the configuration asks for them.
+
+    Raises LearnerError if there is no such model, or it is quantized.
+    """
+    from transformers import AutoModelForCausalLM
+
+    settings = read_configuration(config.path)
+    with torch.device("meta"):
+        causal = AutoModelForCausalLM.from_config(settings, dtype=torch.float32)  # type: ignore[no-untyped-call]
+    prepare(causal)
+    causal.set_attn_implementation(PACKED)
+    with torch.device("meta"):
+        adapt(causal, config)
+    return causal
+
+
+def fill(causal: Any, config: Model, *, seed: int, device: str) -> None:
+    """Read this rank's parts of the weights into an empty model that is divided already.
+
+    Raises LearnerError if files or weights are missing, or do not fit.
+    """
+    from transformers.conversion_mapping import get_model_conversion_mapping
+    from transformers.core_model_loading import convert_and_load_state_dict_in_model
+    from transformers.modeling_utils import LoadStateDictConfig
+
+    files = _open(config.path)
+    adapted = {name.removesuffix(".base_layer.weight") for name, _ in causal.named_parameters() if "base_layer" in name}
+    names = {f"{module}.{kind}": f"{module}.base_layer.{kind}" for module in adapted for kind in ("weight", "bias")}
+    trained = {name for name, weight in causal.named_parameters() if weight.requires_grad}
+    try:
+        slices = {names.get(name, name): _Slices(file.get_slice(name)) for file in files for name in file.keys()}  # noqa: SIM118
+        how = LoadStateDictConfig(
+            pretrained_model_name_or_path=config.path,
+            dtype=base_dtype(config),
+            device_map={"": device},
+            weight_mapping=get_model_conversion_mapping(causal),  # type: ignore[arg-type]
+        )
+        found, _ = convert_and_load_state_dict_in_model(causal, slices, how)
+        init_lora(causal, seed, device)
+        found.missing_keys = {name for name in found.missing_keys if not is_lora(name)}
+        for weight in causal.parameters():
+            weight._is_hf_initialized = True  # otherwise transformers would draw the weights of LoRA layers anew
+        found = type(causal)._finalize_model_loading(causal, how, found)
+    except Exception as error:  # many types of exceptions, as when a whole model is loaded
+        raise LearnerError(f"{config.path} cannot be loaded: {str(error).strip() or type(error).__name__}") from error
+    for name, weight in causal.named_parameters():
+        weight.requires_grad_(name in trained)
+    if missing := sorted(found.missing_keys):
+        raise LearnerError(f"{config.path}: weights are missing: {', '.join(missing[:5])}. Give a complete model.")
+
+
+def check_family(path: str) -> None:
+    """Raise LearnerError if the model's family does not work with packed rows and plain logits.
+
+    This is tried on a model with the same configuration but random weights, few layers and few words.
+    """
+    from transformers import AutoModelForCausalLM
+
+    settings = read_configuration(path)
+    text = settings.get_text_config()
+    kinds = list(getattr(text, "layer_types", None) or ["all the same"] * text.num_hidden_layers)
+    n_layers = max(2, *(kinds.index(kind) + 1 for kind in kinds))
+    text.num_hidden_layers = min(n_layers, len(kinds))
+    if vars(text).get("layer_types"):
+        text.layer_types = kinds[: text.num_hidden_layers]
+    text.vocab_size = _PROBE_VOCABULARY
+    text.pad_token_id = text.bos_token_id = text.eos_token_id = None
+    try:
+        shallow = AutoModelForCausalLM.from_config(settings, dtype=torch.float32)  # type: ignore[no-untyped-call]
+    except Exception as error:  # many types of exceptions, as when a whole model is loaded
+        raise LearnerError(f"{path}: a model of its family cannot be built ({error}). Choose another.") from error
+    draw = torch.Generator().manual_seed(0)
+    with torch.no_grad():
+        for weight in shallow.parameters():
+            if weight.ndim > 1:  # so large that predictions are far from uniform, and depend on attention
+                weight.normal_(std=weight.shape[-1] ** -0.5, generator=draw)
+    prepare(shallow)
+    fit(shallow, path)
+
+
+class _Slices:
+    """A tensor in a file, of which parts are read, as safetensors' get_slice returns it.
+
+    The parts are copies, since safetensors returns views of the file, which may be deleted while the run lasts.
+    """
+
+    def __init__(self, in_file: Any) -> None:
+        self._in_file = in_file
+        self.get_shape, self.get_dtype = in_file.get_shape, in_file.get_dtype
+
+    def __getitem__(self, part: Any) -> Tensor:
+        return torch.as_tensor(self._in_file[part]).to(torch.float32, copy=True)
+
+
+def _open(path: str) -> list[Any]:
+    """Return the model's safetensors files, opened. Those of a model on the Hub are fetched if they are not here."""
+    from safetensors import safe_open
+    from transformers.utils import SAFE_WEIGHTS_INDEX_NAME, SAFE_WEIGHTS_NAME
+    from transformers.utils.hub import cached_file, get_checkpoint_shard_files
+
+    folder = str(Path(path).expanduser())
+    fetch: Callable[[str], str | None] = lambda name: cached_file(  # noqa: E731
+        folder, name, _raise_exceptions_for_missing_entries=False
+    )
+    try:
+        if (index := fetch(SAFE_WEIGHTS_INDEX_NAME)) is not None:
+            files, _ = get_checkpoint_shard_files(folder, index)  # type: ignore[no-untyped-call]
+        elif (single := fetch(SAFE_WEIGHTS_NAME)) is not None:
+            files = [single]
+        else:
+            raise LearnerError(_NO_FILES.format(path))
+        return [safe_open(file, framework="pt") for file in files]
+    except LearnerError:
+        raise
+    except Exception as error:  # many types of exceptions: no network, damaged files
+        raise LearnerError(f"{path} cannot be loaded: {str(error).strip() or type(error).__name__}") from error
