@@ -2,7 +2,7 @@
 
     config/       what a run is: one frozen Config, read from a TOML file; presets/ has the settings of the papers
     sampling/     prompts in, completions out: vLLM, an OpenAI-compatible server, transformers
-    evaluation/   how often a model solves the problems of a set, with confidence intervals
+    evaluation/   how often a model solves the problems of a set, and the statistics of it
     learning/     from scored completions to better weights: objectives, model, optimizer steps
     rollouts/     batches of scored completions, and new weights for the sampler
     weights/      new weights on their way from the learner to the engines

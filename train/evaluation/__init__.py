@@ -5,6 +5,6 @@ sample_and_judge.py     exercise -> answers -> verdicts, for the next two module
 evaluate.py             pass@1 with its confidence interval, for `curate evaluate` and within training
 difficulty.py           solve rates of each problem, for `curate difficulty`
 difficulty_settings.py  how `curate difficulty` samples, and which settings have to stay the same between two calls
-confidence.py           the confidence interval
 result_file.py          an evaluation as a JSON file
+statistics/             what the samples say about a model, and with which error
 """

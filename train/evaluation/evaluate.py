@@ -18,9 +18,9 @@ from curate.json_records import from_json, to_json
 from curate.progress import Progress, silent
 from rewards.reward import NO_CODE
 from sandbox import Sandbox, Verdict
-from train.evaluation.confidence import interval
 from train.evaluation.exercises import Exercise
 from train.evaluation.sample_and_judge import Sample, WantedSample, sample_and_judge, sample_seed
+from train.evaluation.statistics.confidence import interval
 
 _STAGE = "evaluate"  # the name under which progress is reported
 

@@ -5,7 +5,7 @@ from math import isnan, sqrt
 
 import pytest
 
-from train.evaluation.confidence import interval, trials
+from train.evaluation.statistics.confidence import interval, trials
 
 
 def test_the_interval_contains_the_true_mean_as_often_as_stated():
@@ -17,7 +17,7 @@ def test_the_interval_contains_the_true_mean_as_often_as_stated():
         counts = [(4, sum(rng.random() < rate for _ in range(4))) for rate in rates]
         low, high = interval(counts)
         held += low <= (0.98 + 0.5) / 2 <= high
-    assert 0.93 <= held / 1000 <= 0.98
+    assert 0.93 <= held / 1000 <= 0.97
 
 
 def test_samples_of_one_problem_do_not_count_as_problems():

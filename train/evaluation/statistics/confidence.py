@@ -1,4 +1,4 @@
-"""The confidence interval of a mean over problems.
+"""The standard error and the confidence interval of a mean over problems.
 
 Samples of one problem resemble each other, so the standard error is computed for clusters, one per problem
 (Miller 2024, "Adding Error Bars to Evals", arXiv:2411.00640, sec. 2.2 and 3.1). The usual interval, mean +- 1.96
@@ -11,7 +11,31 @@ from collections.abc import Sequence
 from math import nan, sqrt
 from statistics import NormalDist, fmean
 
+from train.evaluation.statistics.student import two_sided_quantile
+
 _Z = NormalDist().inv_cdf(0.975)  # 95%, two-sided
+_FEW = 50  # problems, below which the interval of any mean is that of Student's t
+
+
+def standard_error(values: Sequence[float]) -> float:
+    """Return the standard error of the mean of values, one for each problem; nan for fewer than two problems."""
+    n = len(values)
+    if n < 2:
+        return nan
+    mean = fmean(values)
+    return sqrt(sum((value - mean) ** 2 for value in values) / (n * (n - 1)))
+
+
+def interval_of_mean(values: Sequence[float]) -> tuple[float, float]:
+    """Return the 95% confidence interval of the mean of values of any kind, one for each problem.
+
+    It is that of Student's t for fewer than 50 problems and of the normal distribution for more, and nan for fewer than
+    two. It has no width if all values are equal.
+    """
+    n, mean = len(values), fmean(values) if values else nan
+    quantile = nan if n < 2 else two_sided_quantile(0.95, n - 1) if n < _FEW else _Z
+    half = quantile * standard_error(values)
+    return mean - half, mean + half
 
 
 def interval(counts: Sequence[tuple[int, int]]) -> tuple[float, float]:
@@ -33,7 +57,7 @@ def trials(counts: Sequence[tuple[int, int]]) -> float:
     centre, problems, samples = fmean(shares), len(shares), sum(n for n, _ in counts)
     if problems == 1 or centre in (0, 1):
         return problems
-    squared_error = sum((share - centre) ** 2 for share in shares) / (problems * (problems - 1))
+    squared_error = standard_error(shares) ** 2
     return min(centre * (1 - centre) / squared_error, samples) if squared_error else samples
 
 

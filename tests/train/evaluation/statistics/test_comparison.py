@@ -1,0 +1,167 @@
+"""Two models on the same problems: the difference, its error, and whether it can be chance."""
+
+import random
+from fractions import Fraction
+from itertools import product
+from math import comb, isnan, nan, sqrt
+
+import pytest
+from lcb_facts import in_window, needs_facts
+from made_outcomes import drawn, outcome, outcomes
+from scipy.stats import t as student_t
+
+from curate.errors import CurateError
+from train.evaluation.statistics.comparison import compare
+from train.evaluation.statistics.confidence import interval_of_mean, standard_error
+from train.evaluation.statistics.holm import holm
+from train.evaluation.statistics.mcnemar import mcnemar
+from train.evaluation.statistics.ranking import against, best
+from train.evaluation.statistics.sign_flip import sign_flip_p
+from train.evaluation.statistics.student import central_probability, two_sided_quantile
+
+
+@needs_facts
+def test_the_two_published_models_differ_as_published():
+    preview, mini = in_window("o1_preview"), in_window("o1_mini")
+    found = compare(preview, mini)
+    assert found.n_problems == 279
+    percent = [round(100 * value, 2) for value in (found.difference, found.standard_error, found.low, found.high)]
+    assert percent == [9.32, 2.53, 4.36, 14.27]
+    assert found.mcnemar is not None
+    assert (found.mcnemar.only_second, found.mcnemar.only_first) == (39, 13)
+    assert round(found.mcnemar.p, 5) == 0.00041
+    assert found.p == found.mcnemar.p  # with one sample of each problem they are the same test
+    assert len(found.differences) == 39 + 13
+    shares = [[float(problem.n_correct) for problem in model] for model in (preview, mini)]
+    assert round(100 * sqrt(sum(standard_error(values) ** 2 for values in shares)), 2) == 4.22  # if it were unpaired
+
+
+def test_the_interval_of_a_difference_holds_as_often_as_stated():
+    """Each of 1000 pairs has 30 or 100 problems, with 4 samples of the first model and 2 of the second."""
+    rng = random.Random(0)
+    for n_problems in (30, 100):
+        held = 0
+        for _ in range(500):
+            rates = [rng.random() for _ in range(n_problems)]
+            first = drawn(rates, 4, rng)
+            second = drawn([(1 + rate) / 2 for rate in rates], 2, rng)  # better by 0.25 on average
+            values = [b.n_correct / b.n - a.n_correct / a.n for a, b in zip(first, second, strict=True)]
+            low, high = interval_of_mean(values)
+            held += low <= 0.25 <= high
+        assert 0.93 <= held / 500 <= 0.97
+
+
+def test_the_interval_is_that_of_students_t_below_fifty_problems():
+    for n_problems, quantile in (49, student_t.ppf(0.975, 48)), (50, 1.959964), (2, 12.706205):
+        first, second = outcomes(*["01"] * n_problems), outcomes("11", *["01"] * (n_problems - 1))
+        found = compare(first, second)
+        assert (found.high - found.low) / 2 == pytest.approx(quantile * found.standard_error, rel=1e-6)
+        assert found.smallest_visible == pytest.approx(2.8 * found.standard_error)
+
+
+def test_quantiles_are_those_of_scipy():
+    for degrees in (*range(1, 50), 200):
+        for probability in (0.5, 0.95, 0.999):
+            t = two_sided_quantile(probability, degrees)
+            assert t == pytest.approx(student_t.ppf((1 + probability) / 2, degrees), rel=1e-9)
+            assert central_probability(t, degrees) == pytest.approx(probability)
+    for probability, degrees in (0.95, 0), (0, 5), (1, 5), (nan, 5):
+        with pytest.raises(ValueError, match="no quantile of t"):
+            two_sided_quantile(probability, degrees)
+
+
+def test_equal_models_do_not_differ():
+    found = compare(outcomes("10", "11", "0x"), outcomes("01", "11", "00"))
+    assert (found.difference, found.standard_error, found.low, found.high, found.p) == (0, 0, 0, 0, 1)
+    assert isnan(found.smallest_visible)
+    assert found.differences == {}
+    assert found.mcnemar is None  # there are two samples
+
+
+def test_one_problem_has_no_interval():
+    found = compare(outcomes("0"), outcomes("1"))
+    assert (found.difference, found.p) == (1, 1)
+    assert all(map(isnan, (found.low, found.high, found.standard_error)))
+
+
+def test_problems_without_a_verdict_are_left_out_and_counted():
+    found = compare(outcomes("1", "x", "0"), outcomes("1", "1", "x"))
+    assert (found.n_problems, found.n_unknown, found.difference) == (1, 2, 0)
+    with pytest.raises(CurateError, match="no problem for which both evaluations have a verdict"):
+        compare(outcomes("x"), outcomes("1"))
+
+
+def test_other_problems_or_other_tests_are_refused():
+    with pytest.raises(CurateError, match="1 are only in the first and 0 only in the second, such as p1"):
+        compare(outcomes("1", "1"), outcomes("1"))
+    with pytest.raises(CurateError, match="several problems with the same id"):
+        compare([outcome("p0", "1"), outcome("p0", "0")], outcomes("1"))
+    with pytest.raises(CurateError, match="judged 1 problems with different tests, such as p0"):
+        compare([outcome("p0", "1", tests="a")], [outcome("p0", "1", tests="b")])
+    assert compare([outcome("p0", "1", tests="a")], [outcome("p0", "1")]).n_problems == 1  # one does not say
+
+
+def test_the_order_of_problems_does_not_matter():
+    first, second = outcomes("10", "11", "00", "01"), outcomes("11", "11", "00", "11")
+    assert compare(first, second) == compare(first, second[::-1])
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_permutation_test_counts_all_choices_of_signs(seed):
+    rng = random.Random(seed)
+    differences = [Fraction(rng.randint(-4, 5), rng.choice((3, 4, 8))) for _ in range(10)]
+    sums = [
+        sum(sign * value for sign, value in zip(signs, differences, strict=True))
+        for signs in product((-1, 1), repeat=10)
+    ]
+    as_far = sum(abs(total) >= abs(sum(differences)) for total in sums)
+    assert sign_flip_p(differences) == as_far / 2**10
+
+
+def test_twenty_differences_are_counted_exactly_whatever_they_are():
+    differences = [Fraction(1, n) for n in (2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53, 59, 61, 67, 71)]
+    assert sign_flip_p(differences) == 2 / 2**20
+    assert sign_flip_p([*differences, Fraction(0)]) == 2 / 2**20
+
+
+def test_where_not_all_signs_can_be_counted_some_are_drawn_always_the_same():
+    rng = random.Random(0)
+    differences = [Fraction(rng.randint(-50, 60), rng.randint(61, 97)) for _ in range(30)]
+    found = sign_flip_p(differences)
+    assert found == sign_flip_p(differences)
+    assert found != sign_flip_p(differences, seed=1)
+    rounded = [Fraction(round(100 * value), 100) for value in differences]  # nearly the same, and can be counted
+    assert found == pytest.approx(sign_flip_p(rounded), abs=0.02)
+    far = [Fraction(n, n + 1) for n in range(60, 100)]
+    assert sign_flip_p(far) == 1 / 10_001  # never zero
+
+
+def test_mcnemar_is_a_binomial_test():
+    for only_first, only_second in ((0, 0), (1, 0), (3, 3), (13, 39), (2, 9)):
+        n = only_first + only_second
+        as_far = [i for i in range(n + 1) if abs(2 * i - n) >= abs(only_first - only_second)]
+        assert mcnemar(only_first, only_second).p == pytest.approx(sum(comb(n, i) for i in as_far) / 2**n)
+
+
+def test_holm_corrects_as_in_the_example_of_his_method():
+    assert holm({"a": 0.01, "b": 0.04, "c": 0.03, "d": 0.005}) == pytest.approx(
+        {"a": 0.03, "b": 0.06, "c": 0.06, "d": 0.02}
+    )
+    assert holm({"a": 0.6, "b": 0.7}) == {"a": 1.0, "b": 1.0}
+    assert holm({}) == {}
+
+
+def test_models_are_compared_with_the_best_of_them():
+    models = {
+        "weak": outcomes(*["0"] * 9, "1"),
+        "unknown": outcomes(*["x"] * 10),
+        "strong": outcomes(*["1"] * 9, "0"),
+        "good": outcomes(*["1"] * 8, "0", "0"),
+    }
+    assert best(models) == "strong"
+    del models["unknown"]
+    found = against("strong", models)
+    assert list(found) == ["weak", "good"]
+    assert found["weak"].comparison.difference == pytest.approx(-0.8)
+    assert found["weak"].p_corrected == 2 * found["weak"].comparison.p
+    assert (found["weak"].differs, found["good"].differs) == (True, False)

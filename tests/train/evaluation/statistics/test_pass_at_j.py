@@ -1,0 +1,32 @@
+"""pass@j is the share of choices of j samples that contain a right one."""
+
+from itertools import combinations
+from math import isnan
+from statistics import fmean
+
+import pytest
+
+from train.evaluation.statistics.pass_at_j import always_solved, pass_at_all, powers_of_two
+
+
+def test_every_j_is_what_counting_all_choices_gives():
+    counts = [(n, n_correct) for n in (5, 6, 7) for n_correct in range(n + 1)]
+    estimates = pass_at_all(counts)
+    assert list(estimates) == [1, 2, 3, 4, 5]
+    for j, estimate in estimates.items():
+        shares = [
+            fmean(any(choice) for choice in combinations([True] * n_correct + [False] * (n - n_correct), j))
+            for n, n_correct in counts
+        ]
+        assert estimate == pytest.approx(fmean(shares), abs=1e-15)
+
+
+def test_a_table_shows_powers_of_two_and_the_last_one():
+    assert list(powers_of_two(pass_at_all([(12, 3)]))) == [1, 2, 4, 8, 12]
+    assert list(powers_of_two(pass_at_all([(8, 3)]))) == [1, 2, 4, 8]
+    assert powers_of_two(pass_at_all([])) == {}
+
+
+def test_always_solved_problems_have_only_right_samples():
+    assert always_solved([(4, 4), (3, 3), (4, 3), (4, 0)]) == 0.5
+    assert isnan(always_solved([]))

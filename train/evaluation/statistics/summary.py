@@ -1,0 +1,78 @@
+"""All numbers of a set of problems: one row of a table."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from math import ceil, nan
+from statistics import fmean
+
+from train.evaluation.statistics.confidence import interval, standard_error
+from train.evaluation.statistics.outcomes import Outcomes, counts
+from train.evaluation.statistics.pass_at_j import always_solved, pass_at_all
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """The numbers of a set of problems. Without any verdict they are nan. Samples without a verdict are left out.
+
+    n_problems      problems that have a verdict
+    n_unknown       problems that have none
+    n_samples       samples that have a verdict
+    n_no_verdict    samples that have none
+    pass_at_1       mean over problems of the share of right samples
+    standard_error  of pass_at_1, with problems as clusters; nan for one problem
+    low, high       bounds of its 95% confidence interval
+    pass_at         for each j up to the smallest number of samples of a problem, pass@j
+    always          share of the problems all of whose samples are right
+    cut_off         share of the samples that reached the limit of tokens
+    tokens_p50      median length of a sample
+    tokens_p95      95% of the samples are at most so long
+    """
+
+    n_problems: int
+    n_unknown: int
+    n_samples: int
+    n_no_verdict: int
+    pass_at_1: float
+    standard_error: float
+    low: float
+    high: float
+    pass_at: Mapping[int, float]
+    always: float
+    cut_off: float
+    tokens_p50: float
+    tokens_p95: float
+
+
+def summarize(outcomes: Iterable[Outcomes]) -> Summary:
+    """Return the numbers of these problems."""
+    problems = tuple(outcomes)
+    known = counts(problems)
+    shares = [n_correct / n for n, n_correct in known]
+    low, high = interval(known)
+    scored = [
+        (tokens, cut_off)
+        for problem in problems
+        for bit, tokens, cut_off in zip(problem.bits, problem.tokens, problem.cut_off, strict=True)
+        if bit is not None
+    ]
+    lengths = sorted(tokens for tokens, _ in scored)
+    return Summary(
+        n_problems=len(known),
+        n_unknown=len(problems) - len(known),
+        n_samples=len(scored),
+        n_no_verdict=sum(len(problem.bits) for problem in problems) - len(scored),
+        pass_at_1=fmean(shares) if shares else nan,
+        standard_error=standard_error(shares),
+        low=low,
+        high=high,
+        pass_at=pass_at_all(known),
+        always=always_solved(known),
+        cut_off=fmean(cut_off for _, cut_off in scored) if scored else nan,
+        tokens_p50=_quantile(lengths, 0.5),
+        tokens_p95=_quantile(lengths, 0.95),
+    )
+
+
+def _quantile(ascending: Sequence[int], share: float) -> float:
+    """Return the smallest value that at least this share of the values does not exceed."""
+    return ascending[ceil(share * len(ascending)) - 1] if ascending else nan
