@@ -17,7 +17,9 @@ _AT_ONCE = struct.pack("ii", 1, 0)  # SO_LINGER for a close that does not wait
 _LINGER_SECONDS = 2  # time for the rest of a refused request's body: most clients send all of it before they read
 
 
-def bounded(head_seconds: float, answer_seconds: float) -> type[HttpToolsProtocol]:
+def bounded(
+    head_seconds: float, answer_seconds: float, most_connections: int = MOST_CONNECTIONS
+) -> type[HttpToolsProtocol]:
     """Return uvicorn's protocol with these limits. A client that exceeds one is disconnected."""
 
     class Bounded(HttpToolsProtocol):
@@ -32,7 +34,7 @@ def bounded(head_seconds: float, answer_seconds: float) -> type[HttpToolsProtoco
         def connection_made(self, transport: asyncio.BaseTransport) -> None:
             super().connection_made(transport)  # type: ignore[arg-type]
             self._cycles: list[RequestResponseCycle] = []  # those of requests that have not been answered
-            if len(self.connections) > MOST_CONNECTIONS:
+            if len(self.connections) > most_connections:
                 self.transport.abort()
             transport.set_write_buffer_limits(high=0)  # type: ignore[attr-defined]  # report any unread byte
             self._expect(head_seconds)

@@ -50,7 +50,7 @@ def serve(box: Sandbox, settings: Settings, listener: socket.socket, ready: Call
     The first signal lets accepted requests finish, for at most settings.drain_seconds; a second one stops at once.
     Returns whether every accepted request has been answered.
     """
-    _raise_descriptor_limit()
+    raise_descriptor_limit()
     linux.give_freed_memory_back()  # memory of large bodies and answers is not kept after use
     app = App(box, settings)
     config = uvicorn.Config(
@@ -121,8 +121,11 @@ class _Server(uvicorn.Server):
         self._executor.give_up()
 
 
-def _raise_descriptor_limit() -> None:
+def raise_descriptor_limit() -> int:
+    """Let this process open as many files and connections as it may, up to twice MOST_CONNECTIONS; return the limit."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = 2 * MOST_CONNECTIONS if hard == resource.RLIM_INFINITY else min(hard, 2 * MOST_CONNECTIONS)
     if 0 <= soft < wanted:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+        return wanted
+    return wanted if soft < 0 else soft

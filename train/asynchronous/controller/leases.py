@@ -160,3 +160,4 @@ class Leases:
                 worker.seen = min(now, worker.seen + stall)
             for lease in self._leases.values():
                 lease.ends += stall
+                lease.known = min(now, lease.known + stall)  # the beat that is read next may be older than the lease

@@ -6,8 +6,8 @@
     GET  /run                          what a worker needs in order to start its engine
     GET  /health                       open to everyone
 
-Every other call needs the token, if there is one. A body may have 64 MiB. What is refused is answered with words, as
-JSON.
+Every other call needs the token, if there is one. A body may have 64 MiB, and take two minutes. What is refused is
+answered with words, as JSON.
 """
 
 import asyncio
@@ -29,7 +29,16 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from sandbox.service.hosts import Hosts
-from sandbox.service.refusals import ForeignPage, Malformed, Misdirected, NotJson, Refusal, TooLarge, Unauthorized
+from sandbox.service.refusals import (
+    ForeignPage,
+    Malformed,
+    Misdirected,
+    NotJson,
+    Refusal,
+    TooLarge,
+    TooSlow,
+    Unauthorized,
+)
 from train.asynchronous.messages import Answers, Beat, ControllerCalls, Leaving, WorkRequest
 from train.errors import ControllerGone
 from train.sampling.engine_terms import EngineTerms
@@ -42,6 +51,7 @@ MOST_BODY_BYTES = 64 * 2**20
 RUN_HEADER = "x-curate-run"  # name of the run that a worker belongs to
 _LONGEST_WAIT_SECONDS = 30.0
 _LOOK_SECONDS = 0.1  # between two looks for new weights
+_BODY_SECONDS = 120.0  # for all of a body: those that never end must not fill the memory
 _THREADS = 16  # calls of the controller at once; they only take its lock and decode answers
 
 Message = TypeVar("Message")
@@ -82,6 +92,8 @@ class App:
         self._hosts = Hosts(host, token=token is not None)
         self._limiter: anyio.CapacityLimiter | None = None  # belongs to the event loop
         self._is_over = False
+        self._looked = 0.0  # when `_newest` was
+        self._newest: Manifest | None = None
         self._heard: dict[str, float] = {}  # workers that do not know yet that the run is over, and when they called
         self._app = Starlette(
             routes=[
@@ -158,12 +170,23 @@ class App:
         if not isfinite(wait_seconds):
             raise Malformed("wait must be a number of seconds")
         until = time.monotonic() + min(wait_seconds, _LONGEST_WAIT_SECONDS)
-        while (manifest := await self._call(lambda: self._controller.weights(after, 0.0))) is None:
-            # No thread waits here: there may be hundreds of workers.
+        manifest: Manifest | None = await self._call(lambda: self._controller.weights(after, 0.0))
+        while manifest is None or manifest.version == after:
             if time.monotonic() >= until or self._is_over or await request.is_disconnected():
                 return Response(status_code=204)
             await asyncio.sleep(_LOOK_SECONDS)
+            manifest = await self._looked_up()
         return _packed(manifest)
+
+    async def _looked_up(self) -> Manifest | None:
+        """Return the newest manifest to one of those who wait, hundreds of workers perhaps: one looks for all of them.
+
+        None: another one is looking. What is returned was looked up after the caller began to wait.
+        """
+        if time.monotonic() - self._looked >= _LOOK_SECONDS:
+            self._looked, self._newest = time.monotonic(), None
+            self._newest = await self._call(lambda: self._controller.weights(-1, 0.0))
+        return self._newest
 
     async def _file(self, request: Request) -> Response:
         version, name = request.path_params["version"], request.path_params["name"]
@@ -208,11 +231,14 @@ async def _body(request: Request) -> bytes:
     if length.isdecimal() and int(length) > MOST_BODY_BYTES:
         raise _too_large()
     try:
-        async for chunk in request.stream():
-            size += len(chunk)
-            if size > MOST_BODY_BYTES:
-                raise _too_large()
-            chunks.append(chunk)
+        async with asyncio.timeout(_BODY_SECONDS):
+            async for chunk in request.stream():
+                size += len(chunk)
+                if size > MOST_BODY_BYTES:
+                    raise _too_large()
+                chunks.append(chunk)
+    except TimeoutError:
+        raise TooSlow(f"the body did not arrive within {_BODY_SECONDS:g} s") from None
     except ClientDisconnect:
         raise Malformed("the client has gone") from None
     return b"".join(chunks)

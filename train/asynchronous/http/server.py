@@ -8,8 +8,8 @@ from typing import Self
 
 import uvicorn
 
-from sandbox.service.http_protocol import bounded
-from sandbox.service.server import listen
+from sandbox.service.http_protocol import MOST_CONNECTIONS, bounded
+from sandbox.service.server import listen, raise_descriptor_limit
 from sandbox.service.settings import is_loopback
 from train.asynchronous.http.routes import App
 from train.asynchronous.messages import ControllerCalls
@@ -22,6 +22,9 @@ _HEAD_SECONDS, _ANSWER_SECONDS, _KEEP_ALIVE_SECONDS = 10.0, 60.0, 60
 _START_SECONDS = 30.0
 _GOODBYE_SECONDS = 6.0  # workers call at least every 4 s, and are then told that the run is over
 _STOP_SECONDS = 5.0
+_FILES_PER_CONNECTION = (
+    4  # that the process may open: one connection reads a file of weights, and the trainer has its own
+)
 
 
 class ControllerServer:
@@ -49,12 +52,13 @@ class ControllerServer:
             self._listener = listen(host, port)
         except OSError as error:
             raise ConfigError(f"workers.listen: cannot listen on {listen_to}: {error}") from error
+        most_connections = min(MOST_CONNECTIONS, raise_descriptor_limit() // _FILES_PER_CONNECTION)
         self._app = App(controller, terms, run=run, host=host, token=token)
         self.url = f"http://{f'[{host}]' if ':' in host else host}:{self._listener.getsockname()[1]}"
         self._server = uvicorn.Server(
             uvicorn.Config(
                 self._app,
-                http=bounded(_HEAD_SECONDS, _ANSWER_SECONDS),
+                http=bounded(_HEAD_SECONDS, _ANSWER_SECONDS, most_connections),
                 ws="none",
                 lifespan="off",
                 log_config=None,

@@ -319,6 +319,18 @@ def test_a_pause_of_the_controller_itself_kills_no_worker(controller, clock):
     assert worker.finish(leases[0]) == ["taken"] * 3
 
 
+def test_after_a_pause_of_the_controller_a_beat_from_before_the_lease_does_not_end_it(controller, clock):
+    worker = Worker(controller)
+    lease = worker.ask()[0]
+    clock.seconds += 20
+    late, worker.leases = worker.leases, []
+    worker.beat()  # it was sent before the reply with the leases came
+    worker.leases = late
+    clock.seconds += 1
+    controller.check()
+    assert worker.finish(lease) == ["taken"] * 3
+
+
 def test_a_group_that_is_lost_twice_goes_on_with_what_it_has(controller, clock):
     for name in ("first", "second"):
         worker, other = Worker(controller, name), Worker(controller, "other")

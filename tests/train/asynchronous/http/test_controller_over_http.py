@@ -1,9 +1,14 @@
 """The controller over HTTP: what it answers, what it refuses, and workers for which the network is bad."""
 
 import random
+import socket
+import subprocess
+import sys
 import threading
 import time
-from contextlib import suppress
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, suppress
+from pathlib import Path
 
 import fleet
 import msgspec
@@ -13,6 +18,7 @@ from fleet import Worker, publish
 
 from train.asynchronous.controller.settings import Settings
 from train.asynchronous.groups.events import Asked, Rejected
+from train.asynchronous.http import routes
 from train.asynchronous.http.client import HttpController
 from train.asynchronous.http.routes import MOST_BODY_BYTES, MSGPACK, RUN_HEADER
 from train.asynchronous.http.server import ControllerServer
@@ -121,6 +127,66 @@ def test_what_cannot_be_read_is_refused_with_words(server, body, kind, status, w
     answer = urllib3.request("POST", f"{server.url}/work", body=body, headers=headers, retries=False)
     assert answer.status == status
     assert words in answer.json()["detail"]
+
+
+def test_a_body_that_never_ends_is_refused(server, monkeypatch):
+    monkeypatch.setattr(routes, "_BODY_SECONDS", 0.3)
+    ended = threading.Event()
+
+    def trickle():
+        while not ended.wait(0.05):
+            yield b"x"
+
+    headers = {"authorization": f"Bearer {TOKEN}", "content-type": MSGPACK}
+    threading.Timer(5, ended.set).start()
+    with suppress(urllib3.exceptions.ProtocolError):  # the server hangs up while this is still being sent
+        answer = urllib3.request("POST", f"{server.url}/work", body=trickle(), headers=headers, retries=False)
+        assert answer.status == 408
+    assert not ended.is_set()
+    ended.set()
+
+
+def test_workers_that_wait_for_weights_are_looked_after_together(controller, server, monkeypatch):
+    looks = []
+    look = controller.weights
+    monkeypatch.setattr(controller, "weights", lambda *arguments: looks.append(arguments) or look(*arguments))
+    clients = [HttpController(server.url, TOKEN) for _ in range(30)]
+    with ThreadPoolExecutor(len(clients)) as threads:
+        waiting = [threads.submit(client.weights, 0, 30.0) for client in clients]
+        time.sleep(1)
+        publish(controller, 1)
+        assert [each.result() for each in waiting] == [Manifest(1)] * len(clients)
+    assert len(looks) < 3 * len(clients)  # each for itself would look ten times a second
+
+
+FEW_FILES = """
+import resource, sys, time
+sys.path[:0] = {path!r}
+resource.setrlimit(resource.RLIMIT_NOFILE, (200, 200))
+import fleet
+from test_controller_over_http import SETTINGS, TERMS
+from train.asynchronous.http.server import ControllerServer
+with ControllerServer(fleet.controller(SETTINGS), "127.0.0.1:0", token=None, run="r", terms=TERMS) as server:
+    print(server.url, flush=True)
+    sys.stdin.read()
+    files = [open("/dev/null") for _ in range(50)]
+    print("the trainer has room", flush=True)
+"""
+
+
+def test_connections_that_say_nothing_leave_the_trainer_its_files(tmp_path):
+    path = [str(Path(fleet.__file__).parent), str(Path(__file__).parent)]
+    command = [sys.executable, "-c", FEW_FILES.format(path=path)]
+    with ExitStack() as stack:
+        process = stack.enter_context(
+            subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=Path.cwd())
+        )
+        stack.callback(process.kill)
+        port = int(process.stdout.readline().rpartition(":")[2])
+        for _ in range(300):
+            stack.enter_context(socket.create_connection(("127.0.0.1", port)))
+        time.sleep(0.5)  # they are accepted
+        assert process.communicate("", timeout=30)[0] == "the trainer has room\n"
 
 
 @pytest.mark.parametrize("query", ["wait=nan", "wait=inf", "wait=long", "after=first"])
