@@ -20,6 +20,7 @@ from blake3 import blake3
 from urllib3.exceptions import HTTPError
 
 from train.errors import TransferError
+from train.weights.files import in_folder
 from train.weights.manifest import Manifest, WeightFile
 from train.weights.source import TensorFiles
 
@@ -66,7 +67,8 @@ class HttpSource:
             if self._folder.stat().st_uid != os.getuid():
                 raise OSError("it belongs to another user")
             with _locked(self._folder / ".lock"):
-                if not whole.is_dir():
+                if not _is_there(manifest, whole):
+                    shutil.rmtree(whole, ignore_errors=True)
                     self._download(manifest, part)
                     part.rename(whole)
                 self._use(whole)
@@ -185,6 +187,15 @@ def _folder_name(manifest: Manifest) -> str:
     """Return a name that other weights of the same number, such as those of another run, do not have."""
     digests = blake3("".join(file.blake3 for file in manifest.files).encode()).hexdigest(8)
     return f"weights-{manifest.version:06d}-{digests}"
+
+
+def _is_there(manifest: Manifest, folder: Path) -> bool:
+    """Return whether all files have their sizes. What has the right size and was damaged later, the proof finds."""
+    try:
+        in_folder(manifest, folder)
+    except TransferError:
+        return False
+    return True
 
 
 def _size(path: Path) -> int:

@@ -22,8 +22,8 @@ log = logging.getLogger(__name__)
 CHECKED = "parity/checked"  # a figure: the share of the weights whose checksums were compared
 _MOST_NAMED = 3  # tensors that a message names
 _REMEDY = (
-    "Nothing is sampled with them. The same command with --resume restarts the engine and continues from the last "
-    "checkpoint, which is good. If it happens again, try another engine.transfer, and other engine.options"
+    "Nothing is sampled with them. Type the same command again, curate train with --resume: the engine starts anew, "
+    "and the last checkpoint is good. If it happens again, try another engine.transfer, and other engine.options"
 )
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from train.errors import TransferError
 from train.weights.manifest import Manifest, Probe, SentTensor
 
 if TYPE_CHECKING:
@@ -46,12 +47,18 @@ class TensorFiles:
     paths: tuple[Path, ...]
 
     def __iter__(self) -> "Iterator[tuple[str, Tensor]]":
-        from safetensors import safe_open
+        """Read the tensors one after another. Raises TransferError if that is not possible any more."""
+        from safetensors import SafetensorError, safe_open
 
         for path in self.paths:
-            with safe_open(path, framework="pt") as file:
-                for name in file.keys():  # noqa: SIM118 - it is no mapping
-                    yield name, file.get_tensor(name)
+            try:
+                with safe_open(path, framework="pt") as file:
+                    for name in file.keys():  # noqa: SIM118 - it is no mapping
+                        yield name, file.get_tensor(name)
+            except (OSError, SafetensorError) as error:
+                raise TransferError(
+                    f"{path}: weights that were fetched cannot be read: {error}. Start the worker again"
+                ) from error
 
 
 def noted(weights: Weights, tensors: list[SentTensor]) -> "Iterator[tuple[str, Tensor]]":

@@ -181,6 +181,20 @@ def test_a_full_disk_is_named_before_anything_is_fetched(publisher, server, sour
     assert server.requests == []
 
 
+def test_what_a_crash_has_left_in_parts_is_fetched_again(publisher, server, source, tmp_path):
+    manifest = published(publisher)
+    files = source.fetch(manifest)
+    os.truncate(files.paths[1], 100)  # as after a loss of power: the name is there, and the content is not
+    assert same(HttpSource(server.url, TOKEN, tmp_path / "fetched").fetch(manifest), 1)
+
+
+def test_files_that_vanish_before_they_are_read_are_named(publisher, source):
+    files = source.fetch(published(publisher))
+    files.paths[2].unlink()
+    with pytest.raises(TransferError, match=r"weights-00002.safetensors: weights that were fetched cannot be read"):
+        dict(files)
+
+
 @pytest.mark.parametrize("name", ["../../etc/passwd", "/etc/passwd", "", ".hidden", "a/b"])
 def test_a_manifest_cannot_name_files_elsewhere(name, publisher, server, source):
     with pytest.raises(TransferError, match="which cannot be a file of weights"):

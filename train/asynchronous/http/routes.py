@@ -2,7 +2,7 @@
 
     POST /work /answers /beat /leave   the calls of messages.py, as msgpack
     GET  /weights?after=N&wait=S       the newest manifest, or 204 if there is none within S seconds
-    GET  /weights/VERSION/NAME         a file of the newest version; parts of it can be asked for by ranges
+    GET  /weights/VERSION/NAME         a file of one of the newest two versions; parts can be asked for by ranges
     GET  /run                          what a worker needs in order to start its engine
     GET  /health                       open to everyone
 
@@ -92,6 +92,7 @@ class App:
         self._hosts = Hosts(host, token=token is not None)
         self._limiter: anyio.CapacityLimiter | None = None  # belongs to the event loop
         self._is_over = False
+        self._told: dict[int, Manifest] = {}  # those of the newest two versions that workers were told of
         self._looked = 0.0  # when `_newest` was
         self._newest: Manifest | None = None
         self._heard: dict[str, float] = {}  # workers that do not know yet that the run is over, and when they called
@@ -176,6 +177,7 @@ class App:
                 return Response(status_code=204)
             await asyncio.sleep(_LOOK_SECONDS)
             manifest = await self._looked_up()
+        self._remember(manifest)
         return _packed(manifest)
 
     async def _looked_up(self) -> Manifest | None:
@@ -190,14 +192,24 @@ class App:
 
     async def _file(self, request: Request) -> Response:
         version, name = request.path_params["version"], request.path_params["name"]
-        manifest: Manifest | None = await self._call(lambda: self._controller.weights(-1, 0.0))
-        if manifest is None or str(manifest.version) != version or name not in {file.name for file in manifest.files}:
-            newest = "none" if manifest is None else str(manifest.version)
-            raise Missing(f"there is no file {name} of weights {version}; the newest weights are {newest}")
+        newest: Manifest | None = await self._call(lambda: self._controller.weights(-1, 0.0))
+        if newest is not None:
+            self._remember(newest)
+        manifest = next((told for each, told in self._told.items() if str(each) == version), None)
+        if manifest is None or name not in {file.name for file in manifest.files}:
+            raise Missing(
+                f"there is no file {name} of weights {version}; the newest weights are "
+                f"{'none' if newest is None else newest.version}"
+            )
         path = Path(manifest.folder) / name
         if not path.is_file():
             raise Missing(f"the file {name} of weights {version} is gone")
         return FileResponse(path, media_type="application/octet-stream")
+
+    def _remember(self, newest: Manifest) -> None:
+        """Keep the manifest and the one before it, as publishers do: a download may take longer than a step."""
+        self._told = {each: told for each, told in self._told.items() if each == newest.version - 1}
+        self._told[newest.version] = newest
 
     def _note(self, worker: str, over: bool) -> None:
         self._is_over = self._is_over or over

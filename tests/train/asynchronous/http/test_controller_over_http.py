@@ -95,6 +95,27 @@ def test_files_of_the_newest_weights_can_be_fetched_in_parts(controller, server,
     assert "the newest weights are 4" in gone.json()["detail"]
 
 
+def test_a_download_may_take_longer_than_a_step_but_not_longer_than_two(controller, server, client, tmp_path):
+    def publish_files(version):
+        folder = tmp_path / str(version)
+        folder.mkdir()
+        (folder / "a.safetensors").write_bytes(b"weights %d" % version)
+        controller.published(Manifest(version, files=(WeightFile("a.safetensors", 9, ""),), folder=str(folder)))
+
+    def get(version):
+        headers = {"authorization": f"Bearer {TOKEN}"}
+        return urllib3.request("GET", f"{server.url}/weights/{version}/a.safetensors", headers=headers, retries=False)
+
+    publish_files(4)
+    assert client.weights(0, 0.0).version == 4  # a worker begins to fetch
+    publish_files(5)
+    assert get(4).data == b"weights 4"
+    assert get(5).data == b"weights 5"
+    publish_files(6)
+    assert get(4).status == 404
+    assert get(5).data == b"weights 5"
+
+
 @pytest.mark.parametrize("token", [None, "wrong"])
 def test_a_worker_without_the_token_is_told_what_to_set(server, token):
     with pytest.raises(RunError, match="refuses this worker: the token is missing or wrong: set CURATE_TOKEN"):
