@@ -7,4 +7,5 @@ difficulty.py           solve rates of each problem, for `curate difficulty`
 difficulty_settings.py  how `curate difficulty` samples, and which settings have to stay the same between two calls
 result_file.py          an evaluation as a JSON file
 statistics/             what the samples say about a model, and with which error
+codeforces/             the rating that a model would have on Codeforces
 """

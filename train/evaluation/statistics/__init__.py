@@ -4,6 +4,7 @@ outcomes.py       what is known of the samples of a problem; the input of everyt
 student.py        quantiles of Student's t distribution
 pass_at_j.py      pass@j for all j, and how many problems are always solved
 confidence.py     standard error and confidence intervals of a mean over problems
+bootstrap.py      confidence intervals of estimates that have no formula for their error
 summary.py        all numbers of a set of problems: one row of a table
 strata.py         a summary for each difficulty, platform or month
 contamination.py  a summary of the problems since each month
