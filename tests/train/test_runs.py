@@ -378,6 +378,7 @@ def test_a_folder_holds_one_run_and_one_process(small, tmp_path):
         pytest.param(["--set", "evaluation.dataset=/nowhere"], "/nowhere", id="nothing to evaluate on"),
         pytest.param(["--set", "model.path=/nowhere"], "/nowhere", id="no model"),
         pytest.param(["--set", "reward.code=0"], "all weights are 0", id="no reward"),
+        pytest.param(["--dry-run", "--set", "reward.code=0"], "all weights are 0", id="no reward in a plan"),
         pytest.param(["--set", "data.max_prompt_tokens=2"], "no problem to train on (6 prompts", id="no prompt"),
         pytest.param(["--set", "stages.0.max_tokens=1024"], "a context of 1024 tokens", id="no room"),
     ],

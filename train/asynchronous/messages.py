@@ -3,12 +3,14 @@
 A worker asks; the controller never calls a worker. All versions are numbers of weights, counted from 0.
 """
 
-from typing import Literal, Protocol
+from typing import Annotated, Literal, Protocol
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from train.weights.manifest import Manifest
 
+NAME_PATTERN = r"\A[\w.:@-]{1,200}\Z"  # of workers; it is printed in logs and messages
+WorkerName = Annotated[str, Meta(pattern=NAME_PATTERN)]
 Key = tuple[int, int]  # number and attempt of a group
 Span = tuple[int, int, int]  # version of the weights, and the first token and the end of what was drawn with it
 
@@ -49,7 +51,7 @@ class WorkRequest(Struct, frozen=True):
     slots   number of further answers that it can draw at once
     """
 
-    worker: str
+    worker: WorkerName
     loaded: int
     slots: int
 
@@ -83,7 +85,7 @@ class Answer(Struct, frozen=True):
 class Answers(Struct, frozen=True):
     """Finished answers of a worker."""
 
-    worker: str
+    worker: WorkerName
     answers: tuple[Answer, ...]
 
 
@@ -102,7 +104,7 @@ class Beat(Struct, frozen=True):
     busy               share of the last seconds in which it drew tokens
     """
 
-    worker: str
+    worker: WorkerName
     loaded: int
     running: tuple[tuple[int, int], ...]
     tokens_per_second: float = 0.0
@@ -120,7 +122,7 @@ class Orders(Struct, frozen=True):
 class Leaving(Struct, frozen=True):
     """A worker ends, and gives all leases back."""
 
-    worker: str
+    worker: WorkerName
 
 
 class ControllerCalls(Protocol):

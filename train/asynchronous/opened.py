@@ -104,6 +104,7 @@ def _server(config: Config, run: Path, controller: Controller, token: str | None
         token=token,
         run=run.name,
         terms=terms_of(config, run.name),
+        fail=controller.fail,
     )
     if listens:
         url = server.url.replace("//0.0.0.0:", f"//{gethostname()}:").replace("//[::]:", f"//{gethostname()}:")

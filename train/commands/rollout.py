@@ -1,6 +1,7 @@
 """Define the command `curate rollout`."""
 
 import os
+import re
 import signal
 import threading
 from collections.abc import Iterator
@@ -17,13 +18,24 @@ if TYPE_CHECKING:
     from train.asynchronous.workers.rollout import Rollout
 
 
+def _checked(context: click.Context, option: click.Parameter, name: str) -> str:
+    if name and not re.fullmatch(r"[\w.:@-]{1,200}", name):
+        raise click.BadParameter("use at most 200 letters, digits and the characters . _ : @ -")
+    return name
+
+
 @click.command("rollout")
 @click.option("--controller", "url", required=True, metavar="URL", help="The run: http://HOST:PORT of workers.listen.")
 @click.option(
     "--model", default="", metavar="NAME", help="Folder or Hub id of the model on this machine.  [default: the run's]"
 )
 @engine_option
-@click.option("--name", default="", help="Name of the worker, unique in the run.  [default: made of this machine's]")
+@click.option(
+    "--name",
+    default="",
+    callback=_checked,
+    help="Name of the worker, unique in the run.  [default: made of this machine's]",
+)
 @click.option(
     "--patience",
     type=click.FloatRange(min=0),

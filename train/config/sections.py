@@ -84,8 +84,8 @@ class Engine:
     concurrency: int = 0  # answers that one engine draws at once (vLLM's max_num_seqs); 0: vLLM's default
     # Further options of vLLM's EngineArgs, such as enforce_eager = true. They may stand in [engine] itself, too.
     options: Mapping[str, Any] = field(default_factory=dict)
-    load_seconds: float = 1200.0  # time limit for starting the engine
-    sync_seconds: float = 600.0  # time limit for loading new weights
+    load_seconds: float = 1200.0  # time limit for starting an engine of `gpus`; "async" has rollout.max_seconds instead
+    sync_seconds: float = 600.0  # time limit for loading new weights, in which a worker need not draw tokens
     # How new weights reach engines. "auto": as tensors in the trainer's process, through memory on its machine, and
     # over HTTP elsewhere. "nccl": from GPU to GPU, which is faster for large models on the trainer's machine; but an
     # engine that dies ends the run, because none can be brought back without all others.

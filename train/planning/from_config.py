@@ -65,7 +65,7 @@ def cluster(config: Config, gpu: Gpu, gpus: int) -> Cluster:
     numbers = range(config.ranks.context, gpus + 1, config.ranks.context)
     place = bisect_left(numbers, True, key=fits)
     if place < len(numbers):
-        return Cluster(gpu, gpus, config.engine.tensor_parallel, numbers[place])
+        return Cluster(gpu, gpus, config.engine.tensor_parallel, numbers[place], config.ranks.context)
     raise LearnerError(
         f"the learner does not fit on {gpus} x {gpu.name}. Use more GPUs, lower optimizer.row_tokens, or set "
         "model.activation_checkpointing or optimizer.offload"

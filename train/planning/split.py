@@ -16,12 +16,14 @@ class Cluster:
 
     tensor_parallel     GPUs of one engine
     least_learner_gpus  the learner's state does not fit on fewer
+    learner_multiple    the number of the learner's GPUs is a multiple of this
     """
 
     gpu: Gpu
     gpus: int
     tensor_parallel: int = 1
     least_learner_gpus: int = 1
+    learner_multiple: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +47,13 @@ def best_split(way: Way, model: ModelSize, cluster: Cluster, workload: Workload,
 
 def divisions(way: Way, cluster: Cluster) -> Iterator[tuple[int, int]]:
     """Yield (GPUs of the learner, number of engines)."""
+    multiple = cluster.learner_multiple
     if way.pipeline == "sync":  # both use all of them, in turns
         if cluster.gpus >= max(cluster.least_learner_gpus, cluster.tensor_parallel):
-            yield cluster.gpus, cluster.gpus // cluster.tensor_parallel
+            yield cluster.gpus // multiple * multiple, cluster.gpus // cluster.tensor_parallel
         return
-    numbers = {max(round(cluster.gpus * share), cluster.least_learner_gpus) for share in _SHARES}
+    wanted = (max(round(cluster.gpus * share), cluster.least_learner_gpus) for share in _SHARES)
+    numbers = {-(-number // multiple) * multiple for number in wanted}
     for learner_gpus in sorted(numbers):
         engines = (cluster.gpus - learner_gpus) // cluster.tensor_parallel
         if engines > 0:

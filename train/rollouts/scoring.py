@@ -42,6 +42,7 @@ def scoring(
 
     Raises ConfigError if there are none for a kind of problem, and SandboxError if no sandbox can be opened.
     """
+    check_judged(settings, kinds)
     with ExitStack() as stack:
         at_once = _LEAST_AT_ONCE
         code: list[_Part] = []
@@ -53,7 +54,6 @@ def scoring(
         if kinds.answers and settings.math and not settings.random:
             math.append((settings.math, stack.enter_context(_math_reward()), "math"))
         function, always = list(_function(settings)), list(_always(settings, seed))
-        _check(settings, kinds, code=bool(code), math=bool(math), always=bool(always))
         of_kind = [
             Weighted([*own, *function, *always]) if own or function or always else None for own in (code, math, [])
         ]
@@ -68,16 +68,17 @@ class _ByKind:
 
     def __call__(self, answer: Answer, task: Task) -> Reward:
         score = self._tests if task.tests is not None else self._answer if task.expected else self._neither
-        assert score is not None  # _check has refused such problems
+        assert score is not None  # check_judged has refused such problems
         return score(answer, task)
 
 
-def _check(settings: config.Reward, kinds: Kinds, *, code: bool, math: bool, always: bool) -> None:
+def check_judged(settings: config.Reward, kinds: Kinds) -> None:
     """Raise ConfigError for a kind of problem whose answers nothing would judge."""
     judged = bool(settings.function and settings.function_weight) or settings.random
-    if kinds.tests and not (code or judged or always):
+    always = settings.format or settings.length_budget or settings.overlong
+    if kinds.tests and not (settings.code or judged or always):
         raise ConfigError("reward: all weights are 0; give reward.code = 1.0")
-    if kinds.answers and not (math or judged):
+    if kinds.answers and not (settings.math or judged):
         raise ConfigError(
             "reward: the data has prompts with expected answers, and nothing compares answers with them. "
             "Give reward.math = 1.0, or a reward.function"

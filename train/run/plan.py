@@ -13,7 +13,8 @@ from curate.trust import Trust, left_out_lines
 from train.config import Config, Data
 from train.config.checks import doubts
 from train.learning.memory import Memory, of_run, on_gpu, row_tokens
-from train.rollouts.problems import is_file, problems
+from train.rollouts.problems import Kinds, is_file, problems
+from train.rollouts.scoring import check_judged
 from train.run import memory_plan
 from train.run.memory_plan import Machines
 
@@ -33,7 +34,7 @@ def plan(config: Config, machines: Machines | None = None) -> Iterator[str]:
         f"LoRA of rank {config.model.lora_rank}" if config.model.lora_rank else "all weights"
     )
     for number, (dataset, weight) in enumerate(config.data.parts()):
-        yield from _data(dataset, config.data, _share(config.data, weight), "           " if number else "data       ")
+        yield from _data(dataset, config, _share(config.data, weight), "           " if number else "data       ")
     yield from _prompt(config.prompt)
     if packages := config.sandbox.options().found_packages():
         yield f"packages   {', '.join(map(str, packages))}"
@@ -63,13 +64,17 @@ def _share(data: Data, weight: float) -> str:
     return f", {weight / total:.0%} of the prompts" if data.mixture else ""
 
 
-def _data(dataset: str, data: Data, share: str, head: str) -> Iterator[str]:
+def _data(dataset: str, config: Config, share: str, head: str) -> Iterator[str]:
     """Yield how many problems of a dataset will be trained on, and why the others are left out."""
     if is_file(dataset):
-        n_prompts = sum(1 for _ in problems(dataset, Trust(), Prompt(), Counter()))
+        kinds, n_prompts = Kinds(), 0
+        for problem in problems(dataset, Trust(), Prompt(), Counter()):
+            kinds, n_prompts = kinds | problem.kind, n_prompts + 1
+        check_judged(config.reward, kinds)
         yield f"{head}{dataset}, {n_prompts:,} prompts{share}"
         return
-    folder, trust = dataset_folder(dataset), Trust.including(data.include)
+    check_judged(config.reward, Kinds(tests=True))
+    folder, trust = dataset_folder(dataset), Trust.including(config.data.include)
     with readable(folder):
         stored = Stored(folder)
         left_out = Counter(stored.left_out(trust).values())

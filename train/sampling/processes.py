@@ -233,7 +233,10 @@ def _serve(connection: Connection, model: str, gpus: Sequence[int], options: dic
         sampler, source = VllmSampler(model, **options), SharedMemory()
         connection.send(("ready",))
         while True:
-            kind, *content = connection.recv()
+            try:
+                kind, *content = connection.recv()
+            except (EOFError, OSError):
+                return  # the run is over
             if kind == "load":
                 (manifest,) = content
                 sampler.load(source.fetch(manifest), manifest.version)
@@ -249,10 +252,10 @@ def _serve(connection: Connection, model: str, gpus: Sequence[int], options: dic
                     connection.send(("answer", numbered[place][0], answer))
     except ParityError as error:
         connection.send(("differs", str(error)))
-    except (SamplerError, TransferError) as error:
-        connection.send(("failed", str(error)))
-    except (EOFError, OSError):
+    except ConnectionError:
         return  # the run is over
+    except (SamplerError, TransferError, OSError) as error:
+        connection.send(("failed", str(error)))
 
 
 def _end_with_parent() -> None:

@@ -158,9 +158,8 @@ def test_fixed_tokens_notice_what_has_no_checksum(engine, versions, prompts):
             prove(engine, of_fixed_tokens)
 
 
+@pytest.mark.parametrize("engine", ["vllm"], indirect=True)  # the other one takes any number of tokens
 def test_an_engine_that_cannot_take_the_fixed_tokens_is_explained(engine, versions):
-    if isinstance(engine, TransformersSampler):
-        pytest.skip("it takes any number of tokens")
     old = tensors(versions[0])
     too_long = Probe(((1,) * 100_000,), ((0.0,) * 99_999,))
     manifest = InProcess().publish(old.items(), 7, too_long, MOST_ERROR)
@@ -169,10 +168,9 @@ def test_an_engine_that_cannot_take_the_fixed_tokens_is_explained(engine, versio
         prove(engine, manifest)
 
 
+@pytest.mark.parametrize("engine", ["vllm"], indirect=True)
 def test_an_output_layer_that_stays_behind_is_noticed(engine, versions, monkeypatch):
     """vLLM on a CPU keeps a packed copy of an embedding that is the output layer, too."""
-    if isinstance(engine, TransformersSampler):
-        pytest.skip("its output layer is the embedding itself")
     old, new = map(tensors, versions)
     load_and_prove(engine, old.items(), 1, None, MOST_ERROR)
     monkeypatch.setattr("train.sampling.vllm.with_head", lambda weights: weights)

@@ -513,7 +513,10 @@ class Controller:
         )
         if workers:
             return f"{message}Workers: {', '.join(workers)}. They hang, or rollout.max_seconds is too short."
-        return f"{message}There is no worker: start some with curate rollout --controller URL, then --resume."
+        return (
+            f"{message}No worker has asked for prompts. If engines take longer to start, raise rollout.max_seconds; "
+            "start workers elsewhere with curate rollout --controller URL. Then --resume."
+        )
 
 
 def _digest(manifest: Manifest) -> str:

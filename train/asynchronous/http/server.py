@@ -3,6 +3,7 @@
 import logging
 import threading
 import time
+from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
@@ -35,13 +36,16 @@ class ControllerServer:
     token       what workers must send; None only if no other machine can reach the address
     run         name of the run, the same when it is continued
     terms       what a worker needs in order to start its engine
+    fail        called with the error if the server fails, since no worker can call any more
 
     Raises ConfigError if the address cannot be used, or is open to others without a token.
     """
 
     def __init__(
-        self, controller: ControllerCalls, listen_to: str, *, token: str | None, run: str, terms: EngineTerms
-    ) -> None:
+        self, controller: ControllerCalls, listen_to: str, *, token: str | None, run: str, terms: EngineTerms,
+        fail: Callable[[RunError], None] = lambda error: None,
+    ) -> None:  # fmt: skip
+        self._fail = fail
         host, port = _address(listen_to)
         try:
             if token is None and not is_loopback(host):
@@ -99,8 +103,11 @@ class ControllerServer:
     def _serve(self) -> None:
         try:
             self._server.run(sockets=[self._listener])
-        except Exception:
+        except Exception as error:
             log.exception("the server for workers has failed")
+            self._fail(RunError(f"the server for workers has failed ({error}). Continue with --resume."))
+        finally:
+            self._listener.close()
 
 
 def _address(text: str) -> tuple[str, int]:

@@ -22,7 +22,8 @@ def audit_lines(recorded: Path, *, staleness: int) -> Iterator[str]:
     if found.findings:
         raise CheckpointError(
             f"the journal of {recorded} proves {len(found.findings)} faults: "
-            f"{'; '.join(found.findings[:_MOST_FINDINGS])}. Please report them."
+            f"{'; '.join(found.findings[:_MOST_FINDINGS])}. If a file of {recorded / FOLDER} was removed or replaced, "
+            "restore it from a copy; otherwise, please report this."
         )
     if not found.n_cuts:
         return

@@ -485,7 +485,7 @@ def test_only_an_error_of_the_journal_is_called_one():
 
 
 def test_waiting_for_a_cut_ends_with_words_when_there_is_no_worker(controller):
-    with pytest.raises(RolloutError, match="There is no worker: start some"):
+    with pytest.raises(RolloutError, match="No worker has asked for prompts. If engines"):
         controller.wait_for_cut(0, 0.01)
 
 

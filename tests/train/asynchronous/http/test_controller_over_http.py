@@ -324,3 +324,21 @@ def test_nothing_is_lost_or_doubled_by_a_bad_network(seed):
     given_up = {f"q{positions[event.group]}" for event in noted.events if isinstance(event, Rejected)}
     assert {*trained, *given_up} == {f"q{position}" for position in positions.values()}
     assert not given_up & set(trained)
+
+
+@pytest.mark.parametrize("name", ["", "two\nlines", "\x1b[31mred", "w" * 201])
+def test_names_of_workers_that_would_spoil_a_log_are_refused(client, name):
+    with pytest.raises(RunError, match="WorkRequest"):
+        client.work(WorkRequest(name, 0, 3))
+
+
+def test_a_server_that_fails_ends_the_run(controller, monkeypatch):
+    def fail(server, sockets):
+        server.started = True
+        raise OSError("no more memory")
+
+    monkeypatch.setattr("uvicorn.Server.run", fail)
+    serving = ControllerServer(controller, "127.0.0.1:0", token=TOKEN, run="r", terms=TERMS, fail=controller.fail)
+    serving.close(over=False)
+    with pytest.raises(RunError, match="no more memory"):
+        controller.try_cut(0)
