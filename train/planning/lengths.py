@@ -3,6 +3,16 @@
 import random
 from dataclasses import dataclass
 from math import exp
+from typing import Protocol
+
+
+class DrawsLengths(Protocol):
+    """Says how long the next answer is, and what the longest may be."""
+
+    @property
+    def limit(self) -> int: ...
+
+    def draw(self, rng: random.Random) -> int: ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from train.asynchronous.controller.settings import Settings
 from train.asynchronous.journal import NoJournal
 from train.asynchronous.messages import Answer, Answers, Lease, Span, WorkRequest
 from train.planning.engine import Drawing, TimedEngine
-from train.planning.lengths import Lengths
+from train.planning.lengths import DrawsLengths
 from train.planning.rates import EngineRates, LearnerRates
 from train.rollouts.batch import Group
 from train.rollouts.questions import Question
@@ -44,7 +44,7 @@ class Workload:
     groups: int
     completions: int
     prompt_tokens: int
-    lengths: Lengths
+    lengths: DrawsLengths
     rejected: float = 0.0
     reward_seconds: tuple[float, float, float] = (4.0, 8.0, 20.0)
     unit: int = 64
