@@ -117,13 +117,17 @@ def test_another_objective_is_trained_on_the_same_samples(stale, tmp_path):
     assert len(small_runs.lines(tmp_path / "naive" / "samples.jsonl")) == len(small_runs.lines(run / "samples.jsonl"))
 
 
-def test_a_run_that_is_resumed_trains_the_recorded_batches_again(small, tmp_path):
+@pytest.mark.parametrize("engine", ["transformers", pytest.param("vllm", marks=pytest.mark.thorough)])
+def test_a_run_that_is_resumed_trains_the_recorded_batches_again(engine, small, tmp_path, monkeypatch):
+    for name, value in tiny_world.ENVIRONMENT.items():
+        monkeypatch.setenv(name, value)
+
     def interrupt(step, found):
         if step == 5:
             raise KeyboardInterrupt
 
     run = tmp_path / "run"
-    changes = [*ASYNC, "rollout.staleness=2", "run.steps=7", "run.checkpoint_steps=3"]
+    changes = [*ASYNC, "rollout.staleness=2", "run.steps=7", "run.checkpoint_steps=3", f"engine.kind={engine}"]
     with pytest.raises(KeyboardInterrupt):
         trained(small, run, *changes, report=interrupt)
     newest = checkpoint.steps(run)[-1]

@@ -3,6 +3,7 @@
 Besides vllm_weights.py and train/weights/nccl.py, no other file uses vLLM's Python interface.
 """
 
+import contextvars
 import gc
 import itertools
 import os
@@ -73,6 +74,8 @@ class VllmSampler:
         self._closed = False
         self._finished: list[Any] = []  # outputs that the next step returns
         self._turn = threading.Lock()  # load() and close() may come from other threads
+        # What _loaded sets in torch's configuration counts in its own context only, and other threads have others.
+        self._context = contextvars.copy_context()
 
     def sample(
         self, prompts: Iterable[SeededChat], sampling: Sampling
@@ -256,7 +259,8 @@ class VllmSampler:
         if self._closed:
             raise SamplerError("the sampler was closed while it had work")
         try:
-            self._finished += [output for output in self._engine.step() if output.finished]
+            outputs = self._context.run(self._engine.step)
+            self._finished += [output for output in outputs if output.finished]
         except Exception as error:  # the engine's process died, memory ran out, a kernel failed
             raise SamplerError(f"vLLM has failed: {_last_line(error)}. The same command continues.") from error
 

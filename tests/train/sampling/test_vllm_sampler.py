@@ -3,6 +3,7 @@
 import shutil
 import threading
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 import tiny_world
@@ -129,6 +130,19 @@ def test_a_seed_decides_a_sample_whatever_is_sampled_beside_it(sampler):
     few = sampler.sample(list(reversed(asked[:5])), SAMPLING)
     assert {4 - index: answer for index, answer in few} == {index: together[index] for index in range(5)}
     assert len({answer.text for answer in together.values()}) > 1
+
+
+def test_nothing_is_compiled_on_cpus_whatever_thread_draws(sampler):
+    """Compiling would change how torch computes in all other threads as long as it lasts, such as the learner's."""
+    import torch._dynamo
+
+    torch._dynamo.reset()
+    torch._dynamo.utils.counters.clear()
+    sampling = replace(SAMPLING, logprobs=True)
+    thread = threading.Thread(target=lambda: list(sampler.sample(prompts("sum"), sampling)))
+    thread.start()
+    thread.join()
+    assert not torch._dynamo.utils.counters["frames"]
 
 
 def test_answers_to_a_short_prompt_share_what_is_cached_of_it(sampler):
