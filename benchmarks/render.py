@@ -290,11 +290,12 @@ def asynchrony_tables(measured: dict[str, Any]) -> str:
 
 def _real_table(real: dict[str, Any]) -> str:
     lines = [
-        "| pipeline | s per step | simulated | s to the goal | idle learner | idle engine | staleness |",
-        "|---|---:|---:|---:|---:|---:|---:|",
+        "| pipeline | s per step | simulated | steps to the goal | s to the goal | idle learner | idle engine |"
+        " staleness |",
+        "|---|---:|---:|---:|---:|---:|---:|---:|",
     ]
     for name, run in real["runs"].items():
-        goal = "" if run["seconds_to_goal"] is None else f"{run['seconds_to_goal']:.0f}"
+        goal = "|" if run["seconds_to_goal"] is None else f"{run['steps_to_goal']} | {run['seconds_to_goal']:.0f}"
         lines.append(
             f"| {name} | {run['step_seconds']:.2f} | {run['predicted_step_seconds']:.2f} | {goal}"
             f" | {run['idle_learner']:.0%} | {run['idle_engine']:.0%} | {run['staleness_mean']:.1f} |"

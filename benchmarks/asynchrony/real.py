@@ -69,7 +69,7 @@ class Recorded:
 
     def __init__(self, lengths: Iterable[int]) -> None:
         lengths = list(lengths)
-        self.limit = max(lengths)
+        self.limit, self.mean = max(lengths), fmean(lengths)
         self._lengths = cycle(lengths)
 
     def draw(self, rng: random.Random) -> int:

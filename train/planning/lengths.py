@@ -7,10 +7,13 @@ from typing import Protocol
 
 
 class DrawsLengths(Protocol):
-    """Says how long the next answer is, and what the longest may be."""
+    """Says how long the next answer is, how long answers are on average, and how long the longest may be."""
 
     @property
     def limit(self) -> int: ...
+
+    @property
+    def mean(self) -> float: ...
 
     def draw(self, rng: random.Random) -> int: ...
 
