@@ -15,24 +15,21 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from curate.prompt import Prompt
 from curate.trust import Trust
 from train.asynchronous.opened import opened
 from train.asynchronous.replay import Replay
-from train.config import Config, Evaluation, Objective
+from train.config import Config, Evaluation
 from train.config.checks import doubts
 from train.errors import CheckpointError, ConfigError, RolloutError, RunError
 from train.evaluation.evaluate import evaluate
 from train.evaluation.exercises import Exercise, exercises
 from train.interruption import asked, deferred, watched
 from train.learning.learner import Learner
-from train.learning.objectives import outcome_advantages, process_advantages
-from train.learning.sequences import TrainingSequence
-from train.rollouts.batch import Group, Rollout, Submit, rewards_of, steps_of
+from train.rollouts.batch import Group, Submit
 from train.rollouts.context_stages import Course
 from train.rollouts.in_batches import BatchPipeline
+from train.rollouts.lessons import sequences_of
 from train.rollouts.pipeline import Pipeline
 from train.rollouts.questions import Questions
 from train.rollouts.scoring import open_sandbox, scoring
@@ -304,7 +301,7 @@ class Trainer:
         self._step_of_weights = step
         with self._timeline.part(step, "train"):
             parts = [
-                [sequence for group in minibatch for sequence in _sequences(group, self._config.objective)]
+                [sequence for group in minibatch for sequence in sequences_of(group, self._config.objective)]
                 for minibatch in minibatches
             ]
             self._learner.begin_batch([sequence for part in parts for sequence in part])
@@ -390,36 +387,6 @@ def _tokenizer(path: str) -> Any:
     from transformers import AutoTokenizer
 
     return AutoTokenizer.from_pretrained(str(Path(path).expanduser()))
-
-
-def _sequences(group: Group, objective: Objective) -> list[TrainingSequence]:
-    """Return what the learner sees of a group. Completions whose reward is unknown are left out."""
-    rewards = rewards_of(group, cut_off_known=objective.overlong != "unknown")
-    known = [(rollout, reward) for rollout, reward in zip(group, rewards, strict=True) if not math.isnan(reward)]
-    advantages = _advantages(known, objective)
-    return [
-        TrainingSequence(
-            prompt_ids=rollout.prompt_ids,
-            token_ids=rollout.token_ids,
-            sampler_logprobs=rollout.logprobs,
-            advantages=tuple(of_tokens),
-            truncated=rollout.truncated,
-            reward=reward,
-            drawn=rollout.drawn,
-        )
-        for (rollout, reward), of_tokens in zip(known, advantages, strict=True)
-    ]
-
-
-def _advantages(known: Sequence[tuple[Rollout, float]], objective: Objective) -> list[list[float]]:
-    """Return the advantage of each token of these completions of a group, which come with their rewards."""
-    lengths = [len(rollout.token_ids) for rollout, _ in known]
-    if objective.supervision == "process":
-        steps = [steps_of(rollout) for rollout, _ in known]
-        return process_advantages(steps, lengths, by_std=objective.by_std, epsilon=objective.std_epsilon)
-    rewards_PG = torch.tensor([[reward for _, reward in known]], dtype=torch.float64)
-    (advantages,) = outcome_advantages(rewards_PG, by_std=objective.by_std, epsilon=objective.std_epsilon).tolist()
-    return [[advantage] * length for advantage, length in zip(advantages, lengths, strict=True)]
 
 
 def _no_signal_message(step: int, counts: Mapping[str, int]) -> str:

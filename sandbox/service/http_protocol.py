@@ -2,10 +2,13 @@
 for the rest of a body that has been refused, and on the time for an answer that the client does not read."""
 
 import asyncio
+import logging
 import re
 import socket
 import struct
+from typing import Any
 
+from uvicorn import Config
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 DISCONNECT = "curate.disconnect"  # the extension of the ASGI scope with which to hang up at once
@@ -17,9 +20,36 @@ _AT_ONCE = struct.pack("ii", 1, 0)  # SO_LINGER for a close that does not wait
 _LINGER_SECONDS = 2  # time for the rest of a refused request's body: most clients send all of it before they read
 
 
-def bounded(
-    head_seconds: float, answer_seconds: float, most_connections: int = MOST_CONNECTIONS
-) -> type[HttpToolsProtocol]:
+def bounded_config(
+    app: Any,
+    *,
+    head_seconds: float,
+    answer_seconds: float,
+    keep_alive_seconds: int,
+    stop_seconds: int,
+    most_connections: int = MOST_CONNECTIONS,
+) -> Config:
+    """Return uvicorn's settings for an ASGI application that strangers can reach.
+
+    keep_alive_seconds  how long a connection may stay open between requests
+    stop_seconds        time for the last answers once the server is told to stop
+    """
+    return Config(
+        app,
+        http=_bounded(head_seconds, answer_seconds, most_connections),
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        log_level=logging.ERROR,
+        access_log=False,
+        proxy_headers=False,
+        server_header=False,
+        timeout_keep_alive=keep_alive_seconds,
+        timeout_graceful_shutdown=stop_seconds,
+    )
+
+
+def _bounded(head_seconds: float, answer_seconds: float, most_connections: int) -> type[HttpToolsProtocol]:
     """Return uvicorn's protocol with these limits. A client that exceeds one is disconnected."""
 
     class Bounded(HttpToolsProtocol):

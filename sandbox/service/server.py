@@ -15,7 +15,7 @@ import uvicorn
 from sandbox.box import Sandbox
 from sandbox.jail import linux
 from sandbox.service.app import App
-from sandbox.service.http_protocol import MOST_CONNECTIONS, bounded
+from sandbox.service.http_protocol import MOST_CONNECTIONS, bounded_config
 from sandbox.service.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -53,18 +53,12 @@ def serve(box: Sandbox, settings: Settings, listener: socket.socket, ready: Call
     raise_descriptor_limit()
     linux.give_freed_memory_back()  # memory of large bodies and answers is not kept after use
     app = App(box, settings)
-    config = uvicorn.Config(
+    config = bounded_config(
         app,
-        http=bounded(settings.head_seconds, settings.answer_seconds),
-        ws="none",
-        lifespan="off",
-        log_config=None,
-        log_level=logging.ERROR,
-        access_log=False,
-        proxy_headers=False,
-        server_header=False,
-        timeout_keep_alive=_KEEP_ALIVE_SECONDS,
-        timeout_graceful_shutdown=math.ceil(settings.drain_seconds) + _GOODBYE_SECONDS,
+        head_seconds=settings.head_seconds,
+        answer_seconds=settings.answer_seconds,
+        keep_alive_seconds=_KEEP_ALIVE_SECONDS,
+        stop_seconds=math.ceil(settings.drain_seconds) + _GOODBYE_SECONDS,
     )
     server = _Server(config, app, settings.drain_seconds, ready)
     try:

@@ -1,5 +1,6 @@
 import pytest
 import small_runs
+import tiny_world
 
 
 @pytest.fixture(scope="session")
@@ -12,6 +13,30 @@ def six_problems(tmp_path_factory):
 def small(tmp_path, tiny_model, six_problems):
     """Return the configuration file of a small run."""
     return small_runs.written(tmp_path, tiny_model, six_problems)
+
+
+@pytest.fixture(scope="module", params=["vllm", "transformers"])
+def engine(request, tiny_model):
+    """Return an engine of each kind, with the tiny model."""
+    from train.sampling.open_sampler import open_sampler
+    from train.sampling.transformers import TransformersSampler
+
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in {**tiny_world.ENVIRONMENT, "VLLM_ENABLE_V1_MULTIPROCESSING": "0"}.items():
+            patch.setenv(name, value)
+        opened = (TransformersSampler if request.param == "transformers" else open_sampler)(str(tiny_model))
+        yield opened
+        opened.close()
+
+
+@pytest.fixture(scope="module")
+def prompts(tiny_model):
+    """Return the token ids of four prompts."""
+    from transformers import AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(tiny_model)
+    chats = [tiny_world.chat(tiny_world.statement(name)) for name in ("larger", "product", "sum", "difference")]
+    return [tuple(tokenizer.apply_chat_template(chat, add_generation_prompt=True)["input_ids"]) for chat in chats]
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ own_function.py    a reward function of one's own
 scoring.py         the rewards of a run, from its configuration
 batch.py           a batch: sampled, scored, filtered and refilled
 steps.py           where the steps of an answer end, if they have rewards of their own
+lessons.py         what the learner sees of a group: sequences with advantages
 pipeline.py        what the loop needs of a pipeline
 in_batches.py      the pipelines that sample batch by batch
 overlap.py         when they sample a batch while another is trained on

@@ -7,6 +7,7 @@ held.py           checksums of whole tensors from those parts
 proof.py          the proof that an engine holds what the learner sent
 source.py         what every way of handing weights over offers: a publisher, and a source for the engines
 in_process.py     tensors, to engines in the learner's own process
+copies.py         copies of tensors, as many at once as fit into a file
 files.py          safetensors files of bounded size, with digests
 shared_memory.py  such files in memory, to processes of the same machine
 folder.py         such files in a folder, which the machines may share

@@ -1,15 +1,12 @@
 """Weights as safetensors files of bounded size, with digests."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from train.errors import TransferError
+from train.weights.copies import copies
 from train.weights.manifest import Manifest, SentTensor, WeightFile
 from train.weights.source import TensorFiles, Weights, noted
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 FILE_BYTES = 256 * 2**20  # bytes of a file, unless a single tensor has more; twice as many are in memory while writing
 
@@ -24,7 +21,7 @@ def write_files(weights: Weights, write: Callable[[int, bytes], str], file_bytes
 
     sent: list[SentTensor] = []
     files = []
-    for number, tensors in enumerate(_groups(noted(weights, sent), file_bytes)):
+    for number, tensors in enumerate(copies(noted(weights, sent), file_bytes)):
         content = save(tensors)
         digest = blake3(content, max_threads=blake3.AUTO).hexdigest()
         files.append(WeightFile(write(number, content), len(content), digest))
@@ -42,18 +39,3 @@ def in_folder(manifest: Manifest, folder: Path) -> TensorFiles:
         if size != file.size:
             raise TransferError(f"weights {manifest.version}: {path} has {size} bytes, not {file.size}")
     return TensorFiles(paths)
-
-
-def _groups(weights: Weights, most_bytes: int) -> "Iterator[dict[str, Tensor]]":
-    """Yield copies of the tensors on the CPU, as many at once as fit into a file."""
-    group: dict[str, Tensor] = {}
-    size = 0
-    for name, tensor in weights:
-        if group and size + tensor.nbytes > most_bytes:
-            yield group
-            group, size = {}, 0
-        # Tensors of a model may share their memory, which the format does not allow.
-        group[name] = tensor.detach().to("cpu", copy=True).contiguous()
-        size += tensor.nbytes
-    if group:
-        yield group

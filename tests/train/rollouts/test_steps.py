@@ -58,16 +58,16 @@ def process(answer, task):
 def test_a_process_reward_teaches_although_all_answers_are_worth_the_same():
     torch = pytest.importorskip("torch", reason="torch is not installed")
     from train.config import Objective
-    from train.loop import _sequences
+    from train.rollouts.lessons import sequences_of
 
     settings = Settings(prompts=1, completions=2)
     sampling = Sampling(max_tokens=9, logprobs=True)
     (group,) = Batch(OneQuestion(), 0, settings, sampling, sampler=TwoAnswers(), submit=process, seed=0, process=True)
     assert (group[0].steps, group[0].source, group[0].parts) == (((3, 1.0), (6, 0.0)), "math", (("steps", 1.0),))
     assert signal(group) == "all"
-    first, _ = _sequences(group, Objective(supervision="process", by_std=False))
+    first, _ = sequences_of(group, Objective(supervision="process", by_std=False))
     torch.testing.assert_close(first.advantages, (0.0, 0.0, 0.0, -0.5, -0.5, -0.5))
-    first, _ = _sequences(group, Objective(supervision="outcome"))
+    first, _ = sequences_of(group, Objective(supervision="outcome"))
     assert first.advantages == (0.0,) * 6
 
 

@@ -3,36 +3,15 @@
 from itertools import pairwise
 
 import pytest
-import tiny_world
 import torch
-from transformers import AutoModelForCausalLM, AutoTokenizer
+from transformers import AutoModelForCausalLM
 
 from train.errors import SamplerError
-from train.sampling.open_sampler import open_sampler
 from train.sampling.protocol import Completion, Engine, Sampling
-from train.sampling.transformers import TransformersSampler
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of vLLM, torch and transformers about each other
 
 SAMPLING = Sampling(temperature=0.8, top_p=1.0, max_tokens=24, logprobs=True)
-
-
-@pytest.fixture(scope="module", params=["vllm", "transformers"])
-def engine(request, tiny_model):
-    with pytest.MonkeyPatch.context() as patch:
-        for name, value in {**tiny_world.ENVIRONMENT, "VLLM_ENABLE_V1_MULTIPROCESSING": "0"}.items():
-            patch.setenv(name, value)
-        opened = (TransformersSampler if request.param == "transformers" else open_sampler)(str(tiny_model))
-        yield opened
-        opened.close()
-
-
-@pytest.fixture(scope="module")
-def prompts(tiny_model):
-    """Return the token ids of four prompts."""
-    tokenizer = AutoTokenizer.from_pretrained(tiny_model)
-    chats = [tiny_world.chat(tiny_world.statement(name)) for name in ("larger", "product", "sum", "difference")]
-    return [tuple(tokenizer.apply_chat_template(chat, add_generation_prompt=True)["input_ids"]) for chat in chats]
 
 
 @pytest.fixture(scope="module")

@@ -1,16 +1,13 @@
 """Weights that do not arrive as they were sent are noticed at the hand-over in which that happens: real engines."""
 
 import pytest
-import tiny_world
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
 from msgspec.structs import replace  # noqa: E402
-from transformers import AutoModelForCausalLM, AutoTokenizer  # noqa: E402
+from transformers import AutoModelForCausalLM  # noqa: E402
 
 from train.errors import ParityError, SamplerError  # noqa: E402
-from train.sampling.open_sampler import open_sampler  # noqa: E402
-from train.sampling.transformers import TransformersSampler  # noqa: E402
 from train.weights.checksums import checksum, in_words  # noqa: E402
 from train.weights.held import DIFFERENT_COPIES, combined  # noqa: E402
 from train.weights.in_process import InProcess  # noqa: E402
@@ -24,16 +21,6 @@ MOST_ERROR = 1.001
 LAYER = "model.layers.1."
 
 
-@pytest.fixture(scope="module", params=["vllm", "transformers"])
-def engine(request, tiny_model):
-    with pytest.MonkeyPatch.context() as patch:
-        for name, value in {**tiny_world.ENVIRONMENT, "VLLM_ENABLE_V1_MULTIPROCESSING": "0"}.items():
-            patch.setenv(name, value)
-        opened = (TransformersSampler if request.param == "transformers" else open_sampler)(str(tiny_model))
-        yield opened
-        opened.close()
-
-
 @pytest.fixture(scope="module")
 def versions(tiny_model):
     """Return two versions of the model, the second of which is one small update further."""
@@ -43,13 +30,6 @@ def versions(tiny_model):
         for parameter in models[1].parameters():
             parameter += 1e-3 * torch.randn_like(parameter)
     return models
-
-
-@pytest.fixture(scope="module")
-def prompts(tiny_model):
-    tokenizer = AutoTokenizer.from_pretrained(tiny_model)
-    chats = [tiny_world.chat(tiny_world.statement(name)) for name in ("larger", "product", "sum", "difference")]
-    return [tuple(tokenizer.apply_chat_template(chat, add_generation_prompt=True)["input_ids"]) for chat in chats]
 
 
 def tensors(model):

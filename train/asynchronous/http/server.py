@@ -9,7 +9,7 @@ from typing import Self
 
 import uvicorn
 
-from sandbox.service.http_protocol import MOST_CONNECTIONS, bounded
+from sandbox.service.http_protocol import MOST_CONNECTIONS, bounded_config
 from sandbox.service.server import listen, raise_descriptor_limit
 from sandbox.service.settings import is_loopback
 from train.asynchronous.http.routes import App
@@ -60,18 +60,13 @@ class ControllerServer:
         self._app = App(controller, terms, run=run, host=host, token=token)
         self.url = f"http://{f'[{host}]' if ':' in host else host}:{self._listener.getsockname()[1]}"
         self._server = uvicorn.Server(
-            uvicorn.Config(
+            bounded_config(
                 self._app,
-                http=bounded(_HEAD_SECONDS, _ANSWER_SECONDS, most_connections),
-                ws="none",
-                lifespan="off",
-                log_config=None,
-                log_level=logging.ERROR,
-                access_log=False,
-                proxy_headers=False,
-                server_header=False,
-                timeout_keep_alive=_KEEP_ALIVE_SECONDS,
-                timeout_graceful_shutdown=int(_STOP_SECONDS),
+                head_seconds=_HEAD_SECONDS,
+                answer_seconds=_ANSWER_SECONDS,
+                keep_alive_seconds=_KEEP_ALIVE_SECONDS,
+                stop_seconds=int(_STOP_SECONDS),
+                most_connections=most_connections,
             )
         )
         self._thread = threading.Thread(target=self._serve, name="controller-http", daemon=True)

@@ -1,10 +1,12 @@
 """Write a model's weights as safetensors files of bounded size, which transformers and vLLM read."""
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 
 from torch import Tensor
+
+from train.weights.copies import copies
 
 FILE_BYTES = 2 * 2**30  # bytes of a file, unless a single tensor has more; as many are in memory while it is written
 
@@ -18,7 +20,7 @@ def write_weights(weights: Iterable[tuple[str, Tensor]], folder: Path, file_byte
 
     files: list[list[str]] = []
     total_bytes = 0
-    for tensors in _groups(weights, file_bytes):
+    for tensors in copies(weights, file_bytes):
         save_file(tensors, folder / _unfinished(len(files)), {"format": "pt"})
         files.append(list(tensors))
         total_bytes += sum(tensor.nbytes for tensor in tensors.values())
@@ -35,17 +37,3 @@ def write_weights(weights: Iterable[tuple[str, Tensor]], folder: Path, file_byte
 
 def _unfinished(number: int) -> str:
     return f".{number}.safetensors"
-
-
-def _groups(weights: Iterable[tuple[str, Tensor]], most_bytes: int) -> Iterator[dict[str, Tensor]]:
-    """Yield copies of the tensors on the CPU, as many at once as fit into a file."""
-    group: dict[str, Tensor] = {}
-    size = 0
-    for name, tensor in weights:
-        if group and size + tensor.nbytes > most_bytes:
-            yield group
-            group, size = {}, 0
-        # A copy, because tensors of a model may share their memory, which the format does not allow.
-        group[name] = tensor.detach().to("cpu", copy=True).contiguous()
-        size += tensor.nbytes
-    yield group
