@@ -8,7 +8,7 @@ not be compared with one.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from math import exp, log, log10, sqrt
+from math import log, log10, sqrt, tanh
 from statistics import NormalDist
 
 from train.evaluation.statistics.bootstrap import bootstrap_interval
@@ -49,7 +49,7 @@ class DifficultyRating:
     error       standard error, if all samples are independent
     low, high   bounds of the 95% confidence interval over problems, from a seeded bootstrap; wider than the error says
                 if some problems are easier for the model than their difficulty says, and others harder. For fewer
-                than ten problems it is 1.96 errors on both sides.
+                than ten problems, and with the prior, they are 1.96 errors away from the rating.
     with_prior  whether the prior was needed, because all samples are right or all are wrong
     """
 
@@ -78,7 +78,7 @@ def rate_by_difficulty(problems: Sequence[SolvedProblem], *, seed: int = 0) -> D
         raise ValueError("a rating needs at least one problem")
     prior = _prior_if_needed(problems)
     rating, error = likeliest_rating(problems, prior)
-    low, high = _interval(problems, rating, error, seed)
+    low, high = _interval(problems, rating, error, with_prior=prior is not None, seed=seed)
     return DifficultyRating(rating, error, low, high, prior is not None)
 
 
@@ -87,9 +87,13 @@ def likeliest_rating(
 ) -> tuple[float, float]:
     """Return the rating that is most likely, and its standard error if all samples are independent.
 
-    prior  may be None unless all samples are right or all are wrong
+    prior  must be given if all samples are right or all are wrong
     start  a rating to begin the search with, which makes it faster if it is near
+
+    Raises ValueError if there is no maximum without a prior.
     """
+    if prior is None and _prior_if_needed(problems) is not None:
+        raise ValueError("all samples are right, or all are wrong: their rating needs a prior")
     levels = _levels(problems)
     n = sum(n for _, n, _ in levels)
     margin = 400 * log10(n + 1) if prior is None else prior.deviation**2 * _SLOPE * n
@@ -123,7 +127,7 @@ def _derivatives(levels: Sequence[tuple[int, int, int]], rating: float, prior: P
         (0.0, 0.0) if prior is None else ((prior.mean - rating) / prior.deviation**2, prior.deviation**-2)
     )
     for difficulty, n, n_correct in levels:
-        chance = 1 / (1 + exp((difficulty - rating) * _SLOPE))
+        chance = (1 + tanh((rating - difficulty) * _SLOPE / 2)) / 2  # the logistic function, which cannot overflow
         slope += _SLOPE * (n_correct - n * chance)
         curvature += _SLOPE**2 * n * chance * (1 - chance)
     return slope, curvature
@@ -134,8 +138,10 @@ def _prior_if_needed(problems: Sequence[SolvedProblem]) -> Prior | None:
     return PRIOR if n_correct in (0, sum(problem.n for problem in problems)) else None
 
 
-def _interval(problems: Sequence[SolvedProblem], rating: float, error: float, seed: int) -> tuple[float, float]:
-    if len(problems) < _FEW:  # sets drawn from few problems are too much alike
+def _interval(
+    problems: Sequence[SolvedProblem], rating: float, error: float, *, with_prior: bool, seed: int
+) -> tuple[float, float]:
+    if len(problems) < _FEW or with_prior:  # the sets that are drawn would be too much alike
         return rating - _Z * error, rating + _Z * error
 
     def estimate(drawn: Sequence[SolvedProblem]) -> float:

@@ -56,13 +56,29 @@ def test_the_maximum_is_found_where_it_is_far_away(n_correct, n):
     assert rating == pytest.approx(1500 + 400 * log10(n_correct / (n - n_correct)))
 
 
+@pytest.mark.parametrize("difficulty", [-53, 800, 3500])
+@pytest.mark.parametrize("share", [0, 1])
+@pytest.mark.parametrize("n", [4, 100_000])
+def test_the_maximum_is_found_with_the_prior_however_many_samples_there_are(difficulty, share, n):
+    problem = SolvedProblem(difficulty, n, share * n)
+    rating, _ = likeliest_rating([problem] * 50, PRIOR)
+    expected = 1 / (1 + 10 ** ((difficulty - rating) / 400))
+    pull_of_samples = log(10) / 400 * 50 * n * (share - expected)
+    assert (rating - 1500) / 500**2 == pytest.approx(pull_of_samples, rel=1e-3)
+
+
+def test_without_a_prior_all_or_nothing_has_no_rating():
+    with pytest.raises(ValueError, match="needs a prior"):
+        likeliest_rating([SolvedProblem(1500, 4, 4)])
+
+
 @pytest.mark.parametrize("n_correct", [0, 4])
 def test_a_model_that_solves_all_or_nothing_is_rated_with_the_prior(n_correct):
-    problems = [SolvedProblem(difficulty, 4, n_correct) for difficulty in (1200, 1600)]
+    problems = [SolvedProblem(difficulty, 4, n_correct) for difficulty in (1200, 1600)] * 10
     found = rate_by_difficulty(problems)
     assert found.with_prior
     assert (found.rating, found.error) == likeliest_rating(problems, PRIOR)
-    assert found.low < found.rating < found.high
+    assert (found.high - found.rating, found.rating - found.low) == pytest.approx((1.96 * found.error,) * 2, rel=1e-3)
     assert (found.rating < 1500) == (n_correct == 0)
     assert not rate_by_difficulty(FIVE).with_prior
 
