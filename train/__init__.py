@@ -12,6 +12,7 @@
     loop.py       the training loop, which reads from top to bottom
     commands/     curate train, evaluate, difficulty and plot
     errors.py     what can go wrong; TrainError is the base
+    remedy.py     what to do about an error of the disk
 
 The names below are loaded on first use, so that importing this package loads neither torch nor vLLM.
 """

@@ -2,7 +2,7 @@
 
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
@@ -44,20 +44,23 @@ def confirm_overwrite(out: Path, *, overwrite: bool) -> None:
 
 @contextmanager
 def user_errors(
-    *kinds: type[Exception], interrupted: str | None = None, advice: str = "", exit_code: int = 1
+    *kinds: type[Exception],
+    interrupted: str | None = None,
+    advice: str | Callable[[Exception], str] = "",
+    exit_code: int = 1,
 ) -> Iterator[None]:
     """Show errors that the user can do something about as one line each, without a traceback.
 
     kinds: the exceptions whose message is for the user; others pass through.
     interrupted: what to say after Ctrl-C: what is saved, and how to continue. If None, click ends the command.
-    advice: a sentence that follows the message of each error.
+    advice: a sentence that follows the message of each error, or what returns it.
     exit_code: the exit status of the command after an error; it is 1 after an interruption.
     """
     try:
         yield
     except kinds as error:
-        words = _words(error)
-        explained = click.ClickException(f"{words}. {advice}" if advice else words)
+        words, advised = _words(error), advice if isinstance(advice, str) else advice(error)
+        explained = click.ClickException(f"{words}. {advised}" if advised else words)
         vars(explained)["exit_code"] = exit_code  # typed as a class attribute, but click reads the instance's
         raise explained from error
     except KeyboardInterrupt:

@@ -97,6 +97,7 @@ def command(
     from sandbox import SandboxError
     from train.config import read_config, with_sandbox
     from train.errors import TrainError
+    from train.remedy import remedy
     from train.rollouts.own_function import check_function
     from train.run.folder import open_run
     from train.sampling.model_name import check_model
@@ -105,7 +106,7 @@ def command(
     is_first_rank = os.environ.get("RANK", "0") == "0"
     with (
         user_errors(TrainError, CurateError, SandboxError),
-        user_errors(OSError, advice="The same command with --resume continues."),  # such as a full disk
+        user_errors(OSError, advice=lambda error: "" if dry_run else f"{remedy(error)}; --resume continues."),
         _interruptible(run) if is_first_rank else _silently_interruptible(),
     ):
         if replay:

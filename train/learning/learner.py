@@ -32,6 +32,7 @@ from train.learning.model.model_files import write_weights
 from train.learning.model.policy import Policy, buckets, layers, load, weights
 from train.learning.schedule import learning_rate
 from train.learning.sequences import Row, TrainingSequence, in_rows
+from train.remedy import remedy
 
 _Key = tuple[tuple[int, ...], tuple[int, ...]]  # identifies a completion by the token ids of its prompt and of itself
 # Beginnings of the names in a state.
@@ -222,7 +223,10 @@ class Learner:
             aside.rename(folder)
         except (OSError, SafetensorError) as error:
             shutil.rmtree(aside, ignore_errors=True)
-            raise LearnerError(f"cannot write the model to {folder}: {error}. Make room, then --resume.") from error
+            raise LearnerError(
+                f"cannot write the model to {folder}: {error}. {remedy(error)}; the same command with --resume "
+                "continues."
+            ) from error
 
     def _write_settings(self, folder: Path) -> None:
         """Write all that belongs to a model besides its weights."""

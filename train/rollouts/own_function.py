@@ -35,7 +35,7 @@ class OwnFunction:
         began = time.perf_counter()
         try:
             made = self._function(answer, task)
-        except Exception as error:
+        except (Exception, SystemExit) as error:  # a function that ends the program would end a thread only
             raise RolloutError(
                 f"reward.function = {self._name!r} failed on an answer to {task.id}: {_said(error, self._module)}. "
                 "Correct the function, then --resume. For an answer that it cannot score, it returns None."
@@ -78,7 +78,7 @@ def _resolved(name: str) -> tuple[ModuleType, Callable[[Answer, Task], Any]]:
                 "installed packages. Start the command in the folder of the module, or install it."
             ) from error
         raise ConfigError(f"reward.function = {name!r}: {module_name} cannot be imported: {error}.") from error
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise ConfigError(
             f"reward.function = {name!r}: {module_name} cannot be imported: {_said(error, None)}. Correct it."
         ) from error
@@ -92,7 +92,7 @@ def _resolved(name: str) -> tuple[ModuleType, Callable[[Answer, Task], Any]]:
     return module, function
 
 
-def _said(error: Exception, module: ModuleType | None) -> str:
+def _said(error: BaseException, module: ModuleType | None) -> str:
     """Return what an error says, with its place: the last line of the module that is on the way to it."""
     frames = traceback.extract_tb(error.__traceback__)
     own = [frame for frame in frames if module is not None and frame.filename == module.__file__] or frames

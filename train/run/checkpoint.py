@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from train.errors import CheckpointError
+from train.remedy import remedy
 from train.rollouts.batch import Group
 from train.run.ahead import read_groups, write_groups
 
@@ -51,8 +52,8 @@ def save(run: Path, progress: Progress, save_learner: Callable[[Path], Future[No
     def failed(error: BaseException) -> CheckpointError:
         shutil.rmtree(aside, ignore_errors=True)
         return CheckpointError(
-            f"cannot write checkpoint {folder}: {error}. Make room; the same command with --resume continues from "
-            f"{'the checkpoint before' if steps(run) else 'the start'}."
+            f"cannot write checkpoint {folder}: {error}. {remedy(error)}; the same command with --resume continues "
+            f"from {'the checkpoint before' if steps(run) else 'the start'}."
         )
 
     def complete(learner: Future[None]) -> None:

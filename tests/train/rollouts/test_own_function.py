@@ -39,6 +39,9 @@ def fails(answer, task):
 def helper(task):
     return 1
 
+def ends(answer, task):
+    raise SystemExit(3)
+
 CONSTANT = 3
 """
 
@@ -48,12 +51,13 @@ def here(tmp_path, monkeypatch):
     """Work in a folder with a module of one's own."""
     (tmp_path / "own_rewards.py").write_text(MODULE)
     (tmp_path / "broken_rewards.py").write_text("import math\nx = math.no_such_name\n")
+    (tmp_path / "ending_rewards.py").write_text("raise SystemExit(2)\n")
     (tmp_path / "torn_rewards.py").write_text("def f(:\n")
     (tmp_path / "needy_rewards.py").write_text("import no_such_package\n")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [entry for entry in sys.path if entry])
     yield tmp_path
-    for name in ("own_rewards", "broken_rewards", "torn_rewards", "needy_rewards"):
+    for name in ("own_rewards", "broken_rewards", "ending_rewards", "torn_rewards", "needy_rewards"):
         sys.modules.pop(name, None)
 
 
@@ -81,6 +85,7 @@ def test_a_reward_may_have_steps(here):
     ("name", "words"),
     [
         pytest.param("fails", r"failed on an answer to math/17: ZeroDivisionError.*own_rewards.py, line 25", id="bug"),
+        pytest.param("ends", r"failed on an answer to math/17: SystemExit: 3", id="ends the program"),
         pytest.param("words", "returned 'good' for an answer to math/17. It must return a finite number", id="text"),
         pytest.param("infinite", "returned inf", id="infinite"),
     ],
@@ -97,6 +102,7 @@ def test_a_mistake_in_the_function_is_explained(here, name, words):
         pytest.param("own_rewards:shar", "has no function shar. It has Reward, share, right", id="no function"),
         pytest.param("own_rewards:CONSTANT", "has no function CONSTANT", id="no callable"),
         pytest.param("broken_rewards:f", r"cannot be imported: AttributeError: .*line 2\)", id="module fails"),
+        pytest.param("ending_rewards:f", r"cannot be imported: SystemExit: 2 \(.*line 1\)", id="ends the program"),
         pytest.param("torn_rewards:f", "cannot be imported: SyntaxError: .*torn_rewards.py, line 1", id="no Python"),
         pytest.param("needy_rewards:f", "cannot be imported: No module named 'no_such_package'", id="needs more"),
     ],

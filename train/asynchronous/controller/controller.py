@@ -13,7 +13,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import CancelledError, Future
+from concurrent.futures import Future
 from contextlib import contextmanager
 from functools import partial
 from math import inf, isfinite, nan
@@ -386,8 +386,10 @@ class Controller:
                 )
                 if group is not None and group.state is State.SCORED:
                     self._accept_or_reject(group)
-            except (Exception, CancelledError) as error:
+            except Exception as error:
                 self._fail(error)
+            except BaseException as error:  # SystemExit would end this thread without a word
+                self._fail(RolloutError(f"a reward has failed with {error!r}"))
 
     def _accept_or_reject(self, group: OpenGroup) -> None:
         taught = lesson_of(group, self._settings)

@@ -1,5 +1,6 @@
 """A journal that is open for writing."""
 
+import errno
 import os
 import threading
 from collections.abc import Iterable
@@ -40,7 +41,7 @@ class Journal:
         frame = framed(event)
         written = self._file.write(frame)
         if written != len(frame):  # a full disk; what is torn is cut off when the journal is opened again
-            raise OSError(f"{self._folder}: only {written} of {len(frame)} bytes could be written")
+            raise OSError(errno.ENOSPC, f"only {written} of {len(frame)} bytes could be written to {self._folder}")
 
     def turn(self, header: events.Begun) -> None:
         with self._lock:

@@ -75,7 +75,7 @@ class Errands:
         try:
             while not self._holdings.has_ended:
                 errand()
-        except Exception as error:  # the engine's thread raises it
+        except BaseException as error:  # the engine's thread raises it
             self._holdings.end(error=error)
 
     def _exchange(self) -> None:

@@ -454,17 +454,18 @@ def test_parts_and_steps_of_rewards_reach_the_batch_and_the_filter():
             ]
 
 
-def test_a_reward_that_fails_ends_the_run_at_the_trainers_next_call():
+@pytest.mark.parametrize(("kind", "told"), [(RuntimeError, RuntimeError), (SystemExit, RolloutError)])
+def test_a_reward_that_fails_ends_the_run_at_the_trainers_next_call(kind, told):
     def failing(answer, task):
         future = Future()
-        future.set_exception(RuntimeError("the judge has died"))
+        future.set_exception(kind("the judge has died"))
         return future
 
     made = fleet.controller(SETTINGS, submit=failing)
     publish(made, 0)
     worker = Worker(made)
     worker.send(answer_to(worker.ask()[0], 0))
-    with pytest.raises(RuntimeError, match="the judge has died"):
+    with pytest.raises(told, match="the judge has died"):
         made.wait_for_cut(0, 10)
     with pytest.raises(ControllerGone, match="the judge has died"):
         worker.ask()
