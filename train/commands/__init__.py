@@ -1,9 +1,11 @@
 """The commands of this package, one file each.
 
+compare.py      curate compare: paired differences between evaluations of the same problems
 config.py       curate config: a configuration file in which every key is explained
 difficulty.py   curate difficulty: solve rates of a dataset's problems, and a copy with those in a band
 evaluate.py     curate evaluate: pass@1 of a model with its confidence interval
 plan.py         curate plan: a simulated run, and how to split GPUs between learner and engines
-plot.py         curate plot: curves and timelines of runs
+plot.py         curate plot: curves and timelines of runs, and pass@1 by month
+results.py      curate results: models by suites, with what is best
 train.py        curate train: a training run
 """

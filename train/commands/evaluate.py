@@ -13,7 +13,8 @@ from curate.commands.include import include
 from curate.commands.prompt_options import prompt_options
 from sandbox.commands import options
 from sandbox.commands.frame import ProgressBar, require, user_errors
-from sandbox.commands.table import Column, Row, print_table, warn
+from sandbox.commands.table import warn
+from train.commands.cells import print_cells
 from train.commands.engine_options import engine_option
 from train.commands.language import language
 
@@ -71,7 +72,7 @@ if TYPE_CHECKING:
 @click.option(
     "--out",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="JSON file for the numbers and the counts of each problem. Samples go to OUT.samples.jsonl as they arrive.  "
+    help="JSON file for the numbers and the outcomes of each problem. Samples go to OUT.samples.jsonl as they arrive.  "
     "[default: only print the numbers]",
 )
 @prompt_options
@@ -98,7 +99,8 @@ def command(
 ) -> None:
     """Evaluate a model: pass@1 over k samples of each problem, with a 95% confidence interval, and pass@k.
 
-    With --out, the same command continues after an interruption and samples nothing twice.
+    Below the numbers of all problems are those of each difficulty, platform and month, where these are known. With
+    --out, the same command continues after an interruption and samples nothing twice.
     """
     require("data")
     from curate.dataset.needed_packages import with_packages
@@ -142,9 +144,10 @@ def command(
                 exercises=asked,
                 prompt=form,
                 engine=engine_options,
+                base_url=base_url,
             )
             write_whole(out, json.dumps(result, indent=1) + "\n")
-    _print(evaluation)
+    _print(_heading(model, data, window, k, sampling, evaluation), evaluation)
     sys.exit(0 if evaluation.n_samples else 1)
 
 
@@ -186,22 +189,24 @@ def _evaluate(
         )
 
 
-def _print(evaluation: "Evaluation") -> None:
-    """Print one line of names and, below it, one line of numbers."""
-    at_k = "-" if evaluation.pass_at_k is None else f"{evaluation.pass_at_k:.3f}"
-    numbers = {
-        "problems": str(evaluation.n_problems),
-        "samples": str(evaluation.n_samples),
-        "pass@1": f"{evaluation.pass_at_1:.3f}",
-        "95% interval": f"{evaluation.low:.3f}-{evaluation.high:.3f}",
-        f"pass@{evaluation.k}": at_k,
-        "cut off": str(evaluation.n_truncated),
-        "of them right": str(evaluation.n_truncated_correct),
-        "no code": str(evaluation.n_no_code),
-        "tokens": f"{evaluation.mean_tokens:.0f}",
-    }
-    widths = [max(len(name), len(number)) + 2 for name, number in numbers.items()]
-    widths[0] -= 2
-    print_table(list(map(Column, numbers, widths)), [Row(list(numbers.values()))])
+def _heading(model: str, data: str, window: str, k: int, sampling: "Sampling", evaluation: "Evaluation") -> str:
+    from train.evaluation.results.labels import short
+    from train.evaluation.results.read import suite_label
+
+    what = f"{suite_label(data, window)}, {len(evaluation.outcomes)} problems x {k}"
+    return f"{short(model)}: {what}, T {sampling.temperature:g}, {sampling.max_tokens} tokens"
+
+
+def _print(heading: str, evaluation: "Evaluation") -> None:
+    """Print what was evaluated, the table of the result, and what became of samples that say little."""
+    from train.evaluation.results.breakdown import breakdown
+
+    click.echo(heading)
+    print_cells(*breakdown(evaluation.outcomes))
+    if evaluation.n_truncated or evaluation.n_no_code:
+        click.echo(
+            f"of {evaluation.n_samples} samples, {evaluation.n_truncated} were cut off "
+            f"({evaluation.n_truncated_correct} of them right), and {evaluation.n_no_code} ended without a program"
+        )
     if evaluation.n_unscored:
         warn(f"{evaluation.n_unscored} samples have no verdict and are left out, see above")

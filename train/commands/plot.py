@@ -1,5 +1,6 @@
 """Define the command `curate plot`."""
 
+from datetime import datetime
 from pathlib import Path
 
 import click
@@ -12,17 +13,39 @@ from sandbox.commands.frame import require, user_errors
 @click.option(
     "--out",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="The picture, a file that ends in .svg, .png or .pdf.  [default: curves.svg or timeline.svg in the first RUN]",
+    help="The picture, a file that ends in .svg, .png or .pdf.  [default: curves.svg or timeline.svg in the first RUN, "
+    "or RUN.by-month.svg beside it]",
+)
+@click.option(
+    "--by",
+    type=click.Choice(["month"]),
+    help="Draw pass@1 by the month in which problems were published. RUN is then a file of `curate evaluate --out`.  "
+    "[default: draw curves of runs]",
+)
+@click.option(
+    "--released",
+    type=click.DateTime(["%Y-%m-%d"]),
+    metavar="DATE",
+    help="With --by month, the day on which the model was released, as a line: earlier problems may be known to it.  "
+    "[default: no line]",
 )
 @click.option("--timeline", is_flag=True, help="Draw when each part of a run was busy or idle, instead of the curves.")
-def command(runs: tuple[str, ...], out: Path | None, timeline: bool) -> None:
+def command(runs: tuple[str, ...], out: Path | None, by: str | None, released: datetime | None, timeline: bool) -> None:
     """Draw the curves of training runs, side by side: reward, pass@1, length, entropy, clipping.
 
     RUN is the folder of a run, finished or not, or LABEL=FOLDER. Runs with the same label, such as the seeds of one
-    setting, become one curve, their mean, in a band from their lowest to their highest value. The command needs
-    matplotlib alone: pip install 'curate-code[plot]'.
+    setting, become one curve, their mean, in a band from their lowest to their highest value. With --by month, RUN is
+    the result of an evaluation, and the picture shows whether pass@1 falls for problems that were published after the
+    model was released. The command needs matplotlib alone: pip install 'curate-code[plot]'.
     """
     require("plot")
+    if released and not by:
+        raise click.UsageError("--released needs --by month")
+    if by and timeline:
+        raise click.UsageError("give either --by month or --timeline")
+    if by:
+        _by_month(tuple(map(Path, runs)), out, released)
+        return
     from train.errors import NoRunError
     from train.run.picture import Run
     from train.run.plot import curves
@@ -32,4 +55,16 @@ def command(runs: tuple[str, ...], out: Path | None, timeline: bool) -> None:
     out = out or labelled[0].folder / ("timeline.svg" if timeline else "curves.svg")
     with user_errors(NoRunError, OSError):
         (draw_timeline if timeline else curves)(labelled, out)
+    click.echo(out)
+
+
+def _by_month(results: tuple[Path, ...], out: Path | None, released: datetime | None) -> None:
+    from curate.errors import CurateError
+    from train.errors import NoRunError
+    from train.evaluation.results.read import read
+    from train.run.plot_by_month import by_month
+
+    with user_errors(CurateError, NoRunError, OSError):
+        out = out or results[0].with_name(f"{results[0].stem}.by-month.svg")
+        by_month([read(path) for path in results], out, released and released.date())
     click.echo(out)

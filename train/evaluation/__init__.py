@@ -6,6 +6,8 @@ evaluate.py             pass@1 with its confidence interval, for `curate evaluat
 difficulty.py           solve rates of each problem, for `curate difficulty`
 difficulty_settings.py  how `curate difficulty` samples, and which settings have to stay the same between two calls
 result_file.py          an evaluation as a JSON file
+facts_of.py             what a result keeps of an exercise: its facts and a digest of its tests
+results/                result files as users see them: read, compared, and in tables
 statistics/             what the samples say about a model, and with which error
 codeforces/             the rating that a model would have on Codeforces
 """

@@ -6,7 +6,8 @@ is known about it.
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from math import nan
@@ -19,8 +20,10 @@ from curate.progress import Progress, silent
 from rewards.reward import NO_CODE
 from sandbox import Sandbox, Verdict
 from train.evaluation.exercises import Exercise
+from train.evaluation.facts_of import facts_of, tests_of
 from train.evaluation.sample_and_judge import Sample, WantedSample, sample_and_judge, sample_seed
 from train.evaluation.statistics.confidence import interval
+from train.evaluation.statistics.outcomes import Outcomes, counts
 
 _STAGE = "evaluate"  # the name under which progress is reported
 
@@ -36,7 +39,8 @@ class Evaluation:
     n_truncated_correct  the right ones among them
     n_no_code            samples that ended by themselves without a program
     n_unscored           samples without a verdict
-    problems             for each id, the number of samples with a verdict, and the number of right ones
+    outcomes             for each problem, what is known of its samples
+    verdicts             how often each verdict was given
     """
 
     n_problems: int
@@ -51,7 +55,8 @@ class Evaluation:
     n_no_code: int
     n_unscored: int
     mean_tokens: float
-    problems: Mapping[str, tuple[int, int]] = field(repr=False)
+    outcomes: tuple[Outcomes, ...] = field(repr=False)
+    verdicts: Mapping[str, int] = field(repr=False)
 
     def metrics(self) -> dict[str, float]:
         """Return the numbers under the names that train/run/figures.py explains."""
@@ -114,11 +119,8 @@ def evaluate(
 
     Raises CurateError if the sandbox fails again and again, and SamplerError if no samples can be drawn.
     """
-    numbers = {
-        f"{digest}/{number}": (exercise, number)
-        for digest, exercise in ((_digest(exercise, settings, seed), exercise) for exercise in exercises)
-        for number in range(k)
-    }
+    asked = {_digest(exercise, settings, seed): exercise for exercise in exercises}
+    numbers = {f"{digest}/{number}": (exercise, number) for digest, exercise in asked.items() for number in range(k)}
     known = {} if journal is None else {key: _counted(_read(journal, key)) for key in numbers if key in journal}
     progress(_STAGE, len(known), len(numbers))
     missing = [
@@ -134,7 +136,9 @@ def evaluate(
             if journal is not None:
                 journal.add(wanted.key, to_json(record))
             progress(_STAGE, len(known), len(numbers))
-    return _summary([(exercise.id, known.get(key)) for key, (exercise, _) in numbers.items()], k)
+    return _summary(
+        [(exercise, [known.get(f"{digest}/{number}") for number in range(k)]) for digest, exercise in asked.items()], k
+    )
 
 
 def _read(journal: Journal, key: str) -> SampleRecord:
@@ -149,19 +153,19 @@ def _digest(exercise: Exercise, settings: object, seed: int) -> str:
     return hashlib.sha256(json.dumps([exercise.name, settings, seed]).encode()).hexdigest()[:32]
 
 
-def _summary(samples: Sequence[tuple[str, _Counted | None]], k: int) -> Evaluation:
-    """Return the result. `samples` has k pairs of id and sample per exercise; a sample without a verdict is None."""
-    problems = dict(_by_problem(samples))
-    counts = [(n, n_correct) for n, n_correct in problems.values() if n]
-    low, high = interval(counts)
-    estimates = [pass_at_k(n, n_correct, k) for n, n_correct in counts]
+def _summary(problems: Sequence[tuple[Exercise, Sequence[_Counted | None]]], k: int) -> Evaluation:
+    """Return the result. Each exercise comes with its k samples; a sample without a verdict is None."""
+    outcomes = tuple(_outcomes(exercise, samples) for exercise, samples in problems)
+    known = counts(outcomes)
+    low, high = interval(known)
+    estimates = [pass_at_k(n, n_correct, k) for n, n_correct in known]
     known_estimates = [estimate for estimate in estimates if estimate is not None]
-    scored = [sample for _, sample in samples if sample is not None]
+    scored = [sample for _, samples in problems for sample in samples if sample is not None]
     truncated = [sample for sample in scored if sample.truncated]
     return Evaluation(
-        n_problems=len(counts),
+        n_problems=len(known),
         k=k,
-        pass_at_1=fmean(n_correct / n for n, n_correct in counts) if counts else nan,
+        pass_at_1=fmean(n_correct / n for n, n_correct in known) if known else nan,
         low=low,
         high=high,
         pass_at_k=fmean(known_estimates) if known_estimates else None,
@@ -169,18 +173,19 @@ def _summary(samples: Sequence[tuple[str, _Counted | None]], k: int) -> Evaluati
         n_truncated=len(truncated),
         n_truncated_correct=sum(sample.correct for sample in truncated),
         n_no_code=sum(sample.verdict == NO_CODE for sample in scored),
-        n_unscored=len(samples) - len(scored),
+        n_unscored=sum(len(samples) for _, samples in problems) - len(scored),
         mean_tokens=fmean(sample.n_tokens for sample in scored) if scored else nan,
-        problems=problems,
+        outcomes=outcomes,
+        verdicts=dict(sorted(Counter(sample.verdict for sample in scored).items())),
     )
 
 
-def _by_problem(samples: Sequence[tuple[str, _Counted | None]]) -> Iterator[tuple[str, tuple[int, int]]]:
-    """Yield each problem's id, the number of its samples with a verdict, and the number of its right samples."""
-    of_problem: dict[str, list[_Counted]] = {}
-    for id, sample in samples:
-        scored = of_problem.setdefault(id, [])
-        if sample is not None:
-            scored.append(sample)
-    for id, scored in of_problem.items():
-        yield id, (len(scored), sum(sample.correct for sample in scored))
+def _outcomes(exercise: Exercise, samples: Sequence[_Counted | None]) -> Outcomes:
+    return Outcomes(
+        exercise.id,
+        facts_of(exercise),
+        tuple(None if sample is None else sample.correct for sample in samples),
+        tuple(0 if sample is None else sample.n_tokens for sample in samples),
+        tuple(sample is not None and sample.truncated for sample in samples),
+        tests_of(exercise),
+    )

@@ -1,8 +1,12 @@
-"""Write an evaluation to a JSON file: the model, data, sampling and results, and the counts of each problem."""
+"""The JSON file of an evaluation, in schema 2: the model, suite and sampling, the numbers, and the samples' outcomes.
+
+train/evaluation/results/read.py reads it.
+"""
 
 import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
+from importlib.metadata import PackageNotFoundError, version
 from math import isfinite
 from pathlib import Path
 from typing import Any
@@ -12,6 +16,10 @@ from sandbox import Package
 from train.engine_options import EngineOptions
 from train.evaluation.evaluate import Evaluation
 from train.evaluation.exercises import Exercise
+from train.evaluation.results.numbers import known_strata, summary_as_json
+from train.evaluation.results.read import SCHEMA, suite_name
+from train.evaluation.statistics.outcomes import Outcomes
+from train.evaluation.statistics.summary import summarize
 from train.sampling.protocol import Sampling
 
 
@@ -26,25 +34,54 @@ def contents(
     exercises: Sequence[Exercise],
     prompt: Prompt,
     engine: EngineOptions,
+    base_url: str | None = None,
 ) -> dict[str, Any]:
-    """Return the content of the file, in which an unknown number is null. The default prompt is an empty table."""
-    numbers = {
-        name: value if not isinstance(value, float) or isfinite(value) else None
-        for name, value in asdict(evaluation).items()
-        if name != "problems"
-    }
+    """Return the content of the file, in which an unknown number is null. The default prompt is an empty table.
+
+    The same evaluation has the same content, whether it was interrupted or not: there are no times in it.
+    """
     return {
-        "model": model,
-        "data": data,
-        "window": window,
-        "exercises_sha256": hashlib.sha256("\n".join(exercise.name for exercise in exercises).encode()).hexdigest(),
-        "sampling": asdict(sampling),
+        "schema": SCHEMA,
+        "curate": _version(),
+        "model": {"name": model, "base_url": base_url},
+        "suite": {
+            "name": suite_name(data),
+            "location": data,
+            "window": {"asked": window, **_found(evaluation.outcomes)},
+            "problems": len(exercises),
+            "exercises_sha256": hashlib.sha256("\n".join(exercise.name for exercise in exercises).encode()).hexdigest(),
+        },
+        "sampling": {"k": evaluation.k, **asdict(sampling)},
         "prompt": prompt.as_table(),
         "engine": engine.for_vllm(),
         "seed": seed,
-        **numbers,
-        "problems": [{"id": id, "n": n, "n_correct": n_correct} for id, (n, n_correct) in evaluation.problems.items()],
+        "numbers": {
+            **summary_as_json(summarize(evaluation.outcomes)),
+            "n_truncated": evaluation.n_truncated,
+            "n_truncated_correct": evaluation.n_truncated_correct,
+            "n_no_code": evaluation.n_no_code,
+            "mean_tokens": evaluation.mean_tokens if isfinite(evaluation.mean_tokens) else None,
+            "verdicts": evaluation.verdicts,
+        },
+        "strata": {
+            name: {value: summary_as_json(summary) for value, summary in groups.items()}
+            for name, groups in known_strata(evaluation.outcomes).items()
+        },
+        "problems": [problem.to_json() for problem in evaluation.outcomes],
     }
+
+
+def _version() -> str | None:
+    try:
+        return version("curate-code")
+    except PackageNotFoundError:
+        return None  # a source tree that is not installed
+
+
+def _found(outcomes: Iterable[Outcomes]) -> dict[str, str | None]:
+    """Return the days of the first and the last problem, which may lie well within the window that was asked for."""
+    days = [problem.facts.date for problem in outcomes if problem.facts.date is not None]
+    return {"first": str(min(days)) if days else None, "last": str(max(days)) if days else None}
 
 
 def dependencies(

@@ -1,4 +1,4 @@
-"""What all pictures of runs share: the choice of runs, the style, and the way they are saved."""
+"""What all pictures of runs share: the choice of runs, the style and the colours, and the way they are saved."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +21,15 @@ STYLE: Any = {
     "svg.hashsalt": "curate",  # the same metrics make the same file
     "svg.fonttype": "none",  # text in the picture can be searched and selected
 }
+
+COLOURS = (
+    "#0072B2",
+    "#D55E00",
+    "#009E73",
+    "#CC79A7",
+    "#E69F00",
+    "#56B4E9",
+)  # by Okabe and Ito, for people with any colour vision
 
 
 @dataclass(frozen=True, slots=True)

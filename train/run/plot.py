@@ -19,18 +19,10 @@ from matplotlib.ticker import PercentFormatter
 
 from train.errors import NoRunError
 from train.run.metrics import METRICS, steps
-from train.run.picture import STYLE, Run, save
+from train.run.picture import COLOURS, STYLE, Run, save
 
 Row = dict[str, Any]  # the metrics of a step; None: unknown
 
-_COLOURS = (
-    "#0072B2",
-    "#D55E00",
-    "#009E73",
-    "#CC79A7",
-    "#E69F00",
-    "#56B4E9",
-)  # by Okabe and Ito, for people with any colour vision
 _MANY_STEPS = 60  # with more steps, a curve is drawn as its running mean, with the values of the steps behind it
 
 
@@ -85,7 +77,7 @@ def curves(runs: Sequence[Run], out: Path) -> None:
     if not panels:
         raise NoRunError(f"{runs[0].folder}: no step is finished yet. Wait for the first one.")
     has_seeds = any(len(of_label) > 1 for of_label in rows.values())
-    colours = {label: _COLOURS[number % len(_COLOURS)] for number, label in enumerate(rows)}
+    colours = {label: COLOURS[number % len(COLOURS)] for number, label in enumerate(rows)}
     n_columns = 2 if len(panels) > 1 else 1
     n_rows = -(-len(panels) // n_columns)
     with matplotlib.rc_context(STYLE):

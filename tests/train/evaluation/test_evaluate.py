@@ -62,7 +62,7 @@ def found(asked, sample, box):
 
 def test_the_model_solves_the_problems_that_it_was_taught(found):
     assert (found.n_problems, found.n_samples, found.n_unscored) == (6, 6 * K, 0)
-    solved = {id.partition("/")[2]: correct for id, (n, correct) in found.problems.items()}
+    solved = {problem.id.partition("/")[2]: problem.n_correct for problem in found.outcomes}
     assert min(solved["sum"], solved["double"]) >= K - 1
     assert 1 <= solved["product"] <= K - 1
     assert solved["difference"] == solved["larger"] == solved["smaller"] == 0
@@ -178,15 +178,21 @@ def test_the_command_writes_what_it_prints(path, tiny_model, model_server, tmp_p
     words += ["--max-tokens", tiny_world.MOST_TOKENS, "--workers", 2, "--out", out]
     done = CliRunner().invoke(main, list(map(str, words)))
     assert done.exit_code == 0, done.output
-    head, numbers = done.stdout.splitlines()
-    assert head.split()[:3] == ["problems", "samples", "pass@1"]
+    heading, head, numbers, *_ = done.stdout.splitlines()
+    assert heading == f"tiny: {path.name}, 6 problems x 4, T 0.6, {tiny_world.MOST_TOKENS} tokens"
+    assert head.split()[:3] == ["problems", "pass@1", "95%"]
     written = json.loads(out.read_text())
-    assert numbers.split()[:3] == ["6", "24", f"{written['pass_at_1']:.3f}"]
-    assert {row["n"] for row in written["problems"]} == {4}
+    assert written["schema"] == 2
+    assert numbers.split()[:3] == ["all", "6", f"{written['numbers']['pass_at_1']:.3f}"]
+    assert {len(row["bits"]) for row in written["problems"]} == {4}
     samples = [json.loads(line)[1] for line in (tmp_path / "results" / "tiny.json.samples.jsonl").open()]
-    assert sum(row["verdict"] == "accepted" for row in samples) == sum(row["n_correct"] for row in written["problems"])
+    assert sum(row["verdict"] == "accepted" for row in samples) == sum(
+        row["bits"].count("1") for row in written["problems"]
+    )
+    first = out.read_bytes()
     again = CliRunner().invoke(main, list(map(str, words)))
     assert again.stdout == done.stdout
+    assert out.read_bytes() == first
 
 
 def test_the_result_names_prompt_and_engine_and_another_prompt_draws_other_samples(

@@ -109,7 +109,7 @@ def test_every_figure_has_a_meaning():
     names = {
         *of_batch([(RIGHT, WRONG)], version=7),
         *minibatch_metrics(zeros(2), zeros(2), batch, objective),
-        *Evaluation(1, 4, 0.5, 0.0, 1.0, 0.5, 4, 0, 0, 0, 0, 10.0, {}).metrics(),
+        *Evaluation(1, 4, 0.5, 0.0, 1.0, 0.5, 4, 0, 0, 0, 0, 10.0, (), {}).metrics(),
     }
     assert [name for name in names if meaning(name) is None] == []
     assert meaning("reward/of/nobody") is None

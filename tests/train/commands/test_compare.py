@@ -1,0 +1,65 @@
+"""`curate compare` shows paired differences and ends with the status that a pipeline asks for."""
+
+from click.testing import CliRunner
+from lcb_facts import in_window, needs_facts
+from made_outcomes import outcome
+from made_results import earlier, of_bits, write
+
+from cli import main
+
+
+def run(*words):
+    return CliRunner().invoke(main, ["compare", *map(str, words)])
+
+
+@needs_facts
+def test_the_two_published_models_differ_as_published(tmp_path):
+    preview = write(tmp_path / "o1-preview.json", in_window("o1_preview"))
+    mini = write(tmp_path / "o1-mini.json", in_window("o1_mini"))
+    done = run(preview, mini, "--changed", 2)
+    assert done.exit_code == 0, done.output
+    assert [line.split() for line in done.stdout.splitlines()[2:4]] == [
+        ["o1-preview", "279", "0.427", *"-------"],
+        ["o1-mini", "279", "0.520", "+0.093", "+0.044..+0.143", "0.0004", "0.071", "39", "13", "0.0004"],
+    ]
+    assert "52 problems changed, the 2 with the largest change:" in done.stdout
+    assert run(preview, mini, "--fail-if-worse", "--fail-under", 0).exit_code == 0
+    worse = run(mini, preview, "--fail-if-worse")
+    assert (worse.exit_code, worse.stderr) == (3, "Failed: o1-preview is significantly worse than o1-mini\n")
+    assert run(mini, preview, "--fail-under", "-0.05").exit_code == 3
+    assert run(mini, preview, "--fail-under", "-0.10").exit_code == 0
+
+
+def test_a_small_loss_is_not_significant(tmp_path):
+    first, second = of_bits(tmp_path / "a.json", "11", "01", "11"), of_bits(tmp_path / "b.json", "11", "01", "10")
+    assert run(first, second, "--fail-if-worse").exit_code == 0
+    assert "1 problem changed:" in run(first, second).stdout
+
+
+def test_three_models_are_compared_with_the_best_and_corrected(tmp_path):
+    files = [
+        of_bits(tmp_path / f"{name}.json", *[bits] * 8) for name, bits in zip("abc", ("01", "11", "00"), strict=True)
+    ]
+    done = run(*files, "--changed", 0)
+    assert done.stdout.startswith("lcb: differences from b, the best\n")
+    assert "p (Holm)" in done.stdout
+    assert [line.split()[0] for line in done.stdout.splitlines()[2:]] == ["b", "a", "c"]
+    assert "from a, the first" in run(*files, "--reference", "first").stdout
+
+
+def test_different_problems_or_tests_are_refused(tmp_path):
+    first = write(tmp_path / "a.json", [outcome("p0", "1", tests="x")])
+    done = run(first, write(tmp_path / "b.json", [outcome("p0", "1", tests="y")]))
+    assert done.exit_code == 1
+    assert "different tests, such as p0" in done.output
+    done = run(first, of_bits(tmp_path / "c.json", "1", "1"))
+    assert done.exit_code == 1
+    assert "different problems" in done.output
+    assert run(first).exit_code == 2
+
+
+def test_a_file_of_the_earlier_schema_is_compared_with_a_warning(tmp_path):
+    done = run(earlier(tmp_path / "old.json", p0=(2, 1)), of_bits(tmp_path / "new.json", "11"))
+    assert done.exit_code == 0, done.output
+    assert "+0.500" in done.stdout
+    assert "old: an earlier version wrote this file" in done.stderr

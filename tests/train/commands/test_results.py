@@ -1,0 +1,77 @@
+"""`curate results` shows many evaluations in one table, in the form that is asked for."""
+
+import csv
+
+import pytest
+from click.testing import CliRunner
+from made_outcomes import outcome
+from made_results import of_bits, write
+
+from cli import main
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Two suites; on the first, b is the best, c is close to it, and a is far behind."""
+    bits = {"a": ["0"] * 12, "b": ["1"] * 12, "c": ["1"] * 11 + ["0"]}
+    for name, of_model in bits.items():
+        of_bits(tmp_path / f"{name}.json", *of_model)
+    of_bits(tmp_path / "a2.json", "1", "0", model="a", suite="humaneval")
+    return tmp_path
+
+
+def run(*words):
+    done = CliRunner().invoke(main, ["results", *map(str, words)])
+    assert done.exit_code == 0, done.output
+    return done.stdout
+
+
+def test_the_best_is_marked_and_what_is_close_to_it(folder):
+    head, *rows, legend = run(folder).splitlines()
+    assert head.split() == ["model", "lcb", "humaneval"]
+    assert [row.split()[0] for row in rows] == ["a", "b", "c"]
+    marks = {row.split()[0]: row.split()[3:4] for row in rows}
+    assert marks["b"] == ["*"]
+    assert marks["c"] == ["~"]
+    assert "~" not in rows[0]
+    assert "Not significantly worse" in legend
+
+
+def test_markdown_html_and_csv_say_the_same(folder, tmp_path):
+    markdown = run(folder, "--format", "markdown")
+    assert "| b | **1.000** (0.758-1.000) |  |" in markdown
+    assert "| c | 0.917 ~ (" in markdown
+    out = tmp_path / "page" / "results.html"
+    run(folder, "--format", "html", "--out", out)
+    assert "<tr><th>b</th><td><b>1.000</b> <small>(0.758-1.000)</small></td><td></td></tr>" in out.read_text()
+    rows = {(row["model"], row["suite"]): row for row in csv.DictReader(run(folder, "--format", "csv").splitlines())}
+    assert len(rows) == 4
+    assert (rows["b", "lcb"]["best"], rows["c", "lcb"]["not_significantly_worse"]) == ("1", "1")
+    assert float(rows["a", "lcb"]["p_from_best"]) < 0.001
+    assert rows["a", "humaneval"]["pass_at_1"] == "0.5"
+
+
+def test_names_of_models_are_no_markup(tmp_path):
+    file = of_bits(tmp_path / "m.json", "1", model="a<b>|c")
+    assert "<th>a&lt;b&gt;|c</th>" in run(file, "--format", "html")
+    assert "| a<b>\\|c |" in run(file, "--format", "markdown")
+
+
+def test_other_problems_or_tests_under_the_same_name_have_their_own_column(tmp_path):
+    first = write(tmp_path / "a.json", [outcome("p", "1", tests="x")])
+    second = write(tmp_path / "b.json", [outcome("p", "0", tests="y")])
+    assert "lcb (2)" in run(first, second)
+
+
+def test_two_results_of_a_model_have_a_row_each(tmp_path):
+    files = [of_bits(tmp_path / f"{name}.json", "1", model="m") for name in "ab"]
+    assert [line.split("  ")[0] for line in run(*files).splitlines()[1:3]] == ["m", "m (b)"]
+
+
+def test_a_model_card_has_a_row_for_each_suite_of_one_model(folder):
+    card = run(folder / "a.json", folder / "a2.json", "--format", "model-card")
+    assert card.startswith("## Evaluation\n")
+    assert "| humaneval | 2 | 1 | 0.500 | " in card
+    done = CliRunner().invoke(main, ["results", str(folder), "--format", "model-card"])
+    assert done.exit_code == 1
+    assert "these results are of a, b, c" in done.output

@@ -1,0 +1,92 @@
+"""Result files of both schemas are read, and others are refused with words."""
+
+import json
+
+import pytest
+from made_outcomes import outcome
+from made_results import earlier, of_bits, write
+
+from curate.errors import CurateError
+from train.evaluation.results.breakdown import breakdown, tokens
+from train.evaluation.results.labels import labels
+from train.evaluation.results.read import read, read_all
+
+
+def test_a_result_is_read_as_it_was_written(tmp_path):
+    problems = [outcome("a", "10x1", day="2024-08-03", difficulty="easy", tests="12"), outcome("b", "0000")]
+    found = read(write(tmp_path / "m.json", problems, model="org/m", window="2024-08-01..2025-01-31"))
+    assert found.outcomes == tuple(problems)
+    assert (found.model, found.suite, found.k, found.is_complete) == ("org/m", "lcb 2024-08-01..2025-01-31", 4, True)
+
+
+def test_a_file_of_the_earlier_schema_has_its_counts(tmp_path):
+    found = read(earlier(tmp_path / "m.json", a=(4, 3), b=(0, 0)))
+    assert [(problem.id, problem.n, problem.n_correct) for problem in found.outcomes] == [("a", 4, 3), ("b", 0, 0)]
+    assert not found.is_complete
+    names, rows = breakdown(found.outcomes, has_lengths=found.is_complete)
+    assert dict(zip(names, rows[0], strict=True))["tokens p50"] == "-"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("{", "is not a JSON file"),
+        ("[]", "is not the result of an evaluation"),
+        ('{"model": "m", "problems": [], "schema": 9}', "has schema 9"),
+        ('{"model": "m", "problems": [], "schema": 2}', "'suite' is missing"),
+        ('{"model": "m", "data": "d", "problems": [{"id": "a", "n": 1, "n_correct": 2}]}', "a: 2 of 1 samples"),
+    ],
+)
+def test_what_is_no_result_is_refused(text, said, tmp_path):
+    path = tmp_path / "m.json"
+    path.write_text(text)
+    with pytest.raises(CurateError, match=said):
+        read(path)
+
+
+def test_a_folder_gives_its_results_and_nothing_else(tmp_path):
+    inside = tmp_path / "inside"
+    inside.mkdir()
+    (inside / "other.json").write_text("{}")
+    with pytest.raises(CurateError, match="has no result"):
+        read_all((inside,))
+    of_bits(inside / "b.json", "1")
+    of_bits(inside / "a.json", "0")
+    assert [result.path.name for result in read_all((inside,))] == ["a.json", "b.json"]
+
+
+def test_results_have_different_labels(tmp_path):
+    def named(*files_and_models):
+        return labels([read(of_bits(tmp_path / file, "1", model=model)) for file, model in files_and_models])
+
+    assert named(("a.json", "org/x"), ("b.json", "models/y")) == ["x", "y"]
+    assert named(("a.json", "org/x"), ("b.json", "my/x")) == ["org/x", "my/x"]
+    assert named(("a.json", "x"), ("b.json", "x")) == ["a", "b"]
+    assert len(set(named(("a.json", "x"), ("a.json", "x")))) == 2
+
+
+def test_the_table_has_a_row_for_each_known_stratum():
+    problems = [
+        outcome("a", "1101", day="2024-08-03", difficulty="hard"),
+        outcome("b", "1111", day="2024-09-01", difficulty="easy"),
+        outcome("c", "0000"),
+    ]
+    names, rows = breakdown(problems)
+    assert names[:8] == ["", "problems", "pass@1", "95%", "pass@2", "pass@4", "always", "cut off"]
+    assert [row[0] for row in rows] == [
+        *["all", "easy", "hard", "unknown difficulty", "2024-08", "2024-09"],
+        "unknown month",
+    ]
+    assert rows[0][1:3] == ["3", "0.583"]
+    assert rows[0][5:7] == ["0.667", "0.333"]
+
+
+def test_numbers_of_tokens_are_short():
+    assert [tokens(n) for n in (812, 999, 1000, 9840, 9999, 29_400)] == ["812", "999", "1.0k", "9.8k", "10k", "29k"]
+
+
+def test_json_has_no_nan(tmp_path):
+    from train.evaluation.results.numbers import summary_as_json
+    from train.evaluation.statistics.summary import summarize
+
+    json.dumps(summary_as_json(summarize([outcome("a", "x")])), allow_nan=False)

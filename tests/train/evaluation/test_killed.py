@@ -1,0 +1,97 @@
+"""An evaluation that is killed and continued writes the same bytes as one that was not."""
+
+import hashlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import tiny_world
+from source_rows import write_jsonl
+
+ROOT = Path(__file__).parents[3]
+RIGHT, WRONG = (tiny_world.fenced(code) for code in ("print(sum(map(int, input().split())))", "print(0)"))
+
+
+class Canned(BaseHTTPRequestHandler):
+    """Gives an answer that depends on the prompt and the seed alone."""
+
+    delay_seconds = 0.0
+
+    def do_GET(self):
+        self._reply({"data": [{"id": "canned", "max_model_len": 4096}]})
+
+    def do_POST(self):
+        asked = self.rfile.read(int(self.headers["content-length"]))
+        time.sleep(self.delay_seconds)
+        content = json.loads(asked)
+        digest = hashlib.sha256(f"{content['messages']} {content['seed']}".encode()).digest()[0]
+        choice = {
+            "message": {"content": RIGHT if digest % 2 else WRONG},
+            "finish_reason": "length" if digest % 5 == 0 else "stop",
+        }
+        self._reply({"choices": [choice], "usage": {"completion_tokens": digest}})
+
+    def _reply(self, content):
+        data = json.dumps(content).encode()
+        self.send_response(200)
+        self.send_header("content-length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    def log_message(self, *_):
+        pass
+
+
+@contextmanager
+def serving(delay_seconds):
+    handler = type("Delayed", (Canned,), {"delay_seconds": delay_seconds})
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}/v1"
+        server.shutdown()
+
+
+def test_kill_and_continue_gives_the_same_bytes(tmp_path):
+    data = write_jsonl(tmp_path / "test.jsonl", tiny_world.rows())
+
+    def start(out, url):
+        words = ["evaluate", "--model", "canned", "--base-url", url, "--data", data, "--k", 4, "--workers", 2]
+        words += ["--engine", "concurrency=2", "--out", out]
+        return subprocess.Popen(
+            [sys.executable, "-m", "cli", *map(str, words)],
+            cwd=ROOT,
+            env=os.environ | {"PYTHONPATH": str(ROOT)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+
+    with serving(0.0) as url:
+        killed, whole = tmp_path / "killed" / "r.json", tmp_path / "whole" / "r.json"
+        whole.parent.mkdir()
+        undisturbed = start(whole, url)
+        printed = undisturbed.communicate()[0].decode()
+        assert undisturbed.returncode == 0, printed
+        journal = killed.with_name("r.json.samples.jsonl")
+        killed.parent.mkdir()
+        with serving(0.3) as slow:
+            process = start(killed, slow)
+            while process.poll() is None and not (journal.exists() and len(journal.read_bytes().splitlines()) >= 5):
+                time.sleep(0.02)
+            assert process.poll() is None, "it ended before it could be killed"
+            os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()
+        assert not killed.exists()
+        continued = start(killed, url)
+        printed_again = continued.communicate()[0].decode()
+        assert continued.returncode == 0, printed_again
+    written = [path.read_bytes().replace(url.encode(), b"") for path in (killed, whole)]
+    assert written[0] == written[1]
+    assert len(json.loads(written[0])["problems"]) == 6

@@ -1,0 +1,57 @@
+"""Define the command `curate results`."""
+
+from pathlib import Path
+
+import click
+
+from sandbox.commands.frame import user_errors
+from train.commands.cells import print_cells
+
+_FORMATS = ("text", "markdown", "html", "csv", "model-card")
+
+
+@click.command("results")
+@click.argument(
+    "results", nargs=-1, required=True, metavar="FILE|FOLDER...", type=click.Path(exists=True, path_type=Path)
+)
+@click.option(
+    "--format", "form", type=click.Choice(_FORMATS), default="text", show_default=True, help="Form of the table."
+)
+@click.option(
+    "--out", type=click.Path(dir_okay=False, path_type=Path), help="Write the table to this file.  [default: print it]"
+)
+def command(results: tuple[Path, ...], form: str, out: Path | None) -> None:
+    """Show evaluations as a table: a row for each model, a column for each suite, pass@1 with its 95% interval.
+
+    The files are those of `curate evaluate --out`. The best of each suite is marked, and so are the models that are not
+    significantly worse than it. `model-card` makes the section of a model card from the results of one model.
+    """
+    from curate.dataset.workspace import write_whole
+    from curate.errors import CurateError
+    from train.evaluation.results import formats
+    from train.evaluation.results.leaderboard import leaderboard
+    from train.evaluation.results.model_card import section
+    from train.evaluation.results.read import read_all
+
+    with user_errors(CurateError, OSError):
+        found = read_all(results)
+        if form == "model-card":
+            text = section(found)
+        elif form == "text":
+            text = ""
+        else:
+            text = {"markdown": formats.as_markdown, "html": formats.as_html, "csv": formats.as_csv}[form](
+                leaderboard(found)
+            )
+        if form == "text" and out is None:
+            print_cells(*formats.as_text(leaderboard(found)))
+            click.echo(formats.LEGEND.format(best="*", close="~"))
+            return
+        if form == "text":
+            raise CurateError("--out needs another --format: markdown, html, csv or model-card.")
+        if out is None:
+            click.echo(text, nl=False)
+            return
+        out.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(out, text)
+    click.echo(out)

@@ -1,0 +1,127 @@
+"""Read the result file of an evaluation.
+
+The earlier schema has no number. Its files have the numbers of right samples but neither their lengths, nor the facts
+of problems, nor digests of their tests. So they can be compared, but what they lack is shown as unknown.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from curate.errors import CurateError
+from train.evaluation.statistics.outcomes import Facts, Outcomes
+
+SCHEMA = 2
+_ADVICE = "Give a file that `curate evaluate --out FILE` has written."
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """An evaluation of a model.
+
+    suite        the name of the suite, with its window if there is one
+    outcomes     for each problem, what is known of its samples
+    sampling     the settings of the sampler: temperature, top_p, max_tokens
+    is_complete  False for a file of the earlier schema: lengths, facts and tests are unknown
+    """
+
+    path: Path
+    model: str
+    suite: str
+    outcomes: tuple[Outcomes, ...]
+    sampling: Mapping[str, Any]
+    is_complete: bool = True
+
+    @property
+    def k(self) -> int:
+        """Return the largest number of samples of a problem."""
+        return max((len(problem.bits) for problem in self.outcomes), default=0)
+
+
+def suite_name(location: str) -> str:
+    """Return the name that stands for a location in tables: the last part of a path or of a Hub id."""
+    return Path(location.partition("?")[0]).name or location
+
+
+def suite_label(location: str, window: str) -> str:
+    """Return the name of a suite in tables and headings."""
+    return _label(suite_name(location), window)
+
+
+def read(path: Path) -> Result:
+    """Read a result file. Raises CurateError if it is none, and OSError if it cannot be read."""
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError:
+        raise CurateError(f"{path} is not a JSON file. {_ADVICE}") from None
+    if not is_result(content):
+        raise CurateError(f"{path} is not the result of an evaluation. {_ADVICE}")
+    schema = content.get("schema", 1)
+    if schema not in (1, SCHEMA):
+        raise CurateError(
+            f"{path} has schema {schema}, and this version of curate reads up to {SCHEMA}. Update curate."
+        )
+    try:
+        return _earlier(path, content) if schema == 1 else _present(path, content)
+    except (ValueError, TypeError, LookupError, AttributeError) as error:
+        words = f"{error} is missing" if isinstance(error, KeyError) else str(error)
+        raise CurateError(
+            f"{path} is damaged: {words}. Run its `curate evaluate` again, which samples nothing twice."
+        ) from None
+
+
+def is_result(content: Any) -> bool:
+    """Tell whether the content of a JSON file looks like a result file of any schema."""
+    return isinstance(content, dict) and "model" in content and isinstance(content.get("problems"), list)
+
+
+def read_all(paths: tuple[Path, ...]) -> list[Result]:
+    """Read result files, and those in folders, in the order of their names. Other JSON files in folders are left out.
+
+    Raises CurateError if a file is no result, or if there is none in a folder.
+    """
+    results = []
+    for path in paths:
+        if not path.is_dir():
+            results.append(read(path))
+            continue
+        inside = [file for file in sorted(path.rglob("*.json")) if _looks_like_one(file)]
+        if not inside:
+            raise CurateError(f"{path} has no result of an evaluation in it. {_ADVICE}")
+        results += map(read, inside)
+    return results
+
+
+def _looks_like_one(path: Path) -> bool:
+    try:
+        return is_result(json.loads(path.read_text(encoding="utf-8")))
+    except (ValueError, OSError):
+        return False
+
+
+def _present(path: Path, content: Mapping[str, Any]) -> Result:
+    suite = content["suite"]
+    outcomes = tuple(map(Outcomes.from_json, content["problems"]))
+    name = _label(suite["name"], suite["window"]["asked"])
+    return Result(path, str(content["model"]["name"]), name, outcomes, dict(content["sampling"]))
+
+
+def _earlier(path: Path, content: Mapping[str, Any]) -> Result:
+    outcomes = tuple(_counted(entry) for entry in content["problems"])
+    name = _label(suite_name(str(content["data"])), content.get("window", ""))
+    return Result(path, str(content["model"]), name, outcomes, dict(content.get("sampling", {})), is_complete=False)
+
+
+def _counted(entry: Mapping[str, Any]) -> Outcomes:
+    """Return the outcomes of a problem of which only the numbers of samples and of right ones are known."""
+    n, n_correct = int(entry["n"]), int(entry["n_correct"])
+    if not 0 <= n_correct <= n:
+        raise ValueError(f"{entry['id']}: {n_correct} of {n} samples are right")
+    bits = (True,) * n_correct + (False,) * (n - n_correct)
+    return Outcomes(str(entry["id"]), Facts(), bits, (0,) * n, (False,) * n)
+
+
+def _label(name: str, window: str) -> str:
+    return f"{name} {window}" if window else str(name)
