@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from train.config import Config, read_config
     from train.errors import RunError, SamplerError, TrainError
     from train.evaluation.evaluate import Evaluation, evaluate
-    from train.evaluation.exercises import Exercise, exercises
+    from train.evaluation.exercise import Exercise
+    from train.evaluation.exercises import exercises
     from train.loop import train
     from train.run.folder import open_run
 
@@ -46,7 +47,8 @@ _HOMES = {
     "config": ["Config", "read_config"],
     "errors": ["RunError", "SamplerError", "TrainError"],
     "evaluation.evaluate": ["Evaluation", "evaluate"],
-    "evaluation.exercises": ["Exercise", "exercises"],
+    "evaluation.exercise": ["Exercise"],
+    "evaluation.exercises": ["exercises"],
     "loop": ["train"],
     "run.folder": ["open_run"],
 }

@@ -23,7 +23,8 @@ from train.config import Config, Evaluation
 from train.config.checks import doubts
 from train.errors import CheckpointError, ConfigError, RolloutError, RunError
 from train.evaluation.evaluate import evaluate
-from train.evaluation.exercises import Exercise, exercises
+from train.evaluation.exercise import Exercise
+from train.evaluation.exercises import exercises
 from train.interruption import asked, deferred, watched
 from train.learning.learner import Learner
 from train.rollouts.batch import Group, Submit

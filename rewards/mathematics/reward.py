@@ -1,7 +1,8 @@
 """1.0 if the final answer to a mathematical question equals the expected one, as math-verify compares them, else 0.0.
 
-The final answer is the last complete `\\boxed{...}` after the thought or, if there is none, the content of the only
-pair of `<answer>` tags. Both sides are read as LaTeX, so 0.5, 1/2 and \\frac{2}{4} are equal.
+The final answer is the last complete `\\boxed{...}` after the thought or, if there is none, the number in the last
+`\\boxed 33`, or the content of the only pair of `<answer>` tags. A full stop at its end does not belong to it. Both sides
+are read as LaTeX, so 0.5, 1/2 and \\frac{2}{4} are equal.
 
 An answer that takes too long to compare is wrong, since models write towers of powers. The reward is unknown if the
 expected answer cannot be read and the given one is not the same text, or if a comparison dies for any other reason.
@@ -38,6 +39,7 @@ __all__ = ["MathAnswer", "final_answer"]
 
 _BOXED = r"\boxed"
 _BRACES = re.compile(r"\\boxed\s*+\{|\\.|[{}]", re.DOTALL)
+_BOXED_NUMBER = re.compile(r"\\boxed[ \t]++([+-]?(?:\d++(?:\.\d++)?+|\.\d++))")
 _MATH_SIGNS = (("$$", "$$"), ("$", "$"), (r"\(", r"\)"), (r"\[", r"\]"))
 _LONGEST_ANSWER = 4096  # characters; no expected answer is longer
 _REMEMBERED = 10_000
@@ -114,6 +116,8 @@ def final_answer(text: str) -> str | None:
 
 def _last_answer(text: str) -> str | None:
     latex = _last_boxed(text)
+    if latex is None and (numbers := _BOXED_NUMBER.findall(text)):
+        latex = numbers[-1]
     if latex is None and text.count(ANSWER_BEGIN) == text.count(ANSWER_END) == 1:
         latex = text.partition(ANSWER_BEGIN)[2].partition(ANSWER_END)[0]
     return None if latex is None else _bare(latex) or None
@@ -135,11 +139,17 @@ def _last_boxed(text: str) -> str | None:
 
 
 def _bare(latex: str) -> str:
-    """Return LaTeX without the box and the delimiters of mathematics that enclose all of it."""
-    latex = latex.strip()
+    """Return LaTeX without the box and the delimiters of mathematics that enclose all of it, and without the full stop
+    at its end."""
+    latex = _without_stop(latex)
     if (boxed := _last_boxed(latex)) is not None:
-        latex = boxed.strip()
+        latex = _without_stop(boxed)
     for begin, end in _MATH_SIGNS:
         if latex.startswith(begin) and latex.endswith(end) and len(latex) >= len(begin) + len(end):
-            latex = latex[len(begin) : -len(end)].strip()
+            latex = _without_stop(latex[len(begin) : -len(end)])
     return latex
+
+
+def _without_stop(latex: str) -> str:
+    latex = latex.strip()
+    return latex if latex.endswith("..") else latex.removesuffix(".").rstrip()

@@ -21,7 +21,7 @@ from train.commands.language import language
 if TYPE_CHECKING:
     from sandbox import SandboxOptions
     from train.evaluation.evaluate import Evaluation
-    from train.evaluation.exercises import Exercise
+    from train.evaluation.exercise import Exercise
     from train.sampling.protocol import Sampler, Sampling
 
 
@@ -31,9 +31,14 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--data",
-    required=True,
     metavar="DATASET",
-    help="Folder of a dataset, or a file, folder or Hub id of LiveCodeBench or HumanEval in their original form.",
+    help="Folder of a dataset, or a file, folder or Hub id of rows that only one suite can read.",
+)
+@click.option(
+    "--suite",
+    metavar="NAME[=PATH]",
+    help="Evaluation suite: humaneval, humaneval+, mbpp, mbpp+, lcb, aime24, aime25, math500 or dataset. PATH is a "
+    "file, a folder or a Hub id.  [default PATH: the suite on the Hub]",
 )
 @click.option("--k", type=click.IntRange(min=1), default=8, show_default=True, help="Number of samples per problem.")
 @click.option(
@@ -81,7 +86,8 @@ if TYPE_CHECKING:
 @options.sandbox
 def command(
     model: str,
-    data: str,
+    data: str | None,
+    suite: str | None,
     k: int,
     window: str,
     problems: int | None,
@@ -103,6 +109,8 @@ def command(
     --out, the same command continues after an interruption and samples nothing twice.
     """
     require("data")
+    if (data is None) == (suite is None):
+        raise click.UsageError("give either --data DATASET or --suite NAME[=PATH]")
     from curate.dataset.needed_packages import with_packages
     from curate.dataset.workspace import write_whole
     from curate.errors import CurateError
@@ -114,6 +122,7 @@ def command(
     from train.errors import TrainError
     from train.evaluation.exercises import exercises
     from train.evaluation.result_file import contents, dependencies
+    from train.evaluation.suites.named import named
     from train.sampling.model_name import check_model
     from train.sampling.open_sampler import open_sampler
     from train.sampling.protocol import Sampling
@@ -128,16 +137,26 @@ def command(
         else:
             check_model(model, engine_options.vllm.get("revision"))
         trust = Trust.including(include)
-        asked = exercises(data, window, problems or 0, trust=trust, prompt=form, languages=languages or PYTHON_ONLY)
+        name, location = named(suite) if suite is not None else ("", str(data))
+        asked = exercises(
+            location,
+            window,
+            problems or 0,
+            suite=name,
+            trust=trust,
+            prompt=form,
+            languages=languages or PYTHON_ONLY,
+        )
         open_model = partial(open_sampler, model, base_url, engine_options, form.template_arguments)
-        sandbox = with_packages(sandbox, data)
+        sandbox = with_packages(sandbox, location)
         depends_on = dependencies(model, sampling, form, engine_options, sandbox.found_packages())
         evaluation = _evaluate(open_model, asked, sampling, k, seed, samples, depends_on, sandbox)
         if out:
             result = contents(
                 evaluation,
                 model=model,
-                data=data,
+                data=location,
+                suite=name,
                 window=window,
                 sampling=sampling,
                 seed=seed,

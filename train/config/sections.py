@@ -241,7 +241,7 @@ class Stage:
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    dataset: str = ""  # folder of a dataset, or a file of HumanEval or LiveCodeBench; empty: no evaluation
+    dataset: str = ""  # folder of a dataset, or a file that one suite can read; empty: no evaluation
     include: tuple[Literal["unverified", "suspects", "altered"], ...] = ()  # rows to use although they are not trusted
     window: str = ""  # first and last contest date, as in 2024-08-01..2025-02-01; empty: all
     every_steps: int = 10  # steps between evaluations

@@ -1,6 +1,9 @@
 """How often a model solves the problems of a set, with confidence intervals.
 
-exercises.py            the problems of a dataset, LiveCodeBench or HumanEval, and how their answers are judged
+exercise.py             Exercise: a problem as a model sees it, its judge, and what is known about it
+judges/                 how answers are judged: by tests, by calls, by mathematics
+suites/                 the sets of problems, one module each: from rows to exercises
+exercises.py            read a dataset or a suite
 sample_and_judge.py     exercise -> answers -> verdicts, for the next two modules
 evaluate.py             pass@1 with its confidence interval, for `curate evaluate` and within training
 difficulty.py           solve rates of each problem, for `curate difficulty`

@@ -29,7 +29,8 @@ from rewards.extract import PYTHON_ONLY
 from sandbox import Package, Sandbox, Suite
 from sandbox.packages import fingerprint
 from train.evaluation.difficulty_settings import Settings, choose_settings, settings_of_rows
-from train.evaluation.exercises import Exercise
+from train.evaluation.exercise import Exercise
+from train.evaluation.judges.by_tests import ByTests
 from train.evaluation.sample_and_judge import Answer, Judged, Sample, WantedSample, judge, sample_and_judge, sample_seed
 
 _SETTINGS = "settings"  # the key under which the journal of verdicts holds the settings of its samples
@@ -180,7 +181,7 @@ def _exercise(problem: Row, settings: Settings) -> Exercise:
             f"{problem['id']}: its tests cannot be read ({short(error)}). Build the dataset again."
         ) from error
     chat = settings.prompt.chat(problem["statement"], problem["starter_code"], suite)
-    return Exercise(problem["id"], chat, suite, languages=settings.languages)
+    return Exercise(problem["id"], chat, ByTests(suite, settings.languages))
 
 
 class _Samples:
@@ -245,8 +246,8 @@ class _Samples:
         """Record the verdicts in the journal as they arrive, and report the progress."""
         stage = f"sample {self._settings.model}"
         self._progress(stage, n_known, n_total)
-        for done, (wanted, answer, verdict) in enumerate(judged, start=n_known + 1):
-            self._verdicts.add(wanted.key, to_json(ScoredSample(verdict, answer.n_tokens, answer.truncated)))
+        for done, (wanted, answer, ruling) in enumerate(judged, start=n_known + 1):
+            self._verdicts.add(wanted.key, to_json(ScoredSample(ruling.verdict, answer.n_tokens, answer.truncated)))
             self.n_scored += 1
             self._progress(stage, done, n_total)
 

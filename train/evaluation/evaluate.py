@@ -15,11 +15,11 @@ from statistics import fmean
 
 from curate.dataset.journal import Journal
 from curate.difficulty.pass_at_k import pass_at_k
-from curate.json_records import from_json, to_json
+from curate.json_records import from_json, omitted, to_json
 from curate.progress import Progress, silent
-from rewards.reward import NO_CODE
+from rewards.reward import NO_ANSWER, NO_CODE
 from sandbox import Sandbox, Verdict
-from train.evaluation.exercises import Exercise
+from train.evaluation.exercise import Exercise
 from train.evaluation.facts_of import facts_of, tests_of
 from train.evaluation.sample_and_judge import Sample, WantedSample, sample_and_judge, sample_seed
 from train.evaluation.statistics.confidence import interval
@@ -37,7 +37,7 @@ class Evaluation:
     pass_at_k            None where no problem has k samples with a verdict
     n_truncated          samples that were cut off; each is judged by the program in it, if it has one
     n_truncated_correct  the right ones among them
-    n_no_code            samples that ended by themselves without a program
+    n_no_code            samples that ended by themselves without a program, or without a final answer
     n_unscored           samples without a verdict
     outcomes             for each problem, what is known of its samples
     verdicts             how often each verdict was given
@@ -78,7 +78,8 @@ class Evaluation:
 
 @dataclass(frozen=True, slots=True)
 class SampleRecord:
-    """A line of the journal: one sample of the exercise `id` with its verdict."""
+    """A line of the journal: one sample of the exercise `id` with its verdict, and the verdicts on the parts of its tests
+    where the suite has parts."""
 
     id: str
     number: int
@@ -86,6 +87,7 @@ class SampleRecord:
     n_tokens: int
     truncated: bool
     verdict: str
+    parts: tuple[tuple[str, str], ...] = omitted(())
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,9 +131,10 @@ def evaluate(
         if key not in known
     ]
     with closing(sample_and_judge(missing, sample, sandbox)) as judged:
-        for wanted, answer, verdict in judged:
+        for wanted, answer, ruling in judged:
             exercise, number = numbers[wanted.key]
-            record = SampleRecord(exercise.id, number, answer.text, answer.n_tokens, answer.truncated, verdict)
+            sampled = (exercise.id, number, answer.text, answer.n_tokens, answer.truncated)
+            record = SampleRecord(*sampled, ruling.verdict, ruling.parts)
             known[wanted.key] = _counted(record)
             if journal is not None:
                 journal.add(wanted.key, to_json(record))
@@ -172,7 +175,7 @@ def _summary(problems: Sequence[tuple[Exercise, Sequence[_Counted | None]]], k: 
         n_samples=len(scored),
         n_truncated=len(truncated),
         n_truncated_correct=sum(sample.correct for sample in truncated),
-        n_no_code=sum(sample.verdict == NO_CODE for sample in scored),
+        n_no_code=sum(sample.verdict in (NO_CODE, NO_ANSWER) for sample in scored),
         n_unscored=sum(len(samples) for _, samples in problems) - len(scored),
         mean_tokens=fmean(sample.n_tokens for sample in scored) if scored else nan,
         outcomes=outcomes,

@@ -3,7 +3,7 @@
 import hashlib
 import json
 
-from train.evaluation.exercises import Exercise
+from train.evaluation.exercise import Exercise
 from train.evaluation.statistics.outcomes import Facts
 
 

@@ -15,7 +15,7 @@ from curate.prompt import Prompt
 from sandbox import Package
 from train.engine_options import EngineOptions
 from train.evaluation.evaluate import Evaluation
-from train.evaluation.exercises import Exercise
+from train.evaluation.exercise import Exercise
 from train.evaluation.results.numbers import known_strata, summary_as_json
 from train.evaluation.results.read import SCHEMA, suite_name
 from train.evaluation.statistics.outcomes import Outcomes
@@ -28,6 +28,7 @@ def contents(
     *,
     model: str,
     data: str,
+    suite: str,
     window: str,
     sampling: Sampling,
     seed: int,
@@ -38,6 +39,8 @@ def contents(
 ) -> dict[str, Any]:
     """Return the content of the file, in which an unknown number is null. The default prompt is an empty table.
 
+    suite   the name of the suite, \"\" if none was named
+
     The same evaluation has the same content, whether it was interrupted or not: there are no times in it.
     """
     return {
@@ -45,7 +48,7 @@ def contents(
         "curate": _version(),
         "model": {"name": model, "base_url": base_url},
         "suite": {
-            "name": suite_name(data),
+            "name": suite or suite_name(data),
             "location": data,
             "window": {"asked": window, **_found(evaluation.outcomes)},
             "problems": len(exercises),

@@ -16,11 +16,12 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass
 
 from curate.verification.retrying import with_retries
-from rewards.reward import NO_CODE, TRUNCATED
+from rewards.reward import NO_ANSWER, NO_CODE, TRUNCATED
 from sandbox import Sandbox, SandboxError
 from sandbox.concurrency.prefetch import prefetch
 from train.errors import SamplerError
-from train.evaluation.exercises import Exercise
+from train.evaluation.exercise import Exercise
+from train.evaluation.judges.judge import Ruling
 from train.sampling.protocol import Completion, SeededChat
 
 log = logging.getLogger(__name__)
@@ -57,7 +58,7 @@ class Answer:
 
 OnAnswer = Callable[[WantedSample, Answer], None]
 OnRefusal = Callable[[WantedSample], None]
-Judged = tuple[WantedSample, Answer, str]  # the third is the verdict
+Judged = tuple[WantedSample, Answer, Ruling]
 
 
 def sample_seed(seed: int, number: int, exercise_id: str) -> int:
@@ -74,7 +75,7 @@ def sample_and_judge(
     on_answer: OnAnswer = lambda wanted, answer: None,
     on_refusal: OnRefusal = lambda wanted: None,
 ) -> Generator[Judged, None, None]:
-    """Draw the samples and yield each with its verdict, in the order in which verdicts become known.
+    """Draw the samples and yield each with its ruling, in the order in which verdicts become known.
 
     wanted      is read only as far as the model keeps up
     on_answer   is called in another thread with each answer, before it is judged
@@ -93,24 +94,22 @@ def sample_and_judge(
 
 
 def judge(answers: Iterable[tuple[WantedSample, Answer]], sandbox: Sandbox) -> Iterator[Judged]:
-    """Yield each answer with its verdict. Answers whose verdict cannot be known because a checker fails are left out.
+    """Yield each answer with its ruling. Answers whose verdict cannot be known because a checker fails are left out.
 
     Raises CurateError if the sandbox fails again and again.
     """
 
-    def verdict(item: tuple[WantedSample, Answer]) -> str | Exception:
+    def ruling(item: tuple[WantedSample, Answer]) -> Ruling | Exception:
         wanted, answer = item
-        program = wanted.exercise.submission(answer.text)
-        if program is None:
-            return TRUNCATED if answer.truncated else NO_CODE
         try:
-            return sandbox.judge(program, wanted.exercise.suite).verdict.value
+            found = wanted.exercise.judge.rule(answer.text, sandbox)
         except SandboxError:
             raise
-        except Exception as error:  # RefereeFailed, most likely; no answer may end the measurement
+        except Exception as error:  # RefereeFailed or NoVerdict, most likely; no answer may end the measurement
             return error
+        return Ruling(TRUNCATED) if answer.truncated and found.verdict in (NO_CODE, NO_ANSWER) else found
 
-    for (wanted, answer), result in with_retries(answers, verdict, sandbox):
+    for (wanted, answer), result in with_retries(answers, ruling, sandbox):
         if isinstance(result, Exception):
             log.warning("%s: its tests cannot judge this answer: %s", wanted.exercise.id, result)
         else:

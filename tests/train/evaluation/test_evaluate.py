@@ -19,7 +19,9 @@ from sandbox import Case, RefereeFailed, Sandbox, SandboxError, Suite
 from train.engine_options import EngineOptions
 from train.errors import SamplerError
 from train.evaluation.evaluate import _digest, evaluate
-from train.evaluation.exercises import Exercise, exercises
+from train.evaluation.exercise import Exercise
+from train.evaluation.exercises import exercises
+from train.evaluation.judges.by_tests import ByTests
 from train.evaluation.result_file import dependencies
 from train.sampling.open_sampler import open_sampler
 from train.sampling.protocol import Completion, Sampling
@@ -215,7 +217,7 @@ def test_the_result_names_prompt_and_engine_and_another_prompt_draws_other_sampl
 
 def test_samples_of_the_default_prompt_have_the_names_that_they_always_had():
     """Existing journals continue."""
-    exercise = Exercise("a", Prompt().chat("s", "", Suite([])), Suite([Case("1", "2")]))
+    exercise = Exercise("a", Prompt().chat("s", "", Suite([])), ByTests(Suite([Case("1", "2")])))
     settings = dependencies("m", Sampling(), Prompt(), EngineOptions(8, {"tensor_parallel_size": 2}), ())
     assert _digest(exercise, settings, 0) == "20d2f7fd7285b2ac09e6ddcfb450d374"
 

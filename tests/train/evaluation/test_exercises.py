@@ -11,8 +11,11 @@ from source_rows import DATA, SUM_TESTS, apps_row, livecodebench_row, words, wri
 from curate.errors import CurateError
 from curate.pipeline import Options, build
 from curate.trust import Trust
+from rewards.reward import ACCEPTED, NO_CODE
 from sandbox import Assertions, Case, Program, Sandbox, SandboxOptions, Suite, Verdict
-from train.evaluation.exercises import Exercise, exercises
+from train.evaluation.exercise import Exercise
+from train.evaluation.exercises import exercises
+from train.evaluation.judges.by_tests import ByTests
 
 HUMANEVAL = DATA / "eval" / "HumanEval.jsonl.gz"
 LIVECODEBENCH = DATA / "livecodebench"
@@ -55,6 +58,9 @@ RIGHT = "def halves(ns: List[int]) -> List[int]:\n    return [half(n) for n in n
         pytest.param("from __future__ import annotations\n" + RIGHT, Verdict.ACCEPTED, id="future"),
         pytest.param("def halves(ns):\n    return ns", Verdict.WRONG_ANSWER, id="wrong"),
         pytest.param("def other(ns):\n    return ns", Verdict.RUNTIME_ERROR, id="another function"),
+        pytest.param(
+            "def halves(ns):\n    return [math.floor(n / 2) for n in ns]", Verdict.RUNTIME_ERROR, id="imports are its own"
+        ),
         pytest.param("import sys\nsys.exit(0)", Verdict.RUNTIME_ERROR, id="leaves before the tests"),
         pytest.param(
             "class Any:\n    def __eq__(self, other): return True\ndef halves(ns):\n    return Any()",
@@ -66,7 +72,7 @@ RIGHT = "def halves(ns: List[int]) -> List[int]:\n    return [half(n) for n in n
     ],
 )
 def test_answers_to_humaneval_are_judged_by_its_assertions(humaneval, box, answer, verdict):
-    assert box.judge(Program(answer), humaneval.suite).verdict is verdict
+    assert box.judge(Program(answer), humaneval.judge.suite).verdict is verdict
 
 
 def test_humaneval_prompts_ask_to_complete_code(humaneval):
@@ -84,7 +90,7 @@ def test_every_solution_of_humaneval_itself_passes_and_no_empty_body_does(box):
         rows = {row["task_id"]: row for row in map(json.loads, file)}
     solved = [(rows[one.id]["prompt"] + rows[one.id]["canonical_solution"], one) for one in problems]
     empty = [(rows[one.id]["prompt"] + "    pass\n", one) for one in problems]
-    pairs = [(Program(source), one.suite) for source, one in [*solved, *empty]]
+    pairs = [(Program(source), one.judge.suite) for source, one in [*solved, *empty]]
     accepted = {index for index, judgement in box.judge_each(pairs) if judgement.accepted}
     assert accepted == set(range(164))
 
@@ -158,7 +164,7 @@ def test_unreadable_problems_are_named_and_left_out(tmp_path, caplog):
     [
         ([ROW], "2024-08-01..2025-02-01", "HumanEval has no dates"),
         ([{**ROW, "test": "def check("}], "", "HumanEval/0 cannot be read"),
-        ([{"text": "hello"}], "", "is neither a dataset that curate built nor rows of LiveCodeBench or HumanEval"),
+        ([{"text": "hello"}], "", "is neither a dataset that curate built nor rows of HumanEval, "),
         (tiny_world.rows(), "2024-13-01..2025-02-01", "is not FROM..TO, such as"),
         (tiny_world.rows(), "2025-02-01..2024-08-01", "so there is no contest between them"),
         (tiny_world.rows(), "1999-01-01..1999-02-01", "has no problem from 1999"),
@@ -173,16 +179,17 @@ def test_the_error_explains_why_a_set_cannot_be_used(tmp_path, rows, window, sai
 def test_the_window_of_deepcoder_in_real_files_of_livecodebench():
     found = exercises(str(LIVECODEBENCH), "2024-08-01..2025-02-01")
     assert 0 < len(found) < 121
-    assert all(one.suite.cases for one in found)
+    assert all(one.judge.suite.cases for one in found)
 
 
 def test_an_answer_in_cpp_is_judged_where_it_is_allowed_and_the_tests_read_input(box):
     chat, suite = [{"role": "user", "content": "Add."}], Suite([Case("1 2", "3")])
     answer = "```cpp\n#include <iostream>\nint main() { int a, b; std::cin >> a >> b; std::cout << a + b; }\n```"
-    either = Exercise("sum", chat, suite, languages=("cpp", "python"))
-    assert box.judge(either.submission(answer), suite).verdict is Verdict.ACCEPTED
-    assert Exercise("sum", chat, suite).submission(answer) is None
-    assert replace(either, suite=Suite([Case("[1]", "1")], entry_point="f")).submission(answer) is None
+    either = ByTests(suite, languages=("cpp", "python"))
+    assert either.rule(answer, box).verdict == ACCEPTED
+    assert ByTests(suite).rule(answer, box).verdict == NO_CODE
+    called = Suite([Case("[1]", "1")], entry_point="f")
     asserted = Suite([Case("f(1)", "1")], checker="python", assertions=Assertions(("f",)))
-    assert replace(either, suite=asserted).submission(answer) is None
-    assert either.name != Exercise("sum", chat, suite).name
+    assert replace(either, suite=called).rule(answer, box).verdict == NO_CODE
+    assert replace(either, suite=asserted).rule(answer, box).verdict == NO_CODE
+    assert Exercise("sum", chat, either).name != Exercise("sum", chat, ByTests(suite)).name

@@ -1,0 +1,16 @@
+"""How the answer to an exercise is judged. A judge is a value: what an exercise expects, and by which rule.
+
+judge            Judge and Ruling: what every judge offers and returns
+by_tests         the program in the answer, by a suite of tests in the sandbox
+by_calls         the program in the answer, by calls whose outputs leave the sandbox and are compared outside it (EvalPlus)
+by_mathematics   the final answer to a question of mathematics
+
+Parts of by_calls:
+inside           the program that runs in the sandbox with the answer, and the encoding of values
+call_run         run a program on inputs, and read what it claims to have returned
+expected         what the reference returns, computed once and kept on disk
+evalplus_rules   whether an output is right by EvalPlus's rules
+
+Part of by_mathematics:
+whole_numbers    read the forms in which models write the whole number that an AIME problem asks for
+"""

@@ -1,0 +1,48 @@
+"""The final answer must equal the expected one: as a whole number first, if the question asks for one, then by
+math-verify, as in the reward for mathematics.
+
+The processes that compare answers are shared by all exercises. They start with the first answer, and end with this
+process.
+"""
+
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from rewards import Answer, MathAnswer, Task
+from rewards.mathematics.reward import final_answer
+from rewards.reward import ACCEPTED, NO_ANSWER, WRONG_ANSWER
+from sandbox import Sandbox
+from train.evaluation.judges.judge import NoVerdict, Ruling
+from train.evaluation.judges.whole_numbers import whole_number
+
+
+@dataclass(frozen=True, slots=True)
+class ByMathematics:
+    """expected   the right answer, in LaTeX
+    whole      whether it is a whole number. Then another whole number is wrong, however it is written
+    """
+
+    expected: str
+    whole: bool = False
+
+    @property
+    def identity(self) -> list[Any]:
+        return ["mathematics", self.expected, self.whole]
+
+    def rule(self, answer: str, sandbox: Sandbox) -> Ruling:
+        given = final_answer(answer)
+        if given is None:
+            return Ruling(NO_ANSWER)
+        number = whole_number(given) if self.whole else None
+        if number is not None:
+            return Ruling(ACCEPTED if number == whole_number(self.expected) else WRONG_ANSWER)
+        reward = _compared()(Answer(answer, n_tokens=0), Task(expected=self.expected))
+        if reward.value is None:
+            raise NoVerdict(reward.detail)
+        return Ruling(reward.verdict)
+
+
+@cache
+def _compared() -> MathAnswer:
+    return MathAnswer()

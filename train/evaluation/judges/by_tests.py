@@ -1,0 +1,30 @@
+"""The program in an answer must pass all tests of a suite in the sandbox."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from rewards.extract import PYTHON_ONLY, languages_for, submission_in
+from rewards.reward import NO_CODE
+from sandbox import Program, Sandbox, Suite
+from train.evaluation.judges.judge import Ruling
+
+
+@dataclass(frozen=True, slots=True)
+class ByTests:
+    """languages: the languages that an answer may be written in; see rewards.extract"""
+
+    suite: Suite
+    languages: tuple[str, ...] = PYTHON_ONLY
+
+    @property
+    def identity(self) -> list[Any]:
+        # The empty texts keep the names of samples as they have been.
+        return [self.suite.to_json(), "", "", *([self.languages] if self.languages != PYTHON_ONLY else [])]
+
+    def submission(self, answer: str) -> Program | None:
+        """Return the program that is judged for an answer; None if the answer has no program."""
+        return submission_in(answer, languages_for(self.suite, self.languages))
+
+    def rule(self, answer: str, sandbox: Sandbox) -> Ruling:
+        program = self.submission(answer)
+        return Ruling(NO_CODE if program is None else sandbox.judge(program, self.suite).verdict.value)

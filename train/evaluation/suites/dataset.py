@@ -1,0 +1,40 @@
+"""Any dataset that curate built, with its own tests. Rows that are not trusted are left out."""
+
+from collections import Counter
+from collections.abc import Iterator
+
+from curate.dataset.reader import Stored
+from curate.errors import CurateError
+from curate.trust import Trust
+from sandbox import Suite
+from train.evaluation.exercise import Exercise, Facts
+from train.evaluation.judges.by_tests import ByTests
+from train.evaluation.suites.suite import Asked
+
+NAME = "dataset"
+_COLUMNS = ("id", "statement", "starter_code", "tests", "difficulty", "platform", "date")
+_TRUST_COLUMNS = ("verified", "multi_answer_suspect")
+
+
+def read(stored: Stored, asked: Asked, trust: Trust, left_out: Counter[str]) -> Iterator[Exercise]:
+    """Yield the trusted problems within the bounds, and count the others in `left_out`, by the words of curate.trust.
+
+    Raises CurateError if there are bounds and a problem has no date.
+    """
+    undated = 0
+    for row in stored.columns(*_COLUMNS, *_TRUST_COLUMNS):
+        undated += not row["date"]
+        if asked.bounds is not None and not asked.bounds[0] <= row["date"] <= asked.bounds[1]:
+            continue
+        suite = Suite.from_json(row["tests"])
+        objection = trust.objection(
+            verified=row["verified"], suspect=row["multi_answer_suspect"], checker=suite.checker
+        )
+        if objection is not None:
+            left_out[objection] += 1
+            continue
+        chat = asked.prompt.chat(row["statement"], row["starter_code"], suite)
+        facts = Facts(row["difficulty"] or "", row["platform"] or "", row["date"] or "")
+        yield Exercise(row["id"], chat, ByTests(suite, asked.languages), facts)
+    if asked.bounds is not None and undated:
+        raise CurateError(f"{undated} problems of the dataset have no date. Leave the window out.")

@@ -1,0 +1,46 @@
+"""HumanEval, judged by its own assertions in a place that no answer can reach.
+
+As in OpenAI's harness, the program is the prompt and then the answer, so an answer can use the imports and helpers that
+stand before the function in the prompt, and the tests can, too. In that harness, all of these share a process, and an
+answer can patch the tests or end them early.
+"""
+
+from collections.abc import Iterator
+
+from curate.prompt import Chat, Prompt
+from curate.reading.dialects import assertions
+from curate.reading.tables import Row, Table, known_options
+from curate.reading.values import Unparsable
+from curate.sources.humaneval import before_function
+from sandbox import Limits, Suite
+from train.evaluation.exercise import Exercise
+from train.evaluation.judges.by_tests import ByTests
+from train.evaluation.suites.suite import Asked, RowSuite, sound_rows, unreadable
+
+_COLUMNS = ("task_id", "prompt", "entry_point", "test")
+_TASK = "Complete the function below so that it does what its docstring says."
+_LIMITS = Limits(wall_seconds=3.0, memory_mb=1024)  # the seconds of OpenAI's harness
+_OF_EVALPLUS = "def assertion("  # in the tests of HumanEval+, as the Hub has it
+
+
+def _recognises(row: Row) -> bool:
+    return all(row[name] for name in _COLUMNS) and _OF_EVALPLUS not in str(row["test"])
+
+
+def _read(table: Table, asked: Asked) -> Iterator[Exercise]:
+    known_options(table, ())
+    for row in sound_rows(table, _COLUMNS, ()):
+        id, start, name, test = (str(row[column]) for column in _COLUMNS)
+        try:
+            tests = assertions.read(test, name, given=before_function(start, name))
+        except Unparsable as error:
+            raise unreadable(table, id, error) from None
+        yield Exercise(id, completion_chat(asked.prompt, start, name), ByTests(tests.suite(_LIMITS), asked.languages))
+
+
+def completion_chat(prompt: Prompt, start: str, entry_point: str) -> Chat:
+    """Return the chat that asks for a function of which the beginning is given."""
+    return prompt.chat(_TASK, start, Suite([], entry_point=entry_point))
+
+
+SUITE = RowSuite("humaneval", "HumanEval", "openai/openai_humaneval", _COLUMNS, _recognises, _read)

@@ -1,0 +1,38 @@
+"""HumanEval+, judged by calls with EvalPlus's rules: an answer must pass the base inputs and the plus inputs.
+
+As in EvalPlus, the program is the answer alone, so an answer has to import what it uses. With `?imports=prompt`, what
+stands before the function in the prompt, imports and helpers, runs before the answer, as in OpenAI's harness.
+"""
+
+from collections.abc import Iterator
+
+from curate.reading.tables import Row, Table
+from curate.reading.values import Unparsable
+from curate.sources.humaneval import before_function
+from train.evaluation.exercise import Exercise
+from train.evaluation.suites.evalplus import hub_tests, is_hub_form, is_own_form, judge, own_tests, prompt_is_given
+from train.evaluation.suites.humaneval import completion_chat
+from train.evaluation.suites.suite import Asked, RowSuite, sound_rows, unreadable
+
+_COLUMNS = ("task_id", "prompt", "entry_point", "canonical_solution")
+_TESTS = ("test", "base_input", "plus_input", "atol")
+_PREFIX = "HumanEval/"
+
+
+def _recognises(row: Row) -> bool:
+    return all(row[name] for name in _COLUMNS) and (is_own_form(row, _PREFIX) or is_hub_form(row))
+
+
+def _read(table: Table, asked: Asked) -> Iterator[Exercise]:
+    with_prompt = prompt_is_given(table)
+    for row in sound_rows(table, _COLUMNS, _TESTS):
+        id, start, name, solution = (str(row[column]) for column in _COLUMNS)
+        try:
+            tests = own_tests(row) if is_own_form(row, _PREFIX) else hub_tests(str(row["test"]))[0]
+            given = before_function(start, name) if with_prompt else ""
+        except Unparsable as error:
+            raise unreadable(table, id, error) from None
+        yield Exercise(id, completion_chat(asked.prompt, start, name), judge(start + solution, name, tests, given))
+
+
+SUITE = RowSuite("humaneval+", "HumanEval+", "evalplus/humanevalplus", (*_COLUMNS, *_TESTS), _recognises, _read)

@@ -1,0 +1,33 @@
+"""MATH-500: 500 problems of competitions, with answers of many forms."""
+
+from collections.abc import Iterator
+
+from curate.reading.tables import Row, Table, known_options
+from curate.reading.values import optional_text
+from train.evaluation.exercise import Exercise, Facts
+from train.evaluation.judges.by_mathematics import ByMathematics
+from train.evaluation.suites.mathematics import chat, check_installed
+from train.evaluation.suites.suite import Asked, RowSuite, sound_rows, unreadable
+
+_COLUMNS = ("problem", "answer")
+_OPTIONAL = ("unique_id", "level", "difficulty", "year", "url")
+
+
+def _recognises(row: Row) -> bool:
+    """A row with the year or the address of a contest is of another set."""
+    return all(row[name] for name in _COLUMNS) and not row["year"] and not row["url"]
+
+
+def _read(table: Table, asked: Asked) -> Iterator[Exercise]:
+    known_options(table, ())
+    check_installed()
+    for place, row in enumerate(sound_rows(table, _COLUMNS, _OPTIONAL)):
+        id = f"math500/{optional_text(row['unique_id']).removesuffix('.json') or place}"
+        answer = optional_text(row["answer"])
+        if not answer.strip():
+            raise unreadable(table, id, "it has no answer")
+        facts = Facts(difficulty=optional_text(row["level"]) or optional_text(row["difficulty"]))
+        yield Exercise(id, chat(asked.prompt, str(row["problem"])), ByMathematics(answer), facts)
+
+
+SUITE = RowSuite("math500", "MATH-500", "HuggingFaceH4/MATH-500", (*_COLUMNS, *_OPTIONAL), _recognises, _read)

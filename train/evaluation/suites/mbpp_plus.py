@@ -1,0 +1,57 @@
+"""MBPP+, judged by calls with EvalPlus's rules: an answer must pass the base inputs and the plus inputs.
+
+The program is the answer alone; MBPP's prompts have no code. As in EvalPlus, the model sees the task and its first
+assertion, which tells the name of the function.
+"""
+
+from collections.abc import Iterator
+from functools import partial
+
+from curate.reading.tables import Row, Table, known_options
+from curate.reading.values import Unparsable, texts
+from sandbox import Suite
+from train.evaluation.exercise import Exercise
+from train.evaluation.suites.evalplus import Tests, hub_tests, is_hub_form, is_own_form, judge, own_tests
+from train.evaluation.suites.mbpp_inputs import restored
+from train.evaluation.suites.suite import Asked, RowSuite, sound_rows, unreadable
+
+_OWN = ("entry_point", "canonical_solution", "base_input", "plus_input", "atol")
+_HUB = ("code", "test_list", "test")
+_PREFIX = "Mbpp/"
+
+
+def _recognises(row: Row) -> bool:
+    return is_own_form(row, _PREFIX) or bool(row["code"] and row["test_list"] and is_hub_form(row))
+
+
+def _read(table: Table, asked: Asked) -> Iterator[Exercise]:
+    known_options(table, ())
+    for row in sound_rows(table, ("task_id", "prompt"), (*_OWN, *_HUB)):
+        number = str(row["task_id"]).removeprefix(_PREFIX)
+        try:
+            statement, program, name, tests = (_own if is_own_form(row, _PREFIX) else _hub)(row, number)
+        except Unparsable as error:
+            raise unreadable(table, f"{_PREFIX}{number}", error) from None
+        chat = asked.prompt.chat(statement, "", Suite([], entry_point=name))
+        yield Exercise(f"{_PREFIX}{number}", chat, judge(program, name, tests))
+
+
+def _own(row: Row, number: str) -> tuple[str, str, str, Tests]:
+    """Return the statement, the reference, the name of its function and the tests of a row of EvalPlus's own file."""
+    if not number.isdecimal():
+        raise Unparsable("its task_id has no number")
+    tests = own_tests(row, partial(restored, int(number)))
+    statement = str(row["prompt"]).strip().strip('"').strip()
+    return statement, str(row["canonical_solution"]), str(row["entry_point"]), tests
+
+
+def _hub(row: Row, number: str) -> tuple[str, str, str, Tests]:
+    """Do the same for a row of the Hub's form."""
+    tests, name = hub_tests(str(row["test"]))
+    first = texts(row["test_list"], "test_list")[:1]
+    return "\n".join([str(row["prompt"]).strip(), *first]), str(row["code"]), name, tests
+
+
+SUITE = RowSuite(
+    "mbpp+", "MBPP+", "evalplus/mbppplus", ("task_id", "prompt", *_OWN, *_HUB), _recognises, _read
+)

@@ -1,0 +1,63 @@
+"""What every suite of rows has, and what a caller asks of it."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from curate.errors import CurateError
+from curate.prompt import Prompt
+from curate.reading.tables import Row, Table, Unreadable, read_rows
+from rewards.extract import PYTHON_ONLY
+from train.evaluation.exercise import Exercise
+
+Bounds = tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a caller asks of a suite.
+
+    bounds     first and last day of contests, both included; None: all
+    prompt     the form in which the model is asked
+    languages  the languages that answers may be written in, where the tests can judge more than Python
+    """
+
+    bounds: Bounds | None = None
+    prompt: Prompt = field(default_factory=Prompt)
+    languages: tuple[str, ...] = PYTHON_ONLY
+
+
+@dataclass(frozen=True, slots=True)
+class RowSuite:
+    """A suite that is read from rows in their published form.
+
+    name        what users type
+    title       what people call it
+    hub_id      where its rows are on the Hub, with the options that choose them
+    columns     the columns by which it recognises its rows
+    recognises  tells whether it could read rows such as this one, which has the columns of all suites; a column that is
+                missing is None
+    read        yields the exercises of a table whose rows it recognises
+    dated       whether its problems have dates, so that a window can be applied
+    """
+
+    name: str
+    title: str
+    hub_id: str
+    columns: tuple[str, ...]
+    recognises: Callable[[Row], bool]
+    read: Callable[[Table, Asked], Iterator[Exercise]]
+    dated: bool = False
+
+
+def sound_rows(table: Table, columns: tuple[str, ...], optional: tuple[str, ...]) -> Iterator[Row]:
+    """Yield the rows of a table. Raises CurateError for a row that cannot be read: every problem of a suite counts."""
+    for row in read_rows(table, columns, optional):
+        if isinstance(row, Unreadable):
+            raise CurateError(f"{table.location}: {row.place}: {row.detail}. Download the file again.")
+        yield row
+
+
+def unreadable(table: Table, id: str, error: object) -> CurateError:
+    """Return the error that says that a row cannot be read."""
+    return CurateError(f"{table.location}: {id} cannot be read ({error}). Download the file again.")
+
