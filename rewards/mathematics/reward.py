@@ -1,8 +1,8 @@
 """1.0 if the final answer to a mathematical question equals the expected one, as math-verify compares them, else 0.0.
 
 The final answer is the last complete `\\boxed{...}` after the thought or, if there is none, the number in the last
-`\\boxed 33`, or the content of the only pair of `<answer>` tags. A full stop at its end does not belong to it. Both sides
-are read as LaTeX, so 0.5, 1/2 and \\frac{2}{4} are equal.
+`\\boxed 33`, or the content of the only pair of `<answer>` tags. A full stop at its end does not belong to it. Both
+sides are read as LaTeX, so 0.5, 1/2 and \\frac{2}{4} are equal.
 
 An answer that takes too long to compare is wrong, since models write towers of powers. The reward is unknown if the
 expected answer cannot be read and the given one is not the same text, or if a comparison dies for any other reason.

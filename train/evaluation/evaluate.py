@@ -78,8 +78,8 @@ class Evaluation:
 
 @dataclass(frozen=True, slots=True)
 class SampleRecord:
-    """A line of the journal: one sample of the exercise `id` with its verdict, and the verdicts on the parts of its tests
-    where the suite has parts."""
+    """A line of the journal: one sample of the exercise `id` with its verdict and, where its tests have parts, the
+    verdicts on these."""
 
     id: str
     number: int

@@ -59,7 +59,9 @@ RIGHT = "def halves(ns: List[int]) -> List[int]:\n    return [half(n) for n in n
         pytest.param("def halves(ns):\n    return ns", Verdict.WRONG_ANSWER, id="wrong"),
         pytest.param("def other(ns):\n    return ns", Verdict.RUNTIME_ERROR, id="another function"),
         pytest.param(
-            "def halves(ns):\n    return [math.floor(n / 2) for n in ns]", Verdict.RUNTIME_ERROR, id="imports are its own"
+            "def halves(ns):\n    return [math.floor(n / 2) for n in ns]",
+            Verdict.RUNTIME_ERROR,
+            id="imports are its own",
         ),
         pytest.param("import sys\nsys.exit(0)", Verdict.RUNTIME_ERROR, id="leaves before the tests"),
         pytest.param(

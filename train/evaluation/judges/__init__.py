@@ -2,7 +2,7 @@
 
 judge            Judge and Ruling: what every judge offers and returns
 by_tests         the program in the answer, by a suite of tests in the sandbox
-by_calls         the program in the answer, by calls whose outputs leave the sandbox and are compared outside it (EvalPlus)
+by_calls         the program in the answer, by calls whose outputs are compared outside the sandbox (EvalPlus)
 by_mathematics   the final answer to a question of mathematics
 
 Parts of by_calls:

@@ -1,11 +1,11 @@
 """The function in an answer must return what the reference returns, by EvalPlus's rules.
 
-The tests of a task come in parts, the base inputs and the plus inputs. Each part is one run in the sandbox: the answer's
-function is called with the inputs, and what it returns leaves the sandbox and is compared outside it (see call_run.py
-and evalplus_rules.py). An answer is right if all parts are, and the first part that is not ends the judging.
+The tests of a task come in parts, the base inputs and the plus inputs. Each part is one run in the sandbox: the
+function of the answer is called with the inputs, and what it returns leaves the sandbox and is compared outside it (see
+call_run.py and evalplus_rules.py). An answer is right if all parts are. The first part that is not ends the judging.
 
-No call may take more CPU time than CALL_SECONDS, and all calls of a part no more than MOST_SECONDS, or FACTOR times what
-the reference takes if that is more.
+No call may take more CPU time than CALL_SECONDS, and all calls of a part no more than MOST_SECONDS, or FACTOR times
+what the reference takes if that is more.
 """
 
 from dataclasses import dataclass

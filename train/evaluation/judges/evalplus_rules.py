@@ -190,7 +190,9 @@ def _members(tree: Tree) -> set[str]:
         return set(map(inside.canonical, tree))
     if isinstance(tree, dict):
         ((tag, held),) = tree.items()
-        tree = [key for key, _ in held] if tag == "d" else held[1] if tag == "o" else held if tag in ("t", "s") else None
+        tree = (
+            [key for key, _ in held] if tag == "d" else held[1] if tag == "o" else held if tag in ("t", "s") else None
+        )
     if not isinstance(tree, list) or not all(map(_is_hashable, tree)):
         raise TypeError("not the members of a set")
     return {inside.canonical(_value(item)) for item in tree}

@@ -1,8 +1,8 @@
-"""The program that runs in the sandbox with an answer: it calls the answer's function and writes down what it returned.
+"""The program that runs in the sandbox with an answer: it calls the answer's function and writes what it returned.
 
-It reads one JSON object from stdin: `programs`, texts of which the answer is the last one, `entry_point`, `inputs`, each
-an encoded list of arguments, and `limits`, the CPU seconds of each call (0: no limit). For each call it writes a line to
-what was stdout:
+It reads one JSON object from stdin: `programs`, texts of which the answer is the last one, `entry_point`, `inputs`,
+each an encoded list of arguments, and `limits`, the CPU seconds of each call (0: no limit). For each call it writes a
+line to what was stdout:
 
     v SECONDS JSON     the encoded value, and the CPU time of the call
     d SECONDS DIGEST   the same for a value whose JSON is longer than LARGE: a digest of its canonical text

@@ -60,7 +60,9 @@ def own_tests(row: Row, restored: Callable[[Arguments], Arguments] = list) -> Te
             raise Unparsable(f"{name}_input has arguments of another form: {error}") from None
     if not isinstance(row["atol"], int | float):
         raise Unparsable("atol is not a number")
-    return Tests(tuple(part for part in parts if part[1]), row["atol"])
+    if not any(calls for _, calls in parts):
+        raise Unparsable("it has no inputs")
+    return Tests(tuple((name, calls) for name, calls in parts if calls), row["atol"])
 
 
 def hub_tests(program: str) -> tuple[Tests, str]:
@@ -95,9 +97,7 @@ def judge(program: str, entry_point: str, tests: Tests, given: str = "") -> ByCa
     program   the reference
     given     code that runs before an answer
     """
-    parts = [
-        Part.of(name, Reference(program, entry_point, tuple(map(_encoded, calls)))) for name, calls in tests.parts
-    ]
+    parts = [Part.of(name, Reference(program, entry_point, tuple(map(_encoded, calls)))) for name, calls in tests.parts]
     return ByCalls(tuple(parts), tests.tolerance, given)
 
 

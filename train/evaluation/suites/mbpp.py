@@ -64,4 +64,6 @@ def _chat(prompt: Prompt, statement: str, listed: list[str], tests: Suite) -> Ch
     return prompt.chat(f"{statement}\n\nThese are its tests:\n\n```python\n{shown}\n```", "", tests)
 
 
-SUITE = RowSuite("mbpp", "MBPP", "google-research-datasets/mbpp?files=full/test-*", (*_COLUMNS, *_OPTIONAL), _recognises, _read)
+SUITE = RowSuite(
+    "mbpp", "MBPP", "google-research-datasets/mbpp?files=full/test-*", (*_COLUMNS, *_OPTIONAL), _recognises, _read
+)

@@ -52,6 +52,4 @@ def _hub(row: Row, number: str) -> tuple[str, str, str, Tests]:
     return "\n".join([str(row["prompt"]).strip(), *first]), str(row["code"]), name, tests
 
 
-SUITE = RowSuite(
-    "mbpp+", "MBPP+", "evalplus/mbppplus", ("task_id", "prompt", *_OWN, *_HUB), _recognises, _read
-)
+SUITE = RowSuite("mbpp+", "MBPP+", "evalplus/mbppplus", ("task_id", "prompt", *_OWN, *_HUB), _recognises, _read)

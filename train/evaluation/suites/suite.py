@@ -60,4 +60,3 @@ def sound_rows(table: Table, columns: tuple[str, ...], optional: tuple[str, ...]
 def unreadable(table: Table, id: str, error: object) -> CurateError:
     """Return the error that says that a row cannot be read."""
     return CurateError(f"{table.location}: {id} cannot be read ({error}). Download the file again.")
-
