@@ -109,7 +109,7 @@ def _kind(tree: Tree) -> str:
     """Return the name of the class of a value."""
     if isinstance(tree, dict):
         ((tag, held),) = tree.items()
-        return str(held[0]) if tag in ("a", "o") else {"i": "int", "t": "tuple", "c": "complex"}.get(tag, tag)
+        return str(held[0] if tag in ("a", "o") else {"i": "int", "t": "tuple", "c": "complex"}.get(tag, tag))
     return type(tree).__name__
 
 

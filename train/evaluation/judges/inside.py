@@ -42,7 +42,7 @@ _PLAIN = frozenset([str, float, bool, type(None)])
 _AS_THEY_ARE = frozenset([str, int, type(None)])  # of these, and of numbers, repr makes the canonical text
 _NUMBERS = frozenset([float, bool])
 _NESTED = frozenset([list, tuple])
-_VIEWS = (type({}.keys()), type({}.items()))  # == takes them for sets
+_VIEWS: "tuple[type, ...]" = (type({}.keys()), type({}.items()))  # == takes them for sets
 _SIZED = (str, list, tuple, dict, set, frozenset)
 _BASES = (int, float, complex, str, list, tuple, set, frozenset, dict, bytes, bytearray)
 _LONG_NUMBER = re.compile(r"\d{19}")
