@@ -166,7 +166,7 @@ def command(
                 base_url=base_url,
             )
             write_whole(out, json.dumps(result, indent=1) + "\n")
-    _print(_heading(model, data, window, k, sampling, evaluation), evaluation)
+    _print(_heading(model, location, window, k, sampling, evaluation), evaluation)
     sys.exit(0 if evaluation.n_samples else 1)
 
 

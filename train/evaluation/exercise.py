@@ -6,21 +6,7 @@ from dataclasses import dataclass
 
 from curate.prompt import Chat
 from train.evaluation.judges.judge import Judge
-
-
-@dataclass(frozen=True, slots=True)
-class Facts:
-    """What is known about a problem besides its text; "" where it is unknown.
-
-    difficulty   a word such as "easy", or a level, as its source gives it
-    platform     where it comes from, such as "atcoder"
-    date         the day on which it was published, as YYYY-MM-DD
-    """
-
-    difficulty: str = ""
-    platform: str = ""
-    date: str = ""
-
+from train.evaluation.statistics.outcomes import Facts
 
 NOTHING_KNOWN = Facts()
 

@@ -5,11 +5,11 @@ from functools import partial
 
 from curate.reading.tables import Row, Table, known_options
 from curate.reading.values import optional_text
-from train.evaluation.exercise import Exercise, Facts
+from train.evaluation.exercise import Exercise
 from train.evaluation.judges.by_mathematics import ByMathematics
 from train.evaluation.judges.whole_numbers import whole_number
 from train.evaluation.suites.mathematics import chat, check_installed
-from train.evaluation.suites.suite import Asked, RowSuite, sound_rows, unreadable
+from train.evaluation.suites.suite import Asked, RowSuite, facts, sound_rows, unreadable
 
 _COLUMNS = ("problem", "answer")
 _OPTIONAL = ("year", "url", "unique_id", "id", "aime_number", "problem_number", "difficulty")
@@ -29,8 +29,9 @@ def _read(year: int, table: Table, asked: Asked) -> Iterator[Exercise]:
         answer = optional_text(row["answer"])
         if whole_number(answer) is None:
             raise unreadable(table, id, f"its answer {answer[:80]!r} is no whole number")
-        facts = Facts(difficulty=optional_text(row["difficulty"]))
-        yield Exercise(id, chat(asked.prompt, str(row["problem"])), ByMathematics(answer, whole=True), facts)
+        yield Exercise(
+            id, chat(asked.prompt, str(row["problem"])), ByMathematics(answer, whole=True), facts(row["difficulty"])
+        )
 
 
 def _number(row: Row, place: int) -> str:

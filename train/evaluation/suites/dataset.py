@@ -7,9 +7,9 @@ from curate.dataset.reader import Stored
 from curate.errors import CurateError
 from curate.trust import Trust
 from sandbox import Suite
-from train.evaluation.exercise import Exercise, Facts
+from train.evaluation.exercise import Exercise
 from train.evaluation.judges.by_tests import ByTests
-from train.evaluation.suites.suite import Asked
+from train.evaluation.suites.suite import Asked, facts
 
 NAME = "dataset"
 _COLUMNS = ("id", "statement", "starter_code", "tests", "difficulty", "platform", "date")
@@ -34,7 +34,7 @@ def read(stored: Stored, asked: Asked, trust: Trust, left_out: Counter[str]) -> 
             left_out[objection] += 1
             continue
         chat = asked.prompt.chat(row["statement"], row["starter_code"], suite)
-        facts = Facts(row["difficulty"] or "", row["platform"] or "", row["date"] or "")
-        yield Exercise(row["id"], chat, ByTests(suite, asked.languages), facts)
+        known = facts(row["difficulty"], row["platform"], row["date"])
+        yield Exercise(row["id"], chat, ByTests(suite, asked.languages), known)
     if asked.bounds is not None and undated:
         raise CurateError(f"{undated} problems of the dataset have no date. Leave the window out.")

@@ -7,9 +7,9 @@ from dataclasses import replace
 from curate.problem import Problem
 from curate.reading.tables import Row, Table
 from curate.sources.livecodebench import HUB_ID, read, select
-from train.evaluation.exercise import Exercise, Facts
+from train.evaluation.exercise import Exercise
 from train.evaluation.judges.by_tests import ByTests
-from train.evaluation.suites.suite import Asked, RowSuite
+from train.evaluation.suites.suite import Asked, RowSuite, facts
 
 log = logging.getLogger(__name__)
 
@@ -24,8 +24,9 @@ def _read(table: Table, asked: Asked) -> Iterator[Exercise]:
     for row in read(select(table)):
         if isinstance(row, Problem):
             chat = asked.prompt.chat(row.statement, row.starter_code, row.tests)
-            facts = Facts(row.difficulty, row.platform, row.date)
-            yield Exercise(row.id, chat, ByTests(row.tests, asked.languages), facts)
+            yield Exercise(
+                row.id, chat, ByTests(row.tests, asked.languages), facts(row.difficulty, row.platform, row.date)
+            )
         else:  # some problems have error messages as expected values
             log.warning("%s: %s is left out, it cannot be read: %s", table.location, row.id, row.detail)
 

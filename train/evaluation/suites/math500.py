@@ -4,10 +4,10 @@ from collections.abc import Iterator
 
 from curate.reading.tables import Row, Table, known_options
 from curate.reading.values import optional_text
-from train.evaluation.exercise import Exercise, Facts
+from train.evaluation.exercise import Exercise
 from train.evaluation.judges.by_mathematics import ByMathematics
 from train.evaluation.suites.mathematics import chat, check_installed
-from train.evaluation.suites.suite import Asked, RowSuite, sound_rows, unreadable
+from train.evaluation.suites.suite import Asked, RowSuite, facts, sound_rows, unreadable
 
 _COLUMNS = ("problem", "answer")
 _OPTIONAL = ("unique_id", "level", "difficulty", "year", "url")
@@ -26,8 +26,9 @@ def _read(table: Table, asked: Asked) -> Iterator[Exercise]:
         answer = optional_text(row["answer"])
         if not answer.strip():
             raise unreadable(table, id, "it has no answer")
-        facts = Facts(difficulty=optional_text(row["level"]) or optional_text(row["difficulty"]))
-        yield Exercise(id, chat(asked.prompt, str(row["problem"])), ByMathematics(answer), facts)
+        yield Exercise(
+            id, chat(asked.prompt, str(row["problem"])), ByMathematics(answer), facts(row["level"] or row["difficulty"])
+        )
 
 
 SUITE = RowSuite("math500", "MATH-500", "HuggingFaceH4/MATH-500", (*_COLUMNS, *_OPTIONAL), _recognises, _read)

@@ -2,12 +2,15 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from datetime import date
 
 from curate.errors import CurateError
 from curate.prompt import Prompt
 from curate.reading.tables import Row, Table, Unreadable, read_rows
+from curate.reading.values import optional_text
 from rewards.extract import PYTHON_ONLY
 from train.evaluation.exercise import Exercise
+from train.evaluation.statistics.outcomes import Facts
 
 Bounds = tuple[str, str]
 
@@ -47,6 +50,15 @@ class RowSuite:
     recognises: Callable[[Row], bool]
     read: Callable[[Table, Asked], Iterator[Exercise]]
     dated: bool = False
+
+
+def facts(difficulty: object = None, platform: object = None, day: object = None) -> Facts:
+    """Return the facts of a problem from the columns of its row, in which "" means unknown as None does."""
+    try:
+        published = date.fromisoformat(optional_text(day)[:10])
+    except ValueError:
+        published = None
+    return Facts(optional_text(difficulty) or None, optional_text(platform) or None, published)
 
 
 def sound_rows(table: Table, columns: tuple[str, ...], optional: tuple[str, ...]) -> Iterator[Row]:

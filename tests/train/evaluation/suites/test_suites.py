@@ -2,6 +2,7 @@
 
 import gzip
 import json
+from datetime import date
 
 import pytest
 from click.testing import CliRunner
@@ -14,8 +15,8 @@ from curate.errors import CurateError
 from curate.prompt import Prompt
 from curate.reading.tables import locate
 from sandbox import Program, Sandbox, Verdict
-from train.evaluation.exercise import Facts
 from train.evaluation.exercises import exercises
+from train.evaluation.statistics.outcomes import Facts
 from train.evaluation.suites.mbpp_inputs import restored
 from train.evaluation.suites.named import NAMES, named, suite_for
 
@@ -144,7 +145,7 @@ def test_a_dataset_can_be_named_and_other_folders_are_no_datasets(tmp_path):
 def test_facts_are_kept_beside_the_problems(tmp_path):
     row = livecodebench_row("a", words("a"), platform="atcoder", difficulty="hard", contest_date="2024-08-03T17:00:00")
     (found,) = exercises(str(write_jsonl(tmp_path / "rows.jsonl", [row])))
-    assert found.facts == Facts("hard", "atcoder", "2024-08-03")
+    assert found.facts == Facts("hard", "atcoder", date(2024, 8, 3))
 
 
 def test_only_the_test_split_of_mbpp_is_evaluated(tmp_path, caplog):
