@@ -285,7 +285,7 @@ def staleness_table(measured: dict[str, Any]) -> str:
 def asynchrony_tables(measured: dict[str, Any]) -> str:
     """Return the tables of real runs and of simulated ones, as far as they have been measured."""
     real = [_real_table(measured["real"])] if "real" in measured else []
-    return "\n\n".join([*real, _simulated_table(measured)])
+    return "\n\n".join([*real, _simulated_tables(measured)])
 
 
 def _real_table(real: dict[str, Any]) -> str:
@@ -307,32 +307,34 @@ def _real_table(real: dict[str, Any]) -> str:
     )
 
 
-def _simulated_table(measured: dict[str, Any]) -> str:
-    """Return the speed of each pipeline against the synchronous one, by model and number of GPUs."""
-    seconds = {
-        tuple(name.split(", ", 2)): fmean(found["step_seconds"])
-        for name, found in measured["simulated"].items()
-        if found is not None
-    }
-    lines = []
-    for model in dict.fromkeys(key[0] for key in seconds):
-        sizes = [size for size in dict.fromkeys(key[1] for key in seconds if key[0] == model)]
-        sizes = [size for size in sizes if (model, size, "sync") in seconds]
-        ways = list(dict.fromkeys(key[2] for key in seconds if key[0] == model and "mean" not in key[2]))
-        lines += [f"| {model} | " + " | ".join(sizes) + " |", "|---|" + "---:|" * len(sizes)]
-        for way in ways:
-            cells = []
-            for size in sizes:
-                base, own = seconds[model, size, "sync"], seconds.get((model, size, way))
-                shown = f"{base:.0f} s" if way == "sync" else f"{base / own:.2f}" if own else ""
-                cells.append(shown)
-            lines.append(f"| {way} | " + " | ".join(cells) + " |")
-        lines.append("")
-    return "\n".join(lines) + (
-        "Simulated with the product's controller: seconds of a synchronous step, and the speed of the others compared"
-        " with it. The GPUs are H100; benchmarks/asynchrony/simulated.py has all assumptions. AReaL measured 2.77 for a"
-        " 1.5B on 128 H800."
+def _simulated_tables(measured: dict[str, Any]) -> str:
+    """Return the speed of each pipeline against the synchronous one, by model and number of GPUs, then by length."""
+    of_model: dict[str, dict[tuple[str, str], float]] = {}  # seconds by column and pipeline
+    for name, found in measured["simulated"].items():
+        if found is not None:
+            model, column, way = name.split(", ", 2)
+            if way.startswith("mean "):
+                length, way = way.split(", ", 1)
+                model, column = f"{model}, {column}", f"{length} tokens"
+            of_model.setdefault(model, {})[column, way] = fmean(found["step_seconds"])
+    return "\n\n".join(_speeds(model, seconds) for model, seconds in of_model.items()) + (
+        "\n\nSimulated with the product's controller: seconds of a synchronous step, and the speed of the others"
+        " compared with it. The GPUs are H100; benchmarks/asynchrony/simulated.py has all assumptions. AReaL measured"
+        " 2.77 for a 1.5B on 128 H800."
     )
+
+
+def _speeds(model: str, seconds: dict[tuple[str, str], float]) -> str:
+    """Return a table with a row for each pipeline and a column for each number of GPUs, or each length."""
+    columns = [column for column in dict.fromkeys(column for column, _ in seconds) if (column, "sync") in seconds]
+    lines = [f"| {model} | " + " | ".join(columns) + " |", "|---|" + "---:|" * len(columns)]
+    for way in dict.fromkeys(way for _, way in seconds):
+        cells = []
+        for column in columns:
+            base, own = seconds[column, "sync"], seconds.get((column, way))
+            cells.append(f"{base:.0f} s" if way == "sync" else f"{base / own:.2f}" if own else "")
+        lines.append(f"| {way} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
 
 
 Tables = tuple[tuple[str, Callable[[dict[str, Any]], str]], ...]

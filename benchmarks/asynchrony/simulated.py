@@ -1,6 +1,6 @@
 """The speed and the staleness of each pipeline at 8 to 512 GPUs, simulated as `curate plan` does.
 
-    python -m benchmarks.asynchrony.simulated     # an hour on one core; finished parts are kept
+    python -m benchmarks.asynchrony.simulated     # half an hour on one core; finished parts are kept
 
 The figures and where they come from:
 
@@ -28,9 +28,9 @@ from train.planning.split import WAYS, Cluster, Split, best_split
 RESULTS = Path(__file__).parents[1] / "results" / "asynchrony.json"
 SMALL = ModelSize(1.54e9, 2 * 28 * 2 * 128 * 2)  # Qwen2.5-1.5B: layers, key heads, width of a head
 LARGE = ModelSize(14.8e9, 2 * 48 * 8 * 128 * 2)  # Qwen2.5-14B
-GPUS = (8, 16, 32, 64, 128, 256, 512)
+GPUS = (8, 32, 128, 512)
 NOT_INTERRUPTED = Way("async", 4, interrupts=False)
-GROWTH = ((4_000, 16_384), (8_000, 16_384), (12_000, 32_768), (17_500, 32_768))  # mean length, limit
+GROWTH = ((4_000, 16_384), (8_000, 16_384), (17_500, 32_768))  # mean length, limit
 SEEDS = (0, 1, 2)
 
 
