@@ -32,7 +32,8 @@ if TYPE_CHECKING:
 @click.option(
     "--data",
     metavar="DATASET",
-    help="Folder of a dataset, or a file, folder or Hub id of rows that only one suite can read.",
+    help="Folder of a dataset, or a file, folder or Hub id of rows that only one suite can read.  [default: what "
+    "--suite names]",
 )
 @click.option(
     "--suite",
