@@ -69,7 +69,7 @@ def evaluated(seed: int) -> dict[str, float]:
     for name, when in (("warm", "before"), ("grpo_plus", "after")):
         path = RUNS / f"seed-{seed}" / "evaluated" / f"{name}.json"
         if path.exists():
-            found[when] = round(json.loads(path.read_text())["pass_at_1"], 4)
+            found[when] = round(json.loads(path.read_text())["numbers"]["pass_at_1"], 4)
     return found
 
 

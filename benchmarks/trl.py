@@ -160,7 +160,7 @@ def pass_at_1(model: Path, out: Path) -> float:
     command += ["--data", str(LEARN / "data" / "held_out")]
     command += ["--k", "4", "--temperature", "1", "--top-p", "1", "--max-tokens", str(SHAPES[0][2]), "--out", str(out)]
     subprocess.run(command, check=True, cwd=ROOT, stdout=subprocess.DEVNULL)
-    return float(json.loads(out.read_text())["pass_at_1"])
+    return float(json.loads(out.read_text())["numbers"]["pass_at_1"])
 
 
 def measure(out: Path, shape: tuple[int, int, int], *, learning: bool) -> dict[str, Any]:

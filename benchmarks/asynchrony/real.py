@@ -4,7 +4,7 @@
 
 The engine sleeps SLEEP seconds after each of its steps, so after each token of every answer: this makes it the slower
 side, as engines are where answers are long. Rewards are computed on the learner's core. The simulation is fed with the
-time that engine and learner take in the synchronous run, and with the lengths of the answers in the order in which an
+rates of engine and learner in the synchronous run, and with the lengths of the answers in the order in which an
 asynchronous run asked for them, and predicts the steps of all. Seconds of a step are means, since the rare long answer
 is what makes a pipeline wait.
 
@@ -27,6 +27,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+import numpy as np
 import psutil
 
 from benchmarks.asynchrony.simulated import RESULTS
@@ -146,13 +147,13 @@ def measured(folder: Path) -> dict[str, Any]:
     }
 
 
-def parts(folder: Path) -> dict[str, float]:
-    """Return the mean seconds of each part of a synchronous step."""
+def parts(folder: Path) -> dict[str, list[float]]:
+    """Return the seconds of each part of the synchronous steps."""
     seconds: dict[str, list[float]] = {}
     for line in (json.loads(text) for text in (folder / "timeline.jsonl").read_text().splitlines()):
         if line["step"] > _NOT_MEASURED:
             seconds.setdefault(line["part"], []).append(line["ended"] - line["began"])
-    return {part: fmean(values) for part, values in seconds.items()}
+    return seconds
 
 
 def lengths(folder: Path) -> list[int]:
@@ -167,8 +168,7 @@ def lengths(folder: Path) -> list[int]:
 def calibrated(folder: Path) -> tuple[Workload, Layout]:
     """Return the batches, and the rates of engine and learner, that a synchronous run shows."""
     lines = [line for line in metrics.steps(folder) if "step_time" in line][_NOT_MEASURED:]
-    of_part = parts(folder)
-    longest = fmean(line["completions/max_length"] for line in lines)
+    of_part = {part: fmean(seconds) for part, seconds in parts(folder).items()}
     latency = fmean(line["reward_latency_s/p50"] for line in lines)
     workload = Workload(
         PROMPTS,
@@ -178,8 +178,12 @@ def calibrated(folder: Path) -> tuple[Workload, Layout]:
         reward_seconds=(0.5 * latency, latency, 2 * latency),
         unit=1,
     )
-    # A batch takes as long as its longest answer. What one answer more costs is small beside the sleep.
-    engine = EngineRates(of_part["sample"] / longest, 0.0, 0.0, 0.0, of_part["sync"], 1e9, at_once=2048)
+    # The engine makes as many steps as the longest answer has tokens. A step costs something, and so does each token.
+    counts = [
+        (line["completions/max_length"], line["completions/mean_length"] * PROMPTS * COMPLETIONS) for line in lines
+    ]
+    (of_step, of_token), *_ = np.linalg.lstsq(np.array(counts), np.array(parts(folder)["sample"]), rcond=None)
+    engine = EngineRates(float(of_step), float(of_token), 0.0, 0.0, of_part["sync"], 1e9, at_once=2048)
     return workload, Layout(1, engine, LearnerRates(0.0, of_part["train"], of_part["sync"]))
 
 
