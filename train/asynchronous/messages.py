@@ -23,6 +23,7 @@ class Draw(Struct, frozen=True):
     max_tokens: int
     logprobs: bool = True
     stop: tuple[str, ...] = ()  # texts that end an answer; their tokens are part of it
+    verifiable: bool = False  # see `Sampling` in train/sampling/protocol.py
 
 
 class Lease(Struct, frozen=True):
@@ -65,13 +66,15 @@ class Work(Struct, frozen=True):
     over: bool = False
 
 
-class Answer(Struct, frozen=True):
+class Answer(Struct, frozen=True, omit_defaults=True):
     """One finished answer. (group, number, attempt) identifies it, so that it can be sent again.
 
     tokens    token ids, 4 bytes each, little-endian and unsigned
     logprobs  their log-probabilities after temperature, as 4-byte floats, little-endian; empty in evaluation
     spans     versions of the weights that drew the tokens, without gaps, versions ascending
     finish    "refused" if the engine cannot take the prompt; then there are no tokens
+
+    commitments  to the hidden states behind the tokens, if the lease asks for answers that others can check
     """
 
     group: int
@@ -81,6 +84,7 @@ class Answer(Struct, frozen=True):
     logprobs: bytes
     spans: tuple[Span, ...]
     finish: Literal["stop", "length", "refused"]
+    commitments: bytes = b""
 
 
 class Answers(Struct, frozen=True):
@@ -121,9 +125,13 @@ class Orders(Struct, frozen=True):
 
 
 class Leaving(Struct, frozen=True):
-    """A worker ends, and gives all leases back."""
+    """A worker ends, and gives all leases back; or it goes on, and gives back only those of some groups.
+
+    only  (group, attempt) of these; None: all, and the worker ends
+    """
 
     worker: WorkerName
+    only: tuple[Key, ...] | None = None
 
 
 class ControllerCalls(Protocol):
@@ -148,4 +156,4 @@ class ControllerCalls(Protocol):
         """
 
     def leave(self, leaving: Leaving) -> None:
-        """Give all leases back."""
+        """Give leases back; their groups are asked again, with the same seeds."""

@@ -10,4 +10,5 @@ processes.py     vLLM engines in processes of their own, on other GPUs than the 
 http.py          a model behind an OpenAI-compatible address
 open_sampler.py  opens the sampler of a command; has_chat_template.py: whether a model on this machine can chat
 open_engine.py   opens the sampler of a training run
+verifiable/      answers that others can check: noise that anybody can repeat, and commitments to hidden states
 """

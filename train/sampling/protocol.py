@@ -35,18 +35,24 @@ class Sampling:
     max_tokens: int = 16384  # maximum length of an answer, thinking included
     logprobs: bool = False  # whether to return log-probabilities of the tokens, after temperature and top_p
     stop: tuple[str, ...] = ()  # an answer ends before the first of these texts
+    # Whether others can check the answers: see train/sampling/verifiable/.
+    verifiable: bool = False
 
     def __post_init__(self) -> None:
         if not 0 <= self.temperature <= 2 or not 0 < self.top_p <= 1 or self.max_tokens < 1:
             raise ValueError(f"temperature must be 0 to 2, top_p above 0 up to 1, max_tokens at least 1, not {self}")
         if not all(self.stop):
             raise ValueError("an empty text cannot end an answer")
+        if self.verifiable and (self.top_p < 1 or self.stop):
+            raise ValueError("answers that others check are drawn with top_p = 1 and without stops")
 
     def as_table(self) -> dict[str, Any]:
-        """Return JSON values. Without stops, they are what they were before there were any."""
+        """Return JSON values. Options that came later are left out while they have no effect."""
         table = asdict(self)
-        stop = table.pop("stop")
-        return {**table, "stop": list(stop)} if stop else table
+        stop, verifiable = table.pop("stop"), table.pop("verifiable")
+        if stop:
+            table["stop"] = list(stop)
+        return {**table, "verifiable": True} if verifiable else table
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +70,7 @@ class Completion:
     versions: tuple[int, ...] = ()  # version of the weights with which each token was drawn, from 0
     reasoning: str = ""  # what a server returns apart from the answer; its tokens count in n_tokens
     n_prompt_tokens: int = 0  # 0: a server does not tell
+    commitments: bytes = b""  # if Sampling.verifiable: to the hidden states behind the tokens
 
 
 class Sampler(Protocol):

@@ -1,8 +1,17 @@
-"""Training with workers that nobody has to trust: the parts that are there so far, which no command uses yet.
+"""Training with workers that nobody has to trust.
 
-commitments/  what a worker says about the hidden states behind its tokens, and how it is compared with a prefill
-signed.py     keys, and bytes that are signed with them
-broadcast/    versions of the weights: signed, in shards, over relays
-ledger/       what happened between the coordinator and its nodes, in a chain that nobody can change unnoticed
-nodes.py      the life of a node
+    trainer  <-HTTP-  coordinator  <-signed-  nodes: sample, commit to what they computed, upload files
+                        |     ^-------signed-  verifiers: repeat the computation by prefill, and compare
+                      relays: signed versions of the weights, in shards
+
+To the trainer, a coordinator is one more worker (train/asynchronous): it asks for groups and hands over answers, after
+a verifier has found that they are the model's own words. Relays, coordinators and clients need no torch.
+
+signed.py      keys, and bytes that are signed with them
+verdict.py     what became of a lease
+settings.py    what all nodes of a swarm agree on
+calls.py       what is said to a coordinator
+broadcast/     versions of the weights: signed, in shards, over relays
+ledger/        what happened between the coordinator and its nodes, in a chain that nobody can change unnoticed
+nodes.py       the life of a node
 """

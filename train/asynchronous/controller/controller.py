@@ -263,10 +263,14 @@ class Controller:
 
     def leave(self, leaving: Leaving) -> None:
         with self._worker_turn():
-            ended = self._leases.leave(leaving.worker)
+            if leaving.only is None:
+                ended = self._leases.leave(leaving.worker)
+            else:
+                ended = self._leases.give_back(leaving.worker, leaving.only)
             if self._over:
                 return
-            log.info("%s leaves; %d groups are asked again", leaving.worker, len(ended))
+            does = "leaves" if leaving.only is None else "goes on"
+            log.info("%s %s; %d groups are asked again", leaving.worker, does, len(ended))
             for each in ended:
                 self._lose(each.key, each.reason)
 

@@ -98,6 +98,13 @@ class Leases:
         self.workers.pop(name, None)
         return ended
 
+    def give_back(self, name: str, keys: Collection[Key]) -> list[Ended]:
+        """Return those of these leases that the worker has; it gives them back, and goes on."""
+        ended = [Ended(key, name, GIVEN_BACK) for key in keys if self.holder(key) == name]
+        for each in ended:
+            self.end(each.key)
+        return ended
+
     def answered(self, key: Key, now: float) -> None:
         """Note that an answer came."""
         if lease := self._leases.get(key):

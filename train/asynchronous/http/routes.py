@@ -163,7 +163,8 @@ class App:
     async def _leave(self, request: Request) -> Response:
         message = await _message(request, Leaving)
         await self._call(lambda: self._controller.leave(message))
-        self._heard.pop(message.worker, None)
+        if message.only is None:
+            self._heard.pop(message.worker, None)
         return Response(status_code=204)
 
     async def _weights(self, request: Request) -> Response:

@@ -4,7 +4,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-Reason = str  # a short fixed word, such as "late" or "commitments"
+Reason = str  # one of train/swarm/verdict.py, or what the operator said
 
 
 class Join(Struct, frozen=True, tag="join"):

@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from train.swarm.commitments.field import PRIME, Numbers
+from train.sampling.verifiable.field import PRIME, Numbers
 
 Bits = NDArray[np.uint16]  # numbers in bfloat16, as their bits
 _MAGNITUDE = 0x7FFF  # the bits without the sign; as integers they are ordered as the absolute values are

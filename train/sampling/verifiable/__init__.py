@@ -1,4 +1,6 @@
-"""Commitments to hidden states: the algorithm of TOPLOC (arXiv 2501.16007), written anew.
+"""Answers that others can check.
+
+Commitments to hidden states: the algorithm of TOPLOC (arXiv 2501.16007), written anew.
 
 A worker commits to the hidden states that enter the output layer, one row for each token that it drew. A verifier
 computes the same rows by a prefill of the finished answer and compares. Both agree nearly, not exactly, because engines

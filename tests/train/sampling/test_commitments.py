@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from train.swarm.commitments.commitment import CHUNK_BYTES, Malformed, commit, read
-from train.swarm.commitments.difference import differences
-from train.swarm.commitments.field import PRIME, evaluate, interpolate
-from train.swarm.commitments.largest import Bits, injective_modulus, largest
+from train.sampling.verifiable.commitment import CHUNK_BYTES, Malformed, commit, read
+from train.sampling.verifiable.difference import differences
+from train.sampling.verifiable.field import PRIME, evaluate, interpolate
+from train.sampling.verifiable.largest import Bits, injective_modulus, largest
 
 
 def bfloat16(values: object) -> Bits:

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from train.swarm.commitments.field import PRIME, Numbers, interpolate
-from train.swarm.commitments.largest import Bits, injective_modulus, largest
+from train.sampling.verifiable.field import PRIME, Numbers, interpolate
+from train.sampling.verifiable.largest import Bits, injective_modulus, largest
 
 TOKENS = 32  # of a chunk; the last chunk of an answer may have fewer
 K = 128  # values of a chunk that are kept

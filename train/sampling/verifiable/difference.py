@@ -5,9 +5,9 @@ from math import inf
 
 import numpy as np
 
-from train.swarm.commitments.commitment import TOKENS, Commitment
-from train.swarm.commitments.field import evaluate
-from train.swarm.commitments.largest import Bits, largest
+from train.sampling.verifiable.commitment import TOKENS, Commitment
+from train.sampling.verifiable.field import evaluate
+from train.sampling.verifiable.largest import Bits, largest
 
 _EXPONENT_SHIFT, _EXPONENT, _MANTISSA = 7, 0xFF, 0x7F  # of bfloat16
 
