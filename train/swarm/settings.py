@@ -1,0 +1,52 @@
+"""What all nodes of a swarm have to agree on. The run signs it, and it never changes while the run lives."""
+
+from msgspec import Struct
+
+from train.sampling.engine_terms import EngineTerms
+
+
+class Bars(Struct, frozen=True):
+    """How far an answer may be from what the verifier computes; `curate swarm calibrate` measures them.
+
+    Values beyond `far` times a bar, over a whole answer, are a hard rejection; between the two it is a soft one.
+
+    mismatches        exponents that differ in one chunk of 32 tokens, at most
+    mantissa_mean     mean difference of mantissas over a whole answer, at most
+    replayed_share    share of tokens that the seeds give again, on average over honest answers
+    replayed_sigmas   an answer may be so many standard deviations of a binomial below that share
+    logprob_error     mean |difference of log-probabilities| over an answer, at most
+    end_probability   an end of the text is believed if it had at least this probability
+    unlikely_share    share of tokens with a probability below 0.01, at most; for engines whose seeds cannot be replayed
+    """
+
+    mismatches: float = 14.0
+    mantissa_mean: float = 2.0
+    replayed_share: float = 0.98
+    replayed_sigmas: float = 4.0
+    logprob_error: float = 0.05
+    end_probability: float = 1e-4
+    unlikely_share: float = 0.5
+    far: float = 3.0
+
+
+class SwarmSettings(Struct, frozen=True):
+    """What a node and a verifier need to know of a run.
+
+    run               its name, in paths and signatures
+    terms             how engines have to be started
+    vocabulary        token ids are below this number
+    bars              by the name of the pair "engine/verifier", such as "vllm/transformers"; "" for all others
+    replays           whether tokens are checked by replaying the seeds
+    lease_seconds     a lease runs out after this time, whatever its node says
+    versions_kept     versions that verifiers hold; older answers are late
+    stake             units that an invite puts up
+    """
+
+    run: str
+    terms: EngineTerms
+    vocabulary: int
+    bars: dict[str, Bars] = {}
+    replays: bool = True
+    lease_seconds: float = 1800.0
+    versions_kept: int = 3
+    stake: int = 100
