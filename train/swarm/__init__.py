@@ -12,6 +12,8 @@ verdict.py     what became of a lease
 settings.py    what all nodes of a swarm agree on
 calls.py       what is said to a coordinator
 broadcast/     versions of the weights: signed, in shards, over relays
+protocol/      signed requests and replies, invites, a client
 ledger/        what happened between the coordinator and its nodes, in a chain that nobody can change unnoticed
 nodes.py       the life of a node
+folder.py      the folder of a coordinator
 """

@@ -1,8 +1,13 @@
 """What all nodes of a swarm have to agree on. The run signs it, and it never changes while the run lives."""
 
+import msgspec
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from msgspec import Struct
 
 from train.sampling.engine_terms import EngineTerms
+from train.swarm.signed import Forged, seal, unsealed
+
+_DOMAIN = "curate-settings-1"
 
 
 class Bars(Struct, frozen=True):
@@ -50,3 +55,16 @@ class SwarmSettings(Struct, frozen=True):
     lease_seconds: float = 1800.0
     versions_kept: int = 3
     stake: int = 100
+
+
+def sealed_settings(settings: SwarmSettings, key: Ed25519PrivateKey) -> bytes:
+    """Return the settings as a coordinator sends them, signed with the key of the run."""
+    return seal(_DOMAIN, msgspec.msgpack.encode(settings), key)
+
+
+def read_settings(sealed: bytes, run: str, public: bytes) -> SwarmSettings:
+    """Return settings that were sent. Raises Forged unless the run has signed them, and MsgspecError."""
+    settings = msgspec.msgpack.decode(unsealed(_DOMAIN, sealed, public), type=SwarmSettings)
+    if settings.run != run:
+        raise Forged(f"these are the settings of {settings.run}, not of {run}")
+    return settings

@@ -1,0 +1,168 @@
+"""Requests and replies are worth something only as they were signed: once, now, for this run, path, body and node."""
+
+import time
+from pathlib import Path
+
+import msgspec
+import pytest
+from blake3 import blake3
+from click.testing import CliRunner
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from curate.commands.main import main
+from train.errors import ConfigError
+from train.swarm.folder import Address, SwarmFolder
+from train.swarm.protocol.invites import Invite, new_invite, read_invite
+from train.swarm.protocol.nonces import KEPT_SECONDS, WINDOW_SECONDS, Crowded, EarlierStart, Nonces, Stale
+from train.swarm.protocol.replies import check_reply, reply_headers
+from train.swarm.protocol.requests import (
+    NODE,
+    NONCE,
+    RUN,
+    SIGNATURE,
+    START,
+    TIME,
+    Head,
+    check_signature,
+    new_head,
+    read_head,
+    signed_headers,
+)
+from train.swarm.signed import Forged, new_key, public_of, seal
+
+KEY, RUN_KEY = Ed25519PrivateKey.generate(), Ed25519PrivateKey.generate()
+START_HERE = b"startnow"
+BODY = b"the body"
+
+
+def head_now(path: str = "/beat", start: bytes = START_HERE) -> Head:
+    return new_head(path, "run", public_of(KEY), start)
+
+
+def test_a_request_arrives_as_it_was_signed() -> None:
+    sent = head_now()
+    head, signature = read_head("/beat", signed_headers(sent, BODY, KEY))
+    assert head == sent
+    check_signature(head, blake3(BODY).digest(), signature)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [(RUN, "other"), (NODE, "ab" * 32), (TIME, "17"), (NONCE, "0" * 32), (START, "0" * 16), (SIGNATURE, "0" * 128)],
+)
+def test_no_header_of_a_request_can_be_changed(name: str, value: str) -> None:
+    headers = signed_headers(head_now(), BODY, KEY) | {name: value}
+    head, signature = read_head("/beat", headers)
+    with pytest.raises(Forged):
+        check_signature(head, blake3(BODY).digest(), signature)
+
+
+@pytest.mark.parametrize(("path", "body"), [("/leave", BODY), ("/beat", b"another"), ("/beat/", BODY), ("/beat", b"")])
+def test_a_request_is_worth_nothing_for_another_path_or_body(path: str, body: bytes) -> None:
+    head, signature = read_head(path, signed_headers(head_now(), BODY, KEY))
+    with pytest.raises(Forged):
+        check_signature(head, blake3(body).digest(), signature)
+
+
+@pytest.mark.parametrize("name", [NODE, TIME, NONCE, START, SIGNATURE])
+@pytest.mark.parametrize("value", ["", "zz", "١" * 13, "-5", "a" * 10_000, "AB" * 32, "\n" + "0" * 32])
+def test_headers_that_make_no_sense_are_refused(name: str, value: str) -> None:
+    with pytest.raises(Forged, match=name):
+        read_head("/beat", signed_headers(head_now(), BODY, KEY) | {name: value})
+
+
+def test_a_signature_for_something_else_is_no_request() -> None:
+    head = head_now()
+    covered = msgspec.msgpack.encode(["POST", "/beat", head.node, head.time_ms, head.nonce, START_HERE, "run", b""])
+    for domain in ("curate-reply-1", "curate-ledger-1", "curate-weights-1", ""):
+        with pytest.raises(Forged):
+            check_signature(head, b"", seal(domain, covered, KEY)[-64:])
+    check_signature(head, b"", seal("curate-request-1", covered, KEY)[-64:])
+
+
+def test_a_request_comes_once() -> None:
+    nonces, head, now = Nonces(START_HERE), head_now(), time.time()
+    nonces.check(head, now)
+    nonces.take(head, now)
+    with pytest.raises(Stale, match="already"):
+        nonces.take(head, now + WINDOW_SECONDS)
+
+
+def test_a_nonce_is_remembered_for_longer_than_its_request_could_be_taken() -> None:
+    assert KEPT_SECONDS > 2 * WINDOW_SECONDS
+
+
+@pytest.mark.parametrize("seconds", [-WINDOW_SECONDS - 1, WINDOW_SECONDS + 1, 1e9, -1e9])
+def test_requests_from_other_times_are_refused(seconds: float) -> None:
+    head = msgspec.structs.replace(head_now(), time_ms=int(max(0.0, time.time() + seconds) * 1000))
+    with pytest.raises(Stale, match="clock"):
+        Nonces(START_HERE).check(head, time.time())
+
+
+def test_requests_for_an_earlier_start_are_refused() -> None:
+    with pytest.raises(EarlierStart):
+        Nonces(b"restartd").check(head_now(), time.time())
+
+
+def test_a_node_that_sends_too_much_takes_nothing_from_others() -> None:
+    nonces, now = Nonces(START_HERE, most_of_a_node=3), time.time()
+    for _ in range(3):
+        nonces.take(head_now(), now)
+    with pytest.raises(Crowded):
+        nonces.take(head_now(), now)
+    nonces.take(msgspec.structs.replace(head_now(), node=b"o" * 32), now)
+    nonces.take(head_now(), now + KEPT_SECONDS + 1)
+    assert len(nonces) == 1
+
+
+def test_a_reply_fits_one_request() -> None:
+    headers = reply_headers(b"s" * 64, 200, BODY, RUN_KEY)
+    check_reply(b"s" * 64, 200, BODY, headers, public_of(RUN_KEY))
+    for request, status, body, public in (
+        (b"t" * 64, 200, BODY, RUN_KEY), (b"s" * 64, 403, BODY, RUN_KEY), (b"s" * 64, 200, b"", RUN_KEY),
+        (b"s" * 64, 200, BODY, KEY),
+    ):  # fmt: skip
+        with pytest.raises(Forged):
+            check_reply(request, status, body, headers, public_of(public))
+    for signature in ("", "zz", "00" * 64):
+        with pytest.raises(Forged):
+            check_reply(b"s" * 64, 200, BODY, {SIGNATURE: signature}, public_of(RUN_KEY))
+
+
+def invite() -> Invite:
+    return new_invite(RUN_KEY, run="r", coordinator="http://c:1", relays=("http://r",), role="node", seconds=60)
+
+
+def test_an_invite_says_what_the_run_has_signed() -> None:
+    made = invite()
+    assert read_invite(f" {made.text}\n") == made == read_invite(made.text, public_of(RUN_KEY))
+
+
+def test_an_invite_of_another_run_is_none() -> None:
+    with pytest.raises(ConfigError, match="not an invite"):
+        read_invite(invite().text, public_of(KEY))
+
+
+def test_invites_that_are_damaged_are_named() -> None:
+    text = invite().text
+    for place in range(0, len(text), 7):
+        bad = text[:place] + ("A" if text[place] != "A" else "B") + text[place + 1 :]
+        with pytest.raises(ConfigError, match="not an invite"):
+            read_invite(bad)
+    for bad in ("", "x", "é" * 40, text[:-4], text * 2, "A" * 10**6, "not an invite at all"):
+        with pytest.raises(ConfigError, match="not an invite"):
+            read_invite(bad)
+
+
+def test_an_invite_is_printed(tmp_path: Path) -> None:
+    key = new_key(tmp_path / "run.key")
+    SwarmFolder(tmp_path).write_address(Address("r", "http://c:1"))
+    shown = CliRunner().invoke(main, ["swarm", "invite", str(tmp_path), "--verifier"])
+    made = read_invite(shown.output, public_of(key))
+    assert (made.role, made.relays, made.run) == ("verifier", ("http://c:1",), "r")
+
+
+def test_a_folder_without_a_coordinator_is_named(tmp_path: Path) -> None:
+    shown = CliRunner().invoke(main, ["swarm", "invite", str(tmp_path)])
+    assert shown.exit_code == 1
+    assert "curate coordinator" in shown.output

@@ -1,0 +1,77 @@
+"""The folder of a coordinator.
+
+run.key          the key of the run, which signs everything; whoever has it is the run
+settings         SwarmSettings, sealed
+address          what nodes reach the coordinator and the relays by (Address, JSON)
+ledger.sqlite    the ledger
+store/           versions of the weights, as relays fetch them
+uploads/         files of answers that have no verdict yet
+known/           files of answers that were accepted, by which new nodes are tried
+page.token       what the status page asks for
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from train.errors import ConfigError
+
+
+class Address(Struct, frozen=True):
+    """How a swarm is reached from outside, for invites."""
+
+    run: str
+    coordinator: str
+    relays: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SwarmFolder:
+    """The paths in it."""
+
+    path: Path
+
+    @property
+    def key(self) -> Path:
+        return self.path / "run.key"
+
+    @property
+    def settings(self) -> Path:
+        return self.path / "settings"
+
+    @property
+    def ledger(self) -> Path:
+        return self.path / "ledger.sqlite"
+
+    @property
+    def store(self) -> Path:
+        return self.path / "store"
+
+    @property
+    def uploads(self) -> Path:
+        return self.path / "uploads"
+
+    @property
+    def known(self) -> Path:
+        return self.path / "known"
+
+    @property
+    def page_token(self) -> Path:
+        return self.path / "page.token"
+
+    def address(self) -> Address:
+        """Return how the swarm is reached. Raises ConfigError if no coordinator has been started here."""
+        try:
+            return msgspec.json.decode((self.path / "address").read_bytes(), type=Address)
+        except (OSError, msgspec.MsgspecError) as error:
+            raise ConfigError(
+                f"{self.path} is not the folder of a coordinator ({error}). Start one: curate coordinator FOLDER"
+            ) from error
+
+    def write_address(self, address: Address) -> None:
+        """Note how the swarm is reached."""
+        whole = self.path / "address.new"
+        whole.write_bytes(msgspec.json.format(msgspec.json.encode(address), indent=1) + b"\n")
+        whole.replace(self.path / "address")

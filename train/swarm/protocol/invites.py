@@ -1,0 +1,84 @@
+"""An invite: the text that lets somebody join a swarm, and all that they need to know before they do.
+
+It is signed by the run. The first who uses it owns it, so it is given to one person, like a password.
+"""
+
+import base64
+import binascii
+import os
+import time
+from typing import Literal
+
+import msgspec
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from msgspec import Struct
+
+from train.errors import ConfigError
+from train.swarm.signed import PUBLIC_BYTES, Forged, public_of, seal, unsealed
+
+_DOMAIN = "curate-invite-1"
+_ID_BYTES = 16
+_MOST_CHARACTERS = 16 * 2**10
+Role = Literal["node", "verifier"]
+
+
+class Invite(Struct, frozen=True):
+    """What an invite says.
+
+    coordinator  URL
+    relays       URLs of relays that have the weights
+    public       the key of the run, 32 bytes
+    expires_at   seconds since 1970
+    id           16 random bytes
+    text         the invite as it was written
+    """
+
+    run: str
+    coordinator: str
+    relays: tuple[str, ...]
+    public: bytes
+    role: Role
+    expires_at: float
+    id: bytes
+    text: str = ""
+
+
+def new_invite(
+    key: Ed25519PrivateKey, *, run: str, coordinator: str, relays: tuple[str, ...], role: Role, seconds: float
+) -> Invite:
+    """Return an invite that can be used within so many seconds. The key is that of the run."""
+    invite = Invite(run, coordinator, relays, public_of(key), role, time.time() + seconds, os.urandom(_ID_BYTES))
+    sealed = seal(_DOMAIN, msgspec.msgpack.encode(invite), key)
+    return msgspec.structs.replace(invite, text=base64.urlsafe_b64encode(sealed).decode("ascii"))
+
+
+def read_invite(text: str, public: bytes | None = None) -> Invite:
+    """Return what an invite says.
+
+    public   the key that must have signed it. None, for those who got the invite: the one that it names itself, so
+             that a slip of the keyboard is noticed. They trust whoever gave it to them
+
+    Raises ConfigError if it is not an invite, or not whole.
+    """
+    text = text.strip()
+    try:
+        if len(text) > _MOST_CHARACTERS:
+            raise Forged("too long")
+        sealed = base64.b64decode(text.encode("ascii"), altchars=b"-_", validate=True)
+        if public is None:
+            public = _decoded(sealed[:-64]).public
+        invite = _decoded(unsealed(_DOMAIN, sealed, public))
+        if invite.public != public or len(public) != PUBLIC_BYTES or len(invite.id) != _ID_BYTES:
+            raise Forged("its keys differ")
+    except (Forged, ValueError, binascii.Error) as error:
+        raise ConfigError(
+            f"this is not an invite, or not all of it ({error}). Ask for one: curate swarm invite FOLDER"
+        ) from None
+    return msgspec.structs.replace(invite, text=text)
+
+
+def _decoded(data: bytes) -> Invite:
+    try:
+        return msgspec.msgpack.decode(data, type=Invite)
+    except (msgspec.MsgspecError, RecursionError) as error:
+        raise Forged(str(error)) from None

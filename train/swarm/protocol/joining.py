@@ -1,0 +1,25 @@
+"""Be admitted to a swarm with an invite, as a node or as a verifier."""
+
+import msgspec
+
+from train.errors import RunError
+from train.swarm.calls import Join, Joined
+from train.swarm.protocol.client import SignedClient
+from train.swarm.settings import SwarmSettings, read_settings
+from train.swarm.signed import Forged
+
+
+def join(client: SignedClient, *, engine: str, hardware: str = "") -> SwarmSettings:
+    """Join, or join again, and return what the swarm agrees on.
+
+    engine    "vllm" or "transformers" and its version, such as "vllm 0.32.0 cpu"
+    hardware  in words, for the operator
+
+    Raises ControllerGone if the coordinator cannot be reached, and RunError if it refuses this node.
+    """
+    invite = client.invite
+    joined = client.call("/join", Join(invite.text.encode("ascii"), engine, hardware), Joined)
+    try:
+        return read_settings(joined.settings, invite.run, invite.public)
+    except (Forged, msgspec.MsgspecError) as error:
+        raise RunError(f"the settings of {invite.run} cannot be used: {error}") from error

@@ -1,0 +1,79 @@
+"""Requests that came already: none is taken twice, none from the past or the future, and none for an earlier start.
+
+A nonce is kept longer than a request with it could be taken. What is kept of one node is bounded: a node that sends
+more is refused for a while, and takes nothing from the others. Nonces of strangers are not kept at all.
+"""
+
+from collections import OrderedDict
+
+from train.swarm.protocol.requests import Head
+
+WINDOW_SECONDS = 60.0
+KEPT_SECONDS = 180.0
+MOST_OF_A_NODE = 10_000
+
+
+class Stale(Exception):
+    """The request is too old, too new, or came before. The message is for the node; it may send it anew."""
+
+
+class EarlierStart(Exception):
+    """The request is meant for an earlier start of the coordinator, or names none."""
+
+
+class Crowded(Exception):
+    """The node has sent too many requests in the last minutes."""
+
+
+class Nonces:
+    """The nonces of all nodes. One thread uses it, and only for requests whose signature is right.
+
+    start   drawn at the start of the coordinator: requests for others are refused, since their nonces are forgotten
+    """
+
+    def __init__(self, start: bytes, *, most_of_a_node: int = MOST_OF_A_NODE) -> None:
+        self.start = start
+        self._most = most_of_a_node
+        self._seen: dict[bytes, OrderedDict[bytes, float]] = {}
+        self._swept = 0.0
+
+    def check(self, head: Head, now: float) -> None:
+        """Check when a request was signed; `now` is in seconds since 1970. Raises EarlierStart and Stale."""
+        if head.start != self.start:
+            raise EarlierStart("the request is meant for an earlier start of the coordinator")
+        ahead = head.time_ms / 1000 - now
+        if abs(ahead) > WINDOW_SECONDS:
+            side = "ahead of" if ahead > 0 else "behind"
+            raise Stale(
+                f"the request is from another time: the clock of this machine is {abs(ahead):.0f} s {side} the "
+                "coordinator's, or the request was on its way for so long. Set the clock."
+            )
+
+    def take(self, head: Head, now: float) -> None:
+        """Note a request of a node that has joined. Raises Stale if it came before, and Crowded."""
+        self._sweep(now)
+        seen = self._seen.setdefault(head.node, OrderedDict())
+        self._forget(seen, now)
+        if head.nonce in seen:
+            raise Stale("the request came already")
+        if len(seen) >= self._most:
+            raise Crowded("too many requests of this node")
+        seen[head.nonce] = now
+
+    def __len__(self) -> int:
+        return sum(map(len, self._seen.values()))
+
+    def _sweep(self, now: float) -> None:
+        """Forget nodes that have been silent, from time to time."""
+        if now - self._swept < KEPT_SECONDS:
+            return
+        self._swept = now
+        for node in list(self._seen):
+            self._forget(self._seen[node], now)
+            if not self._seen[node]:
+                del self._seen[node]
+
+    @staticmethod
+    def _forget(seen: "OrderedDict[bytes, float]", now: float) -> None:
+        while seen and now - next(iter(seen.values())) > KEPT_SECONDS:
+            seen.popitem(last=False)

@@ -1,0 +1,99 @@
+"""What a request says about itself, and its signature.
+
+A request is a POST. Its headers say who sends it, for which run, when, and a number that is used once; the signature
+covers these, the path, and the digest of the body. So it can neither be sent again, nor to another path or run, nor
+with another body. There are no queries.
+
+A coordinator forgets the numbers that it has seen when it is started anew. So a request also names the start that it is
+meant for; the refusal of a request for an earlier start says which one is right, and the request is then signed anew.
+
+    x-curate-run        name of the run
+    x-curate-node       public key of the sender, hexadecimal like all that follow
+    x-curate-time       milliseconds since 1970, decimal
+    x-curate-nonce      16 bytes
+    x-curate-start      8 bytes that the coordinator drew at its start; zeros as long as they are not known
+    x-curate-signature  64 bytes: Ed25519 of "curate-request-1", a zero byte, and msgpack of
+                        ["POST", path, node, time, nonce, start, run, blake3 of the body]
+"""
+
+import os
+import re
+import time
+from collections.abc import Mapping
+
+import msgspec
+from blake3 import blake3
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from msgspec import Struct
+
+from train.swarm.signed import SIGNATURE_BYTES, Forged, public_of, seal, unsealed
+
+RUN, NODE, TIME, NONCE, START, SIGNATURE = (
+    f"x-curate-{name}" for name in ("run", "node", "time", "nonce", "start", "signature")
+)
+NONCE_BYTES, START_BYTES = 16, 8
+UNKNOWN_START = bytes(START_BYTES)
+_DOMAIN = "curate-request-1"
+_METHOD = "POST"
+_PATTERNS = {
+    NODE: re.compile(r"[0-9a-f]{64}"),
+    TIME: re.compile(r"[0-9]{1,15}"),
+    NONCE: re.compile(r"[0-9a-f]{32}"),
+    START: re.compile(r"[0-9a-f]{16}"),
+    SIGNATURE: re.compile(r"[0-9a-f]{128}"),
+}
+
+
+class Head(Struct, frozen=True):
+    """What a request says about itself, its body apart. `time_ms` counts from 1970."""
+
+    path: str
+    node: bytes
+    time_ms: int
+    nonce: bytes
+    start: bytes
+    run: str
+
+
+def new_head(path: str, run: str, node: bytes, start: bytes = UNKNOWN_START) -> Head:
+    """Return the head of a request that is sent now."""
+    return Head(path, node, time.time_ns() // 1_000_000, os.urandom(NONCE_BYTES), start, run)
+
+
+def signed_headers(head: Head, body: bytes, key: Ed25519PrivateKey) -> dict[str, str]:
+    """Return the headers of a request. Raises ValueError if the key is not that of the node."""
+    if head.node != public_of(key):
+        raise ValueError("the key is not the node's")
+    signature = seal(_DOMAIN, _covered(head, blake3(body).digest()), key)[-SIGNATURE_BYTES:]
+    return {
+        RUN: head.run,
+        NODE: head.node.hex(),
+        TIME: str(head.time_ms),
+        NONCE: head.nonce.hex(),
+        START: head.start.hex(),
+        SIGNATURE: signature.hex(),
+    }
+
+
+def read_head(path: str, headers: Mapping[str, str]) -> tuple[Head, bytes]:
+    """Return what a request says about itself, and its signature, which is not checked here.
+
+    Raises Forged if something is missing.
+    """
+    texts = {name: headers.get(name, "") for name in _PATTERNS}
+    for name, pattern in _PATTERNS.items():
+        if pattern.fullmatch(texts[name]) is None:
+            raise Forged(f"the header {name} is missing or makes no sense")
+    node, nonce, start, signature = (bytes.fromhex(texts[name]) for name in (NODE, NONCE, START, SIGNATURE))
+    return Head(path, node, int(texts[TIME]), nonce, start, headers.get(RUN, "")), signature
+
+
+def check_signature(head: Head, digest: bytes, signature: bytes) -> None:
+    """Raise Forged unless the node has signed this head with a body of this blake3 digest."""
+    unsealed(_DOMAIN, _covered(head, digest) + signature, head.node)
+
+
+def _covered(head: Head, digest: bytes) -> bytes:
+    return msgspec.msgpack.encode(
+        [_METHOD, head.path, head.node, head.time_ms, head.nonce, head.start, head.run, digest]
+    )
