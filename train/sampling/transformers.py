@@ -18,6 +18,7 @@ from train.sampling import stepwise
 from train.sampling.answer_text import until_stop
 from train.sampling.chat_template import NO_ARGUMENTS, prompt_ids, warn_of_unknown
 from train.sampling.protocol import Completion, Sampling, SeededChat
+from train.sampling.verifiable.drawing import Record, draw
 from train.weights.checksums import checksum
 from train.weights.manifest import Probe, SentTensor
 from train.weights.proof import load_and_prove
@@ -32,9 +33,11 @@ class _Answer:
 
     key: str
     prompt_ids: tuple[int, ...]
+    seed: int
     generator: torch.Generator
     sampling: Sampling
     drawn: list[tuple[int, float, int]] = field(default_factory=list)
+    record: Record = field(default_factory=Record)
     is_over: bool = False
 
 
@@ -66,6 +69,8 @@ class TransformersSampler:
         warn_of_unknown(self._tokenizer, template_arguments, model)
         self._template_arguments = template_arguments
         self._model = loaded.eval()
+        self._hidden_BH = torch.empty(0)  # what entered the output layer last, for the last place
+        loaded.get_output_embeddings().register_forward_pre_hook(self._see)
         known = self._model.generation_config.eos_token_id
         self._ends = {self._tokenizer.eos_token_id, *([known] if isinstance(known, int) else known or ())}
         self._context = most_tokens or self._model.config.max_position_embeddings
@@ -96,7 +101,7 @@ class TransformersSampler:
         if len(prompt_ids) >= self._context:
             raise ValueError(f"the prompt has {len(prompt_ids)} tokens, the model takes {self._context}")
         with self._turn:
-            self._waiting.append(_Answer(key, prompt_ids, torch.Generator().manual_seed(seed), sampling))
+            self._waiting.append(_Answer(key, prompt_ids, seed, torch.Generator().manual_seed(seed), sampling))
 
     def step(self) -> list[tuple[str, Completion]]:
         """Draw one token of every answer, and return finished answers; see `Engine` in train/sampling/protocol.py."""
@@ -196,16 +201,15 @@ class TransformersSampler:
             use_cache=True,
         )
         batch.cache = out.past_key_values
-        sampling = batch.answers[0].sampling
-        logp_BV = _log_probabilities(out.logits[:, -1].float(), sampling)
+        drawn = self._drawn(batch.answers, out.logits[:, -1].float())
         ids_B1 = torch.zeros(len(batch.answers), 1, dtype=torch.long)
         over = []
-        for row, answer in enumerate(batch.answers):
+        for row, (answer, (token, logprob)) in enumerate(zip(batch.answers, drawn, strict=True)):
             if answer.is_over:
                 continue
-            token = int(_choice(logp_BV[row], answer.generator, sampling.temperature))
+            sampling = answer.sampling
             ids_B1[row, 0] = token
-            answer.drawn.append((token, float(logp_BV[row, token]), self._version))
+            answer.drawn.append((token, logprob, self._version))
             is_full = len(answer.drawn) >= min(sampling.max_tokens, self._context - len(answer.prompt_ids))
             if is_full or token in self._ends or self._is_stopped(answer):
                 answer.is_over = True
@@ -213,6 +217,27 @@ class TransformersSampler:
         batch.ids_BT = torch.cat([batch.ids_BT, ids_B1], 1)
         batch.mask_BT = torch.cat([batch.mask_BT, torch.ones_like(ids_B1)], 1)
         return over
+
+    def _drawn(self, answers: Sequence[_Answer], logits_BV: Tensor) -> list[tuple[int, float]]:
+        """Return a token of each answer, and its log-probability; those of answers that are over mean nothing."""
+        sampling = answers[0].sampling
+        if sampling.verifiable:
+            seeds, positions = [answer.seed for answer in answers], [len(answer.drawn) for answer in answers]
+            tokens_B, logp_B, _ = draw(logits_BV, sampling.temperature, seeds, positions)
+            for answer, hidden_H, logp in zip(answers, self._hidden_BH, logp_B, strict=True):
+                if not answer.is_over:
+                    answer.record.note(len(answer.drawn), hidden_H, logp)
+            return list(zip(tokens_B.tolist(), logp_B.tolist(), strict=True))
+        logp_BV = _log_probabilities(logits_BV, sampling)
+        found = []
+        for answer, logp_V in zip(answers, logp_BV, strict=True):
+            token = 0 if answer.is_over else int(_choice(logp_V, answer.generator, sampling.temperature))
+            found.append((token, float(logp_V[token])))
+        return found
+
+    def _see(self, head: Any, inputs: tuple[Tensor, ...]) -> None:
+        del head
+        self._hidden_BH = inputs[0][:, -1]
 
     def _completion(self, answer: _Answer) -> Completion:
         ids = tuple(token for token, _, _ in answer.drawn)
@@ -227,6 +252,7 @@ class TransformersSampler:
             logprobs=tuple(logprob for _, logprob, _ in answer.drawn),
             versions=tuple(version for _, _, version in answer.drawn),
             n_prompt_tokens=len(answer.prompt_ids),
+            commitments=answer.record.finished(len(ids))[0] if answer.sampling.verifiable else b"",
         )
 
     def _is_stopped(self, answer: _Answer) -> bool:

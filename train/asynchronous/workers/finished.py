@@ -17,6 +17,7 @@ def answer_of(lease: Lease, number: int, completion: Completion) -> Answer:
         logprobs=pack_logprobs(completion.logprobs) if lease.draw.logprobs else b"",
         spans=spans_of(completion.versions),
         finish="length" if completion.finish_reason == "length" else "stop",
+        commitments=completion.commitments,
     )
 
 

@@ -189,4 +189,4 @@ def _key(lease: Lease) -> Key:
 
 
 def _sampling(draw: Draw) -> Sampling:
-    return Sampling(draw.temperature, draw.top_p, draw.max_tokens, draw.logprobs, draw.stop)
+    return Sampling(draw.temperature, draw.top_p, draw.max_tokens, draw.logprobs, draw.stop, draw.verifiable)

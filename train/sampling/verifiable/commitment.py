@@ -4,7 +4,9 @@ Of each chunk of 32 tokens, the K largest absolute values are kept as a polynomi
 On the wire, a chunk is the modulus of the places and K coefficients, each two bytes, the high one first.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
 import numpy as np
 
@@ -37,17 +39,32 @@ class Commitment:
         return np.array([self.modulus, *self.coefficients], dtype=">u2").tobytes()
 
 
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """The largest values of a chunk: their places in it, and the bits of each."""
+
+    places: Numbers
+    bits: Bits
+
+
 def commit(hidden_TH: Bits, *, k: int = K) -> tuple[Commitment, ...]:
     """Return the commitments to the hidden states of T tokens, in bfloat16, one for each 32 tokens."""
-    return tuple(_chunk(hidden_TH[start : start + TOKENS].ravel(), k) for start in range(0, len(hidden_TH), TOKENS))
+    chunks = [hidden_TH[start : start + TOKENS].ravel() for start in range(0, len(hidden_TH), TOKENS)]
+    return commit_to([Kept(places, bits[places]) for bits in chunks for places in [largest(bits, k)]], k=k)
 
 
-def _chunk(bits: Bits, k: int) -> Commitment:
-    places = largest(bits, k)
-    modulus = injective_modulus(places)
-    found = interpolate((places % modulus)[None], bits[places].astype(np.int64)[None])[0]
-    # With fewer values than k, the polynomial has a lower degree.
-    return Commitment(modulus, tuple(int(number) for number in np.pad(found, (0, k - len(found)))))
+def commit_to(chunks: Sequence[Kept], *, k: int = K) -> tuple[Commitment, ...]:
+    """Return the commitments to the k largest values of each chunk."""
+    moduli = [injective_modulus(chunk.places) for chunk in chunks]
+    made: list[Commitment] = []
+    # Chunks with fewer values than k have polynomials of a lower degree.
+    for n_values, together in groupby(zip(moduli, chunks, strict=True), lambda pair: len(pair[1].places)):
+        pairs = list(together)
+        x_CK = np.stack([chunk.places % modulus for modulus, chunk in pairs])
+        found_CK = interpolate(x_CK, np.stack([chunk.bits for _, chunk in pairs]).astype(np.int64))
+        padded_CK = np.pad(found_CK, ((0, 0), (0, k - n_values)))
+        made += [Commitment(modulus, tuple(row)) for (modulus, _), row in zip(pairs, padded_CK.tolist(), strict=True)]
+    return tuple(made)
 
 
 def read(data: bytes, n_tokens: int, *, k: int = K) -> tuple[Commitment, ...]:
