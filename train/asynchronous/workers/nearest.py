@@ -9,7 +9,7 @@ from train.weights.files import in_folder
 from train.weights.http_source import HttpSource, default_folder
 from train.weights.manifest import Manifest
 from train.weights.shared_memory import SharedMemory
-from train.weights.source import Weights
+from train.weights.source import TensorFiles
 
 log = logging.getLogger(__name__)
 
@@ -25,7 +25,7 @@ class Nearest:
         self._memory = SharedMemory()
         self._http = HttpSource(url, headers, folder or default_folder(url))
 
-    def fetch(self, manifest: Manifest) -> Weights:
+    def fetch(self, manifest: Manifest) -> TensorFiles:
         """Return the files. Raises TransferError if they cannot be had in any way."""
         try:
             if manifest.folder.startswith("/proc/"):

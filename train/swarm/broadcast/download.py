@@ -94,7 +94,10 @@ class Download:
         return read_latest(sealed, self._run, self._public), sealed
 
     def manifest(self, version: int, *, seconds: float) -> tuple[BroadcastManifest, bytes]:
-        """Return the manifest of a version, also as it was signed. Raises TransferError if no relay has it in time."""
+        """Return the manifest of a version, also as it was signed. That of the newest version is the one it names.
+
+        Raises TransferError if no relay has it in time.
+        """
         until = time.monotonic() + seconds
         reasons: dict[str, str] = {}
         while time.monotonic() < until:
@@ -105,6 +108,7 @@ class Download:
             path = f"{url}/{manifest_path(self._run, version)}"
             try:
                 sealed = get(self._pool, path, MOST_MANIFEST_BYTES, seconds=_SMALL_SECONDS)
+                self._check_newest(version, sealed)
                 return read_manifest(sealed, self._run, version, self._public), sealed
             except NotThere as error:
                 reasons[url] = str(error)
@@ -113,6 +117,11 @@ class Download:
                 reasons[url] = str(error)
                 (self._relays.lied if isinstance(error, Forged | TooMuch) else self._relays.failed)(url)
         raise TransferError(f"no relay has the manifest of version {version} of {self._run}: {_listed(reasons)}")
+
+    def _check_newest(self, version: int, sealed: bytes) -> None:
+        """Raise Forged if this is not the manifest that was named together with the newest version."""
+        if self._seen is not None and self._seen[0].version == version and self._seen[0].manifest != digest(sealed):
+            raise Forged(f"this is not the manifest of version {version} that the run has named")
 
     def shards(self, manifest: BroadcastManifest, wanted: Iterable[int], keep: Keep, *, seconds: float) -> None:
         """Fetch shards.

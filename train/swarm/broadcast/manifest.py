@@ -57,17 +57,31 @@ class Latest(Struct, frozen=True):
 
     manifest   blake3 digest of the sealed manifest
     issued_at  seconds since 1970; it is renewed while the run lives, so an old one tells that a relay is behind
+    ledger     digest of the newest entry of the run's ledger, so that every client is a witness of it; empty if the run
+               has none
     """
 
     run: str
     version: int
     manifest: bytes
     issued_at: float
+    ledger: bytes = b""
+
+
+def run_name(name: str) -> str:
+    """Return the name under which a run's weights are broadcast: that of the run, without what paths cannot have."""
+    fitting = re.sub(r"[^A-Za-z0-9_.-]", "-", name)[:100]
+    return fitting if RUN_PATTERN.fullmatch(fitting) else f"run{fitting}"[:100]
 
 
 def latest_path(run: str) -> str:
     """Return the path of a run's newest version."""
     return f"runs/{run}/latest"
+
+
+def version_path(run: str, version: int) -> str:
+    """Return the path of the folder of a version."""
+    return f"runs/{run}/{version}"
 
 
 def manifest_path(run: str, version: int) -> str:
@@ -103,9 +117,20 @@ def read_manifest(sealed: bytes, run: str, version: int, public: bytes) -> Broad
 def read_latest(sealed: bytes, run: str, public: bytes) -> Latest:
     """Return the newest version that somebody names. Raises Forged unless the key has signed it for this run."""
     latest = _decoded(unsealed(_DOMAIN_OF_LATEST, sealed, public), Latest)
-    if latest.run != run or latest.version < 0 or len(latest.manifest) != _DIGEST_BYTES:
-        raise Forged("this names the newest version of another run")
+    if latest.run != run:
+        raise Forged(f"this names the newest version of another run: {latest.run}")
+    if latest.version < 0 or len(latest.manifest) != _DIGEST_BYTES or len(latest.ledger) not in (0, _DIGEST_BYTES):
+        raise Forged("what names the newest version makes no sense")
     return latest
+
+
+def is_same(one: Manifest, other: Manifest) -> bool:
+    """Return whether two manifests describe the same weights, whatever their files are called and wherever they are."""
+    return (
+        one.version == other.version
+        and [(file.size, file.blake3) for file in one.files] == [(file.size, file.blake3) for file in other.files]
+        and one.tensors == other.tensors
+    )
 
 
 def digest(data: bytes) -> bytes:

@@ -1,9 +1,11 @@
 """The trainer's side: write versions of the weights to a folder or an object store.
 
 What is written are plain files (manifest.py has their paths), so that nginx or a bucket can serve them. `latest` names
-a version when all of it is there.
+a version when all of it is there. A manifest that was written is never written again, also after a restart: relays
+may have it.
 """
 
+import logging
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,62 +13,119 @@ from typing import TYPE_CHECKING
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from train.errors import TransferError
+from train.errors import RunError, TransferError
 from train.swarm.broadcast.delta import difference
 from train.swarm.broadcast.manifest import (
     BroadcastManifest,
     Latest,
     digest,
+    is_same,
     latest_path,
     manifest_path,
+    read_latest,
+    read_manifest,
     sealed_latest,
     sealed_manifest,
     shard_path,
+    version_path,
 )
+from train.swarm.signed import Forged, public_of
 from train.weights.manifest import Manifest
 
 if TYPE_CHECKING:
     from obstore.store import ObjectStore
 
+log = logging.getLogger(__name__)
+
 SHARD_BYTES = 8 * 2**20
 ANCHOR_EVERY = 10  # versions: a worker that joins takes the newest anchor and the differences after it
+KEPT = 5
 _WORTH_IT = 0.35  # share of the files above which a difference is not worth its trouble
 
 
 class Origin:
-    """Publishes versions of one run.
+    """Publishes versions of one run, and continues where an earlier process of the same run has stopped.
 
     store         URL of a folder (file:///...) or a bucket (s3://..., gs://...)
     key           the run's; its public half is in every invite
     anchor_every  one of so many versions is whole, so that a worker can join without all earlier ones
+    keep          so many versions, and all that the oldest of them is a difference from
+
+    Raises TransferError if the store cannot be read, and RunError if another run has written to it.
     """
 
     def __init__(
         self, store: str, run: str, key: Ed25519PrivateKey, *, shard_bytes: int = SHARD_BYTES,
-        anchor_every: int = ANCHOR_EVERY,
+        anchor_every: int = ANCHOR_EVERY, keep: int = KEPT,
     ) -> None:  # fmt: skip
-        self._store, self._run, self._key = _opened(store), run, key
-        self._shard_bytes, self._anchor_every = shard_bytes, anchor_every
+        self._store, self._run, self._key, self._public = _opened(store), run, key, public_of(key)
+        self._shard_bytes, self._anchor_every, self._keep = shard_bytes, anchor_every, keep
         self._before: tuple[Manifest, Path] | None = None
+        self._bases: dict[int, int | None] = {}  # of the versions that are kept
         self._anchor = 0
-        self._latest: Latest | None = None
+        self._ledger = b""
+        self._latest = self._stored_latest()
+        if self._latest is not None:
+            self._note_chain(self._latest.version)
 
-    def publish(self, weights: Manifest, folder: Path) -> BroadcastManifest:
+    @property
+    def latest(self) -> Latest | None:
+        """The newest version that was published; None if there is none."""
+        return self._latest
+
+    def publish(self, weights: Manifest, folder: Path) -> BroadcastManifest | None:
         """Write a version, and name it as the newest.
 
         folder   holds the files of the weights. It has to stay until the next version is published, because that is
                  written as the difference from it
 
-        Raises TransferError if the store takes no more.
+        Return None if the version is older than the newest, and was never published: a run that was continued from an
+        earlier step passes such versions. Raises TransferError if the store takes no more, and RunError if the version
+        was published with other weights.
         """
+        manifest = self._published(weights)
+        if self._latest is not None and weights.version <= self._latest.version:
+            if weights.version == self._latest.version:
+                self._before = weights, folder
+            return manifest
+        if manifest is None:
+            manifest = self._write(weights, folder)
+        sealed = self._read(manifest_path(self._run, weights.version)) or b""
+        self._before = weights, folder
+        self._note(manifest)
+        self._latest = Latest(self._run, weights.version, digest(sealed), time.time(), self._ledger)
+        self.renew()
+        self._drop()
+        return manifest
+
+    def renew(self, ledger: bytes | None = None) -> None:
+        """Sign the name of the newest version again: workers distrust relays whose `latest` is old.
+
+        ledger   digest of the newest entry of the run's ledger; None: as before
+        """
+        self._ledger = self._ledger if ledger is None else ledger
+        if self._latest is not None:
+            self._latest = Latest(self._run, self._latest.version, self._latest.manifest, time.time(), self._ledger)
+            self._put(latest_path(self._run), sealed_latest(self._latest, self._key))
+
+    def _published(self, weights: Manifest) -> BroadcastManifest | None:
+        """Return what was published as a version before. Raises RunError if it has other weights."""
+        manifest = self._stored_manifest(weights.version)
+        if manifest is not None and not is_same(manifest.weights, weights):
+            raise RunError(
+                f"version {weights.version} of {self._run} was published with other weights. A run that was continued "
+                "from an earlier step, or begun anew, has to be published under another name or in another folder."
+            )
+        return manifest
+
+    def _write(self, weights: Manifest, folder: Path) -> BroadcastManifest:
+        """Write the shards of a version, then its manifest."""
         base, parts = self._body(weights, folder)
         shards, n_bytes = [], 0
         for number, shard in enumerate(_cut(parts, self._shard_bytes)):
             self._put(shard_path(self._run, weights.version, number), shard)
             shards.append(digest(shard))
             n_bytes += len(shard)
-        if base is None:
-            self._anchor = weights.version
         manifest = BroadcastManifest(
             run=self._run,
             version=weights.version,
@@ -75,20 +134,10 @@ class Origin:
             shard_bytes=self._shard_bytes,
             shards=tuple(shards),
             weights=weights,
-            next_anchor=self._anchor + self._anchor_every,
+            next_anchor=(weights.version if base is None else self._anchor) + self._anchor_every,
         )
-        sealed = sealed_manifest(manifest, self._key)
-        self._put(manifest_path(self._run, weights.version), sealed)
-        self._latest = Latest(self._run, weights.version, digest(sealed), time.time())
-        self._before = weights, folder
-        self.renew()
+        self._put(manifest_path(self._run, weights.version), sealed_manifest(manifest, self._key))
         return manifest
-
-    def renew(self) -> None:
-        """Sign the name of the newest version again: workers distrust relays whose `latest` is old."""
-        if self._latest is not None:
-            self._latest = Latest(self._run, self._latest.version, self._latest.manifest, time.time())
-            self._put(latest_path(self._run), sealed_latest(self._latest, self._key))
 
     def _body(self, weights: Manifest, folder: Path) -> tuple[int | None, Iterator[bytes]]:
         """Return the base, and the parts of the body: differences if they are small and the files are alike."""
@@ -105,20 +154,79 @@ class Origin:
             return None, whole
         return before.version, iter(deltas)
 
+    def _note(self, manifest: BroadcastManifest) -> None:
+        self._bases[manifest.version] = manifest.base
+        if manifest.base is None:
+            self._anchor = max(self._anchor, manifest.version)
+
+    def _note_chain(self, version: int) -> None:
+        """Take note of a version in the store, and of all that it is a difference from."""
+        wanted: int | None = version
+        while wanted is not None and (manifest := self._stored_manifest(wanted)) is not None:
+            self._note(manifest)
+            wanted = manifest.base
+
+    def _drop(self) -> None:
+        """Remove the versions that no worker needs any more."""
+        needed: set[int] = set()
+        for version in sorted(self._bases)[-self._keep :]:
+            wanted: int | None = version
+            while wanted is not None and wanted not in needed:
+                needed.add(wanted)
+                wanted = self._bases.get(wanted)
+        for version in sorted(set(self._bases) - needed):
+            del self._bases[version]
+            self._remove(version)
+
+    def _stored_latest(self) -> Latest | None:
+        sealed = self._read(latest_path(self._run))
+        try:
+            return None if sealed is None else read_latest(sealed, self._run, self._public)
+        except Forged as error:
+            raise RunError(f"the store holds weights of another run: {error}. Use a store of your own.") from error
+
+    def _stored_manifest(self, version: int) -> BroadcastManifest | None:
+        sealed = self._read(manifest_path(self._run, version))
+        try:
+            return None if sealed is None else read_manifest(sealed, self._run, version, self._public)
+        except Forged as error:
+            raise RunError(f"the store holds weights of another run: {error}. Use a store of your own.") from error
+
+    def _read(self, path: str) -> bytes | None:
+        import obstore
+
+        try:
+            return bytes(obstore.get(self._store, path).bytes())
+        except FileNotFoundError:
+            return None
+        except Exception as error:  # obstore has an exception of its own for each kind of store and failure
+            raise TransferError(f"cannot read {path}: {error}. Check the store.") from error
+
     def _put(self, path: str, content: bytes) -> None:
         import obstore
 
         try:
             obstore.put(self._store, path, content)
-        except Exception as error:  # obstore has an exception of its own for each kind of store and failure
+        except Exception as error:  # as above
             raise TransferError(f"cannot publish {path}: {error}. Make room there, or check the store.") from error
+
+    def _remove(self, version: int) -> None:
+        import obstore
+
+        try:
+            # The manifest goes first, so that no client begins with a version that is about to go.
+            obstore.delete(self._store, manifest_path(self._run, version))
+            found = obstore.list(self._store, prefix=version_path(self._run, version)).collect()
+            obstore.delete(self._store, [each["path"] for each in found])
+        except Exception as error:  # as above; it costs room and nothing else
+            log.warning("version %d of %s cannot be removed: %s", version, self._run, error)
 
 
 def _opened(url: str) -> "ObjectStore":
     from obstore.store import LocalStore, from_url
 
     if url.startswith("file://"):
-        return LocalStore(url.removeprefix("file://"), mkdir=True)
+        return LocalStore(url.removeprefix("file://"), mkdir=True, automatic_cleanup=True)
     return from_url(url)
 
 

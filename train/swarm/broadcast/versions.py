@@ -16,6 +16,7 @@ from train.errors import TransferError
 from train.swarm.broadcast.delta import BadDelta, apply
 from train.swarm.broadcast.download import Download
 from train.swarm.broadcast.manifest import BroadcastManifest
+from train.swarm.broadcast.shared_folder import SharedFolder
 
 log = logging.getLogger(__name__)
 
@@ -25,14 +26,16 @@ _DELTA = ".delta"
 
 
 class Versions:
-    """The versions in a folder, which belongs to this object alone."""
+    """The versions in a folder, which several processes of one user may share.
 
-    def __init__(self, folder: Path, download: Download) -> None:
-        self._folder, self._download = folder, download
-        folder.mkdir(parents=True, exist_ok=True)
+    keep  so many versions, those that were fetched last, stay
+    """
+
+    def __init__(self, folder: Path, download: Download, *, keep: int = _KEPT) -> None:
+        self._folder, self._download = SharedFolder(folder, keep), download
 
     def fetch(self, version: int, *, seconds: float) -> tuple[Path, BroadcastManifest]:
-        """Return the folder of a version, and its manifest. The folder stays until two further versions are fetched.
+        """Return the folder of a version, and its manifest. The folder stays until `keep` others are fetched.
 
         seconds  time for all of it
 
@@ -40,21 +43,30 @@ class Versions:
         """
         until = time.monotonic() + seconds
         try:
-            try:
-                manifest = self._build(version, until, may_differ=True)
-            except BadDelta as error:
-                log.warning(
-                    "the difference of version %d does not fit (%s); the last whole version is fetched", version, error
-                )
-                manifest = self._build(version, until, may_differ=False)
+            with self._folder.locked(until):
+                manifest = self._fetched(version, until)
+                self._folder.use(version)
+                self._folder.remove_unused()
         except BadDelta as error:
             raise TransferError(f"version {version} cannot be put together: {error}") from error
         except OSError as error:
             raise TransferError(
-                f"cannot keep version {version} in {self._folder}: {error}. Make room there."
+                f"cannot keep version {version} in {self._folder.folder}: {error}. Make room there."
             ) from error
-        self._remove_before(version)
-        return self._place(version), manifest
+        return self._folder.place(version), manifest
+
+    def close(self) -> None:
+        """Remove what no process uses any more. The folders of this object cannot be read after that."""
+        self._folder.close()
+
+    def _fetched(self, version: int, until: float) -> BroadcastManifest:
+        try:
+            return self._build(version, until, may_differ=True)
+        except BadDelta as error:
+            log.warning(
+                "the difference of version %d does not fit (%s); the last whole version is fetched", version, error
+            )
+            return self._build(version, until, may_differ=False)
 
     def _build(self, version: int, until: float, *, may_differ: bool) -> BroadcastManifest:
         """Bring a version and all that it needs to the disk.
@@ -63,26 +75,31 @@ class Versions:
         """
         chain: list[BroadcastManifest] = []
         wanted: int | None = version
-        while wanted is not None and not (may_differ and chain and self._place(wanted).is_dir()):
+        while wanted is not None and not (may_differ and chain and self._folder.place(wanted).is_dir()):
             manifest, _ = self._download.manifest(wanted, seconds=until - time.monotonic())
             chain.append(manifest)
-            if wanted == version and may_differ and _is_right(manifest, self._place(version)):
+            if wanted == version and may_differ and _is_right(manifest, self._folder.place(version)):
                 return manifest
             wanted = manifest.base
+        made: int | None = None
         for manifest in reversed(chain):
-            self._complete(manifest, until)
+            is_new = self._complete(manifest, until)
+            if made is not None:
+                self._folder.remove_if_unused(made)  # it was a step on the way
+            made = manifest.version if is_new else None
         return chain[0]
 
-    def _complete(self, manifest: BroadcastManifest, until: float) -> None:
-        place = self._place(manifest.version)
+    def _complete(self, manifest: BroadcastManifest, until: float) -> bool:
+        """Bring a version to the disk whose base is there. Return whether it was not there before."""
+        place = self._folder.place(manifest.version)
         if _is_right(manifest, place):
-            return
+            return False
         shutil.rmtree(place, ignore_errors=True)
         part = place.with_suffix(".part")
         part.mkdir(exist_ok=True)
         _Body(manifest, part).fetch(self._download, until)
         if manifest.base is not None:
-            _apply(manifest, self._place(manifest.base), part)
+            _apply(manifest, self._folder.place(manifest.base), part)
         for file in manifest.weights.files:
             if _digest(part / file.name) != file.blake3:
                 shutil.rmtree(part)
@@ -90,14 +107,7 @@ class Versions:
         for name in (_HAVE, _DELTA):
             (part / name).unlink(missing_ok=True)
         part.rename(place)
-
-    def _place(self, version: int) -> Path:
-        return self._folder / f"{version:06d}"
-
-    def _remove_before(self, version: int) -> None:
-        there = sorted(path for path in self._folder.iterdir() if path.name.isdigit() and int(path.name) <= version)
-        for path in [*there[:-_KEPT], *self._folder.glob("*.part")]:
-            shutil.rmtree(path, ignore_errors=True)
+        return True
 
 
 class _Body:

@@ -1,0 +1,72 @@
+"""Weights from relays that nobody trusts, as engines take them."""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from blake3 import blake3
+
+from train.errors import TransferError
+from train.swarm.broadcast.download import Download
+from train.swarm.broadcast.manifest import BroadcastManifest, Latest, is_same
+from train.swarm.broadcast.relays import Relays
+from train.swarm.broadcast.versions import Versions
+from train.weights.manifest import Manifest
+from train.weights.source import TensorFiles
+
+_MANIFEST_SECONDS = 30.0
+FETCH_SECONDS = 600.0
+
+
+class RelaySource:
+    """A source (train/weights/source.py) of what a run broadcasts.
+
+    relays   URLs
+    run      name of the run, as it is in paths
+    public   the run's public key
+    folder   where the versions are kept; workers of this machine that name the same folder share it
+    seconds  time for fetching a version, also if the relays do not have it yet
+    """
+
+    def __init__(
+        self, relays: Sequence[str], run: str, public: bytes, folder: Path, *, seconds: float = FETCH_SECONDS
+    ) -> None:
+        self._download = Download(Relays(relays), run, public)
+        self._versions = Versions(folder, self._download)
+        self._seconds = seconds
+
+    def latest(self) -> Latest:
+        """Return the newest version that the relays name, with the head of the run's ledger. Raises TransferError."""
+        return self._download.latest()
+
+    def newest(self) -> Manifest:
+        """Return the manifest of the newest version. Raises TransferError if no relay has it."""
+        return self._manifest(self._download.latest().version, _MANIFEST_SECONDS).weights
+
+    def fetch(self, manifest: Manifest) -> TensorFiles:
+        """Bring a version to this machine.
+
+        Raises TransferError if the relays do not send it in time, or broadcast other weights under its number.
+        """
+        broadcast = self._manifest(manifest.version, self._seconds)
+        if not is_same(broadcast.weights, manifest):
+            raise TransferError(
+                f"the relays broadcast other weights as version {manifest.version} than the run has: the run was "
+                "continued from an earlier step, or it is another one of the same name"
+            )
+        place, _ = self._versions.fetch(manifest.version, seconds=self._seconds)
+        return TensorFiles(tuple(place / file.name for file in broadcast.weights.files))
+
+    def close(self) -> None:
+        """Close the connections, and remove what no process of this machine reads any more."""
+        self._download.close()
+        self._versions.close()
+
+    def _manifest(self, version: int, seconds: float) -> BroadcastManifest:
+        return self._download.manifest(version, seconds=seconds)[0]
+
+
+def default_folder(run: str, public: bytes) -> Path:
+    """Return a folder that all workers of this machine and user share if they work for the same run."""
+    name = blake3(public + run.encode()).hexdigest(8)
+    return Path(os.environ.get("TMPDIR", "/tmp")) / f"curate-weights-{os.getuid()}" / f"relays-{name}"
