@@ -16,4 +16,5 @@ protocol/      signed requests and replies, invites, a client
 ledger/        what happened between the coordinator and its nodes, in a chain that nobody can change unnoticed
 nodes.py       the life of a node
 folder.py      the folder of a coordinator
+files/         the answers to a lease, as nodes upload them and verifiers read them
 """

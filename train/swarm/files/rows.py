@@ -1,0 +1,47 @@
+"""The answers to one lease, as a rollout file holds them."""
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+Finish = Literal["stop", "length", "refused"]
+FINISHES: tuple[Finish, ...] = get_args(Finish)  # a file has the place in this list
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One answer.
+
+    version      of the weights that drew all of its tokens
+    logprobs     one for each token, as the node computed them
+    finish       "refused" if the engine could not take the prompt; then there are no tokens
+    commitments  see train/sampling/verifiable/commitment.py
+    """
+
+    number: int
+    version: int
+    seed: int
+    prompt_ids: tuple[int, ...]
+    token_ids: tuple[int, ...]
+    logprobs: tuple[float, ...]
+    finish: Finish
+    commitments: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class RolloutFile:
+    """All answers to a lease, in the order of their numbers.
+
+    node    public key of the node, as the file names it
+    lease   id of the lease
+    engine  "vllm" or "transformers" and its version, as the file names it
+    """
+
+    rows: tuple[Row, ...]
+    node: bytes
+    lease: bytes
+    engine: str
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether the engine could not take the prompt."""
+        return self.rows[0].finish == "refused"
