@@ -26,11 +26,18 @@ class EngineTerms(Struct, frozen=True):
     vllm: dict[str, Any] = {}
 
 
-def open_for(terms: EngineTerms, model: str | None = None, engine: Mapping[str, Any] | None = None) -> Engine:
+def open_for(
+    terms: EngineTerms,
+    model: str | None = None,
+    engine: Mapping[str, Any] | None = None,
+    *,
+    verifiable: bool = False,
+) -> Engine:
     """Start an engine in this process.
 
-    model   a folder or a name on the Hub instead of that in the terms
-    engine  options as in the section [engine] that replace those of the terms
+    model       a folder or a name on the Hub instead of that in the terms
+    engine      options as in the section [engine] that replace those of the terms
+    verifiable  whether answers that others can check will be asked for
 
     Raises SamplerError if it cannot be started, and ConfigError for unknown options.
     """
@@ -42,4 +49,4 @@ def open_for(terms: EngineTerms, model: str | None = None, engine: Mapping[str, 
         return TransformersSampler(path, most_tokens=terms.context_tokens)
     from train.sampling.vllm import VllmSampler
 
-    return VllmSampler(path, **options)
+    return VllmSampler(path, verifiable=verifiable, **options)

@@ -1,6 +1,6 @@
 """A model in this process, run by vLLM.
 
-Besides vllm_weights.py and train/weights/nccl.py, no other file uses vLLM's Python interface.
+Besides vllm_weights.py, vllm_noise.py and train/weights/nccl.py, no other file uses vLLM's Python interface.
 """
 
 import contextvars
@@ -11,6 +11,7 @@ import threading
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -39,25 +40,41 @@ _CPU_ENVIRONMENT = {
 }
 _CLOSE_SECONDS = 60.0  # time limit for a step in progress, or for new weights on their way
 _NO_LABEL = "default"  # vLLM's name for the weights that it started with
+_NOISE = "train.sampling.vllm_noise:CountedNoise"
 _DISCARD = 2  # how deep vLLM sleeps: it drops the weights, too, and `load` brings new ones
 
 
 class VllmSampler:
     """A model from a folder or from the Hub. `options` are those of `vllm.LLM`.
 
-    template_arguments: further arguments of the model's chat template
+    template_arguments  further arguments of the model's chat template
+    verifiable          whether answers that others can check may be asked for; it costs vLLM's newer model runner
 
     Raises SamplerError if the model cannot be loaded, or vLLM is not installed.
     """
 
-    def __init__(self, model: str, *, template_arguments: Mapping[str, Any] = NO_ARGUMENTS, **options: Any) -> None:
+    def __init__(
+        self,
+        model: str,
+        *,
+        template_arguments: Mapping[str, Any] = NO_ARGUMENTS,
+        verifiable: bool = False,
+        **options: Any,
+    ) -> None:
         check_folder(model)
+        if verifiable:
+            os.environ["VLLM_USE_V2_MODEL_RUNNER"] = "0"  # vllm_noise.py is written for the other one
+            options["logits_processors"] = [*options.get("logits_processors", ()), _NOISE]
         os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")  # the terminal belongs to the command
         os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # warnings about how vLLM and torch use each other
             self._llm = _loaded(model, options)
         _check_head(self._llm, options)
+        self._is_verifiable = verifiable
+        if verifiable:
+            self._llm.collective_rpc("watch_output_layer")
+        self._verifiable: set[str] = set()  # keys of answers in progress that others can check
         self._sleeps = bool(options.get("enable_sleep_mode"))
         self._engine = self._llm.llm_engine
         self._tokenizer = self._llm.get_tokenizer()
@@ -89,8 +106,11 @@ class VllmSampler:
         from vllm import SamplingParams
         from vllm.sampling_params import RequestOutputKind
 
+        if sampling.verifiable and not self._is_verifiable:
+            raise SamplerError("this vLLM was not started for verifiable answers: give it verifiable=True")
+        noise = {"key": key, "seed": seed, "temperature": sampling.temperature}
         parameters = SamplingParams(
-            temperature=sampling.temperature,
+            temperature=0.0 if sampling.verifiable else sampling.temperature,
             top_p=sampling.top_p,
             max_tokens=sampling.max_tokens,
             seed=seed,
@@ -99,10 +119,13 @@ class VllmSampler:
             stop=list(sampling.stop),
             detokenize=bool(sampling.stop),  # without stops, this is done once, at the end
             output_kind=RequestOutputKind.FINAL_ONLY,
+            extra_args={"verifiable": noise} if sampling.verifiable else None,
         )
         with self._turn:
             if not self._closed:
                 self._begin(key, prompt_ids, parameters)
+                if sampling.verifiable:
+                    self._verifiable.add(key)
 
     def step(self) -> list[tuple[str, Completion]]:
         """Draw the next tokens, and return finished answers; see `Engine` in train/sampling/protocol.py."""
@@ -110,7 +133,11 @@ class VllmSampler:
             if not self._finished:
                 self._collect()
             outputs, self._finished = self._finished, []
-        return [(output.request_id, self._completion(output)) for output in outputs]
+            notes = self._notes(outputs)
+        completions = [(output.request_id, self._completion(output)) for output in outputs]
+        return [
+            (key, replace(completion, **notes[key]) if key in notes else completion) for key, completion in completions
+        ]
 
     def drop(self, keys: Iterable[str]) -> None:
         """Forget answers that have begun."""
@@ -119,6 +146,9 @@ class VllmSampler:
             self._finished = [output for output in self._finished if output.request_id not in dropped]
             if dropped and not self._closed:
                 self._engine.abort_request(list(dropped))
+            if (noted := dropped & self._verifiable) and not self._closed:
+                self._llm.collective_rpc("forget_notes", args=(sorted(noted),))
+            self._verifiable -= dropped
 
     def logprobs(self, sequences: Sequence[tuple[int, ...]]) -> list[tuple[float, ...]]:
         """Return log-probabilities of given tokens, before temperature; see `Engine` in train/sampling/protocol.py.
@@ -261,6 +291,23 @@ class VllmSampler:
         except Exception as error:  # the engine's process died, memory ran out, a kernel failed
             raise SamplerError(f"vLLM has failed: {_last_line(error)}. The same command continues.") from error
 
+    def _notes(self, outputs: Sequence[Any]) -> dict[str, dict[str, Any]]:
+        """Return what the worker noted of finished verifiable answers, by their keys. The caller has the turn."""
+        finished = [
+            (output.request_id, len(output.outputs[0].token_ids))
+            for output in outputs
+            if output.request_id in self._verifiable
+        ]
+        if not finished:
+            return {}
+        found = self._llm.collective_rpc("take_notes", args=(finished,))[0]  # processes that share a model agree
+        keys = [key for key, _ in finished]
+        self._verifiable.difference_update(keys)
+        return {
+            key: {"commitments": commitments, "logprobs": logprobs}
+            for key, (commitments, logprobs) in zip(keys, found, strict=True)
+        }
+
     def _begin(self, key: str, ids: tuple[int, ...], parameters: Any) -> str:
         """Hand a request to the engine, and return the engine's own name of it. The caller has the turn.
 
@@ -340,7 +387,7 @@ def _loaded(model: str, options: dict[str, Any]) -> Any:
                 "max_model_len": -1,  # as long as the model allows and the memory holds
                 "logprobs_mode": "processed_logprobs",
                 "use_tqdm_on_load": False,
-                "worker_extension_cls": "train.sampling.vllm_worker.WeightMethods",
+                "worker_extension_cls": "train.sampling.vllm_worker.WorkerMethods",
                 **(_ON_CPU if current_platform.is_cpu() else {}),
                 **options,
             },

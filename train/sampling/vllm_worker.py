@@ -12,11 +12,12 @@ from train.weights.source import TensorFiles
 _EMBEDDING, _HEAD = "model.embed_tokens.weight", "lm_head.weight"
 
 
-class WeightMethods:
+class WorkerMethods:
     """A mix-in for vLLM's worker class in each of its processes; `VllmSampler` calls these methods."""
 
     reload_weights: Any  # the worker's own
     model_runner: Any  # the worker's own
+    _noise: Any = None  # CountedNoise of vllm_noise.py
     _placed: tuple[Sequence[Outline], list[Placement]] | None = None
 
     def load_files(self, paths: Sequence[str]) -> None:
@@ -28,6 +29,22 @@ class WeightMethods:
         if self._placed is None or self._placed[0] != outlines:
             self._placed = outlines, vllm_weights.placements(self.model_runner.get_model(), outlines, with_head)
         return vllm_weights.held_parts(self._placed[1], outlines)
+
+    def watch_output_layer(self) -> None:
+        """Let verifiable requests be noted; called once, before any of them."""
+        from train.sampling.vllm_noise import CountedNoise
+
+        processors = self.model_runner.input_batch.logitsprocs.all
+        self._noise = next(processor for processor in processors if isinstance(processor, CountedNoise))
+        self._noise.watch(self.model_runner.get_model())
+
+    def take_notes(self, finished: Sequence[tuple[str, int]]) -> list[tuple[bytes, tuple[float, ...]]]:
+        """Return commitments and log-probabilities of finished answers, given their keys and numbers of tokens."""
+        return [self._noise.take(key, n_tokens) for key, n_tokens in finished]
+
+    def forget_notes(self, keys: Sequence[str]) -> None:
+        """Forget what was noted of answers that were dropped."""
+        self._noise.forget(keys)
 
 
 def with_head(weights: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
