@@ -6,6 +6,7 @@ import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ from train.commands.engine_options import engine_option
 
 if TYPE_CHECKING:
     from train.asynchronous.workers.rollout import Rollout
+    from train.swarm.node.joined_rollout import JoinedRollout
 
 
 def _checked(context: click.Context, option: click.Parameter, name: str) -> str:
@@ -28,7 +30,20 @@ def _checked(context: click.Context, option: click.Parameter, name: str) -> str:
 
 
 @click.command("rollout")
-@click.option("--controller", "url", required=True, metavar="URL", help="The run: http://HOST:PORT of workers.listen.")
+@click.option("--controller", "url", default="", metavar="URL", help="The run: http://HOST:PORT of workers.listen.")
+@click.option(
+    "--join",
+    "invite",
+    default="",
+    metavar="INVITE",
+    help="The run: an invite of its swarm, which does not trust this machine.  [in place of --controller]",
+)
+@click.option(
+    "--key",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="The key of this node, for --join; made if it is not there.  [default: ~/.config/curate/node.key]",
+)
 @click.option(
     "--model", default="", metavar="NAME", help="Folder or Hub id of the model on this machine.  [default: the run's]"
 )
@@ -62,6 +77,8 @@ def _checked(context: click.Context, option: click.Parameter, name: str) -> str:
 )
 def command(
     url: str,
+    invite: str,
+    key: Path | None,
     model: str,
     engine: dict[str, Any],
     name: str,
@@ -75,10 +92,22 @@ def command(
     The worker asks the run for prompts, sends answers, and fetches new weights; it opens no port. Workers may join,
     leave and die at any time. CUDA_VISIBLE_DEVICES says which GPUs the engine gets, the environment variable
     CURATE_TOKEN has the token of the run. Ctrl-C and SIGTERM hand over what is finished, and give the rest back.
+
+    With --join, the run is one of a swarm: its coordinator has every answer verified, and the weights come from relays.
     """
     require("train")
+    if bool(url) == bool(invite):
+        raise click.UsageError("Name the run, either with --controller URL or with --join INVITE.")
+    if invite and (name or ray is not None):
+        raise click.UsageError("--name and --ray are for --controller: a swarm knows its nodes by their keys.")
+    if key is not None and not invite:
+        raise click.UsageError("--key is for --join.")
     from train.errors import TrainError
 
+    if invite:
+        with user_errors(TrainError):
+            _join(invite, model, engine, key, patience)
+        return
     with user_errors(TrainError):
         from train.asynchronous.workers.local_workers import TOKEN_VARIABLE
         from train.asynchronous.workers.rollout import Options, Rollout
@@ -95,8 +124,17 @@ def command(
                 worker.run()
 
 
+def _join(invite: str, model: str, engine: dict[str, Any], key: Path | None, patience: float) -> None:
+    from train.swarm.node.joined_rollout import JoinedRollout, Options
+    from train.swarm.node.own_key import DEFAULT
+
+    node = JoinedRollout(Options(invite, model, engine, key or Path(DEFAULT), patience), note=click.echo)
+    with _leaving_at_signals(node):
+        node.run()
+
+
 @contextmanager
-def _leaving_at_signals(worker: "Rollout") -> Iterator[None]:
+def _leaving_at_signals(worker: "Rollout | JoinedRollout") -> Iterator[None]:
     """Leave at the first SIGINT or SIGTERM. A second one ends the process at once."""
 
     def leave(number: int, frame: FrameType | None) -> None:

@@ -17,4 +17,5 @@ ledger/        what happened between the coordinator and its nodes, in a chain t
 nodes.py       the life of a node
 folder.py      the folder of a coordinator
 files/         the answers to a lease, as nodes upload them and verifiers read them
+node/          a worker whose coordinator has its answers checked
 """

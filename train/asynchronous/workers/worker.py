@@ -7,7 +7,8 @@ lives (errands.py).
     ask for groups until there is no room or nothing to ask -> draw a token of each answer -> hand over what is finished
 
 New weights are loaded as soon as they are there, in the midst of answers, and proven before anything that was drawn
-with them is handed over.
+with them is handed over. A worker that draws whole leases under one version finishes what has begun before it loads
+them, and asks for nothing meanwhile.
 """
 
 import logging
@@ -37,6 +38,7 @@ class Worker:
     source            fetches the weights that the controller announces
     name              unique in the run
     patience_seconds  how long a controller that is gone is called again before the worker gives up
+    whole_leases      draw each lease under one version of the weights, as answers that others check have to be
     loaded            called with a manifest and the metrics of the proof after weights were loaded
     """
 
@@ -49,9 +51,11 @@ class Worker:
         name: str,
         patience_seconds: float = 600.0,
         beat_seconds: float = BEAT_SECONDS,
+        whole_leases: bool = False,
         loaded: Callable[[Manifest, dict[str, float]], None] = lambda manifest, metrics: None,
     ) -> None:
         self._engine = engine
+        self._whole_leases = whole_leases
         self._note_loaded = loaded
         self._holdings = Holdings()
         self._errands = Errands(
@@ -96,7 +100,7 @@ class Worker:
 
     def _load(self) -> None:
         with self._holdings.changed:
-            if self._holdings.fetched is None:
+            if self._holdings.fetched is None or not self._may_load():
                 return
             (manifest, weights), self._holdings.fetched = self._holdings.fetched, None
             if manifest.version <= self._holdings.loaded:  # the run continues from an earlier step
@@ -108,6 +112,14 @@ class Worker:
             self._holdings.ask_at = 0.0
             self._holdings.changed.notify_all()
         self._note_loaded(manifest, metrics)
+
+    def _may_load(self) -> bool:
+        """Return whether there are new weights, and no lease has to be drawn to its end before they are loaded."""
+        holdings = self._holdings
+        if holdings.fetched is None:
+            return False
+        has_work = bool(self._running or holdings.arrived or holdings.wanted)  # or asked for some, which are on the way
+        return not (self._whole_leases and has_work and holdings.fetched[0].version > holdings.loaded)
 
     def _load_and_prove(self, manifest: Manifest, weights: Weights) -> dict[str, float]:
         began = time.monotonic()
@@ -141,6 +153,8 @@ class Worker:
         with holdings.changed:
             if holdings.loaded < 0 or holdings.has_ended or time.monotonic() < holdings.ask_at:
                 return False
+            if self._whole_leases and holdings.fetched is not None:
+                return bool(holdings.arrived)
             holdings.wanted = self._engine.at_once - len(self._running)
             holdings.changed.notify_all()
             if self._waits_for_reply or not self._running:
@@ -179,9 +193,9 @@ class Worker:
         if holdings.loaded < 0:
             holdings.wait(lambda: holdings.fetched is not None)
         elif holdings.wanted:
-            holdings.wait(lambda: holdings.fetched is not None or not holdings.wanted)
+            holdings.wait(lambda: self._may_load() or not holdings.wanted)
         else:
-            holdings.wait(lambda: holdings.fetched is not None, max(0.0, holdings.ask_at - time.monotonic()))
+            holdings.wait(self._may_load, max(0.0, holdings.ask_at - time.monotonic()))
 
 
 def _key(lease: Lease) -> Key:

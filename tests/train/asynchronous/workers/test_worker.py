@@ -156,6 +156,22 @@ def test_answers_go_on_under_new_weights_and_are_taken(engine, model, questions)
     assert len(seen) > 1
 
 
+def test_a_worker_that_draws_whole_leases_changes_its_weights_only_between_them(engine, model, questions):
+    source = InProcess()
+    controller = controller_of(questions, replace(SETTINGS, staleness=2))
+    worker = Worker(controller, engine, source, name="w", whole_leases=True)
+    publish(controller, source, model, 0)
+    with working(worker) as errors:
+        seen = []
+        for version in range(5):
+            for group in controller.wait_for_cut(version, SECONDS):
+                (drawn_with,) = {drawn for rollout in group for drawn in rollout.versions}
+                seen.append(drawn_with)
+            publish(controller, source, model, version + 1)
+    assert errors == []
+    assert len(set(seen)) > 1  # it has loaded new weights, between two groups
+
+
 class Damaged(InProcess):
     """Weights of version 1 arrive with one tensor off by a hundredth."""
 

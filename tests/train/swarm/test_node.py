@@ -1,0 +1,217 @@
+"""A node as its coordinator sees it: whole groups, each uploaded once, whatever the network does."""
+
+import os
+from collections import deque
+
+import pytest
+from click.testing import CliRunner
+
+from cli import main
+from train.asynchronous.messages import Answer, Answers, Beat, Draw, Leaving, Lease, WorkRequest
+from train.asynchronous.packed import pack_logprobs, pack_tokens
+from train.errors import ConfigError, ControllerGone, TransferError
+from train.sampling.engine_terms import EngineTerms
+from train.swarm.calls import Leases, NodeOrders, SwarmLease
+from train.swarm.files.reading import read
+from train.swarm.files.rows import RolloutFile
+from train.swarm.node.own_key import own_key
+from train.swarm.node.swarm_controller import SwarmController
+from train.swarm.protocol.client import JoinFirst
+from train.swarm.settings import SwarmSettings
+from train.swarm.signed import public_of
+from train.swarm.verdict import ACCEPTED, Verdict
+from train.weights.manifest import Manifest
+
+SETTINGS = SwarmSettings("coder", EngineTerms("coder", "a model", "transformers", 64), vocabulary=100)
+
+
+def swarm_lease(group: int = 7, n_answers: int = 3) -> SwarmLease:
+    draw = Draw(1.0, 1.0, 32, verifiable=True)
+    return SwarmLease(os.urandom(16), Lease(group, 2, 5, (1, 2, 3), tuple(range(10, 10 + n_answers)), draw, 600.0))
+
+
+class Coordinator:
+    """What a node says is kept; `trouble` has the errors of the next calls."""
+
+    def __init__(self, *leases):
+        self.node = bytes(32)
+        self.leases, self.orders = deque(leases), NodeOrders()
+        self.said, self.files, self.trouble = [], [], deque()
+        self.receipt = "taken"
+
+    def call(self, path, message, kind):
+        self._maybe_fail()
+        self.said.append((path, message))
+        if path == "/lease":
+            given = tuple(self.leases)
+            self.leases.clear()
+            return Leases(given)
+        return self.orders if path == "/beat" else None
+
+    def send(self, path, body, kind):
+        self.files.append((path, body))
+        self._maybe_fail()
+        return self.receipt
+
+    def _maybe_fail(self):
+        if self.trouble:
+            raise self.trouble.popleft()
+
+
+class Relays:
+    """They name these versions, one after another, and then the last one again and again."""
+
+    def __init__(self, *versions):
+        self.versions = deque(versions)
+
+    def newest(self):
+        version = self.versions.popleft() if len(self.versions) > 1 else self.versions[0]
+        if version is None:
+            raise TransferError("no relay names a version")
+        return Manifest(version)
+
+
+@pytest.fixture
+def node(tmp_path):
+    def made(coordinator, relays=None, **options):
+        given = {"join": lambda: None, "engine": "transformers 5", "folder": tmp_path, **options}
+        return SwarmController(coordinator, relays or Relays(5), **given)
+
+    return made
+
+
+def answer(lease: Lease, number: int) -> Answer:
+    tokens = (number, 4, 5)
+    packed = pack_tokens(tokens), pack_logprobs([-1.0, -0.5, -0.25])
+    return Answer(lease.group, number, lease.attempt, *packed, ((5, 0, 3),), "stop", b"commitment")
+
+
+def asked(node) -> tuple[Lease, ...]:
+    return node.work(WorkRequest("n", 5, 100)).leases
+
+
+def test_a_group_is_uploaded_once_it_is_whole_and_can_be_read(node):
+    given = swarm_lease()
+    coordinator = Coordinator(given)
+    controller = node(coordinator)
+    (lease,) = asked(controller)
+    assert controller.answers(Answers("n", (answer(lease, 2), answer(lease, 0)))) == ["taken", "taken"]
+    assert coordinator.files == []
+    assert controller.answers(Answers("n", (answer(lease, 1),))) == ["taken"]
+    ((path, content),) = coordinator.files
+    assert path == f"/upload/{given.id.hex()}"
+    file = read(content, given, SETTINGS)
+    assert isinstance(file, RolloutFile), file
+    assert [row.token_ids for row in file.rows] == [(0, 4, 5), (1, 4, 5), (2, 4, 5)]
+    assert [row.seed for row in file.rows] == [10, 11, 12]
+    assert {(row.version, row.finish, row.commitments) for row in file.rows} == {(5, "stop", b"commitment")}
+    assert (file.node, file.lease, file.engine) == (coordinator.node, given.id, "transformers 5")
+
+
+def test_after_a_failure_of_the_network_the_same_bytes_are_sent_again(node):
+    coordinator = Coordinator(swarm_lease())
+    controller = node(coordinator)
+    (lease,) = asked(controller)
+    whole = Answers("n", tuple(answer(lease, number) for number in range(3)))
+    coordinator.trouble.append(ControllerGone("the reply was lost"))
+    with pytest.raises(ControllerGone):
+        controller.answers(whole)
+    coordinator.receipt = "again"
+    assert controller.answers(whole) == ["taken"] * 3
+    first, second = coordinator.files
+    assert first == second
+    assert controller.answers(whole) == ["stale"] * 3  # the worker has forgotten them by now
+    assert len(coordinator.files) == 2
+
+
+def test_what_comes_too_late_is_given_up(node):
+    coordinator = Coordinator(swarm_lease())
+    coordinator.receipt = "late"
+    controller = node(coordinator)
+    (lease,) = asked(controller)
+    assert controller.answers(Answers("n", tuple(answer(lease, number) for number in range(3)))) == ["stale"] * 3
+
+
+def test_a_group_that_comes_twice_is_two_leases(node):
+    first, second = swarm_lease(), swarm_lease()
+    coordinator = Coordinator(first, second)
+    controller = node(coordinator)
+    one, other = asked(controller)
+    assert (one.group, one.attempt) != (other.group, other.attempt)
+    controller.answers(Answers("n", tuple(answer(other, number) for number in range(3))))
+    assert [path for path, _ in coordinator.files] == [f"/upload/{second.id.hex()}"]
+    controller.beat(Beat("n", 5, ((one.group, 0),), 3.0))
+    assert coordinator.said[-1][1].running == (first.id,)
+
+
+def test_a_prompt_that_the_engine_does_not_take_is_refused_for_the_whole_group(node):
+    draw = Draw(1.0, 1.0, 32, verifiable=True)
+    given = SwarmLease(bytes(16), Lease(0, 0, 5, tuple(range(64)), (1, 2), draw, 600.0))
+    coordinator = Coordinator(given)
+    controller = node(coordinator)
+    (lease,) = asked(controller)
+    controller.answers(Answers("n", (Answer(lease.group, 0, 0, b"", b"", (), "refused"),)))
+    file = read(coordinator.files[0][1], given, SETTINGS)
+    assert isinstance(file, RolloutFile), file
+    assert file.is_refused
+
+
+def test_beats_bring_orders_and_verdicts(node):
+    lost, kept = swarm_lease(), swarm_lease()
+    coordinator = Coordinator(lost, kept)
+    notes = []
+    controller = node(coordinator, note=notes.append)
+    gone, held = asked(controller)
+    coordinator.orders = NodeOrders((lost.id,), ((kept.id, ACCEPTED), (lost.id, Verdict("hard", "replay"))))
+    orders = controller.beat(Beat("n", 5, ((gone.group, 0), (held.group, 0))))
+    assert orders.drop == ((gone.group, 0),)
+    assert notes == [f"lease {kept.id.hex()[:8]}: accepted", f"lease {lost.id.hex()[:8]}: rejected (replay, for good)"]
+    assert controller.answers(Answers("n", (answer(gone, 0),))) == ["stale"]
+
+
+def test_a_node_that_was_missed_joins_again_and_goes_on(node):
+    coordinator = Coordinator(swarm_lease())
+    coordinator.trouble.append(JoinFirst("it was not seen for 90 s"))
+    joined = []
+    controller = node(coordinator, join=lambda: joined.append(True))
+    assert len(asked(controller)) == 1
+    assert joined == [True]
+
+
+def test_weights_are_those_that_the_relays_name(node):
+    assert node(Coordinator(), Relays(5)).weights(4, 0.0) == Manifest(5)
+    assert node(Coordinator(), Relays(5)).weights(5, 0.0) is None
+    with pytest.raises(ControllerGone, match="no relay names a version"):
+        node(Coordinator(), Relays(None)).weights(-1, 0.0)
+
+
+def test_a_node_leaves_politely(node):
+    coordinator = Coordinator()
+    node(coordinator).leave(Leaving("n"))
+    assert coordinator.said == [("/leave", None)]
+
+
+def test_a_key_is_made_once_and_nobody_else_can_read_it(tmp_path):
+    path = tmp_path / "far" / "node.key"
+    assert public_of(own_key(path)) == public_of(own_key(path))
+    assert path.stat().st_mode & 0o077 == 0
+    (tmp_path / "file").write_text("not a key")
+    with pytest.raises(ConfigError, match="is not a key"):
+        own_key(tmp_path / "file")
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        pytest.param([], "either with --controller URL or with --join INVITE", id="no run"),
+        pytest.param(["--controller", "http://a:1", "--join", "x"], "either with --controller", id="two runs"),
+        pytest.param(["--join", "x", "--name", "me"], "a swarm knows its nodes by their keys", id="a name"),
+        pytest.param(["--controller", "http://a:1", "--key", "k"], "--key is for --join", id="a key"),
+        pytest.param(["--join", "nonsense"], "this is not an invite, or not all of it", id="not an invite"),
+    ],
+)
+def test_what_is_wrong_with_the_options_is_explained(options, words):
+    result = CliRunner().invoke(main, ["rollout", *options])
+    assert result.exit_code != 0
+    assert words in " ".join(result.output.split())
+    assert "Traceback" not in result.output

@@ -1,0 +1,107 @@
+"""The leases that a node has, and their answers until the whole group can be uploaded.
+
+The worker knows a lease by a number of its own, counted from 0: how the trainer numbers its groups is not the node's
+business, and a node may get the same group twice.
+"""
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+
+import msgspec
+
+from train.asynchronous.messages import Answer, Key, Lease
+from train.asynchronous.packed import unpack_logprobs, unpack_tokens
+from train.swarm.calls import SwarmLease
+from train.swarm.files.rows import Row
+
+
+@dataclass(slots=True)
+class Held:
+    """A lease, and its answers by their numbers. `until` is when it runs out."""
+
+    lease: SwarmLease
+    until: float
+    answers: dict[int, Answer] = field(default_factory=dict)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all answers are there; the first one speaks for all if the engine cannot take the prompt."""
+        return len(self.answers) == len(self.lease.lease.seeds) or self._is_refused
+
+    def rows(self) -> tuple[Row, ...]:
+        """Return the answers as rows of a rollout file, in the order of their numbers."""
+        lease = self.lease.lease
+        if self._is_refused:
+            refused = Row(0, lease.version, 0, lease.prompt, (), (), "refused", b"")
+            return tuple(replace(refused, number=number, seed=seed) for number, seed in enumerate(lease.seeds))
+        return tuple(_row(self.answers[number], seed, lease) for number, seed in enumerate(lease.seeds))
+
+    @property
+    def _is_refused(self) -> bool:
+        return any(answer.finish == "refused" for answer in self.answers.values())
+
+
+class HeldLeases:
+    """What a node has. One thread at a time uses it."""
+
+    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
+        self._now = now
+        self._held: dict[int, Held] = {}
+        self._n_taken = 0
+
+    def take(self, leases: Iterable[SwarmLease]) -> tuple[Lease, ...]:
+        """Take what the coordinator gave, and return it as the worker gets it. What has run out is forgotten."""
+        self._held = {number: held for number, held in self._held.items() if held.until > self._now()}
+        taken = []
+        for given in leases:
+            self._held[self._n_taken] = Held(given, self._now() + given.lease.seconds)
+            taken.append(msgspec.structs.replace(given.lease, group=self._n_taken, attempt=0))
+            self._n_taken += 1
+        return tuple(taken)
+
+    def add(self, answer: Answer) -> bool:
+        """Take an answer of the worker, and return whether its lease is still held."""
+        held = self._held.get(answer.group)
+        if held is None:
+            return False
+        held.answers[answer.number] = answer
+        return True
+
+    def whole(self) -> list[tuple[int, Held]]:
+        """Return the leases that have all their answers, with the worker's numbers for them."""
+        return [(number, held) for number, held in self._held.items() if held.is_whole]
+
+    def forget(self, number: int) -> None:
+        """Forget a lease that was uploaded, or is not ours any more."""
+        self._held.pop(number, None)
+
+    def ids(self, keys: Iterable[Key]) -> tuple[bytes, ...]:
+        """Return the ids of the leases that the worker names."""
+        return tuple(self._held[number].lease.id for number, _ in keys if number in self._held)
+
+    def lose(self, ids: Iterable[bytes]) -> tuple[Key, ...]:
+        """Forget leases by their ids, and return their names as the worker knows them."""
+        gone = set(ids)
+        numbers = [number for number, held in self._held.items() if held.lease.id in gone]
+        for number in numbers:
+            del self._held[number]
+        return tuple((number, 0) for number in numbers)
+
+    def lose_all(self) -> tuple[Key, ...]:
+        """Forget all leases, and return their names as the worker knows them."""
+        return self.lose([held.lease.id for held in self._held.values()])
+
+
+def _row(answer: Answer, seed: int, lease: Lease) -> Row:
+    ((version, _, _),) = answer.spans  # the worker draws a whole lease under one version
+    return Row(
+        answer.number,
+        version,
+        seed,
+        lease.prompt,
+        tuple(unpack_tokens(answer.tokens)),
+        tuple(unpack_logprobs(answer.logprobs)),
+        answer.finish,
+        answer.commitments,
+    )

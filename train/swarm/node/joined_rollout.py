@@ -1,0 +1,124 @@
+"""What `curate rollout --join` does: join a swarm, start the engine that it asks for, and sample for it."""
+
+import logging
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack, closing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from train.asynchronous.workers.patience import Patience
+from train.asynchronous.workers.worker import Worker
+from train.sampling.engine_environment import prepare_for_engine
+from train.sampling.engine_terms import open_for
+from train.sampling.model_name import check_model
+from train.swarm.broadcast.relay_source import RelaySource, default_folder
+from train.swarm.node.fingerprint import engine_words, hardware_words
+from train.swarm.node.own_key import DEFAULT, own_key
+from train.swarm.node.swarm_controller import SwarmController
+from train.swarm.nodes import BEAT_SECONDS
+from train.swarm.protocol.client import SignedClient
+from train.swarm.protocol.invites import read_invite
+from train.swarm.protocol.joining import join
+from train.swarm.settings import SwarmSettings
+from train.weights.manifest import Manifest
+
+log = logging.getLogger(__name__)
+
+Note = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What the user says about a node.
+
+    invite            as `curate swarm invite` wrote it
+    model             a folder or a name on the Hub; empty: the run's own
+    engine            options as in the section [engine] that replace the run's
+    key               file with the node's key; made if it is not there
+    patience_seconds  how long a coordinator that is gone is called again before the node gives up
+    """
+
+    invite: str = field(repr=False)
+    model: str = ""
+    engine: Mapping[str, Any] = field(default_factory=dict)
+    key: Path = Path(DEFAULT)
+    patience_seconds: float = 600.0
+
+
+class JoinedRollout:
+    """One node with one engine in this process. `note` is called with lines about what it does.
+
+    Raises ConfigError if the invite or the key cannot be used.
+    """
+
+    def __init__(self, options: Options, note: Note = log.info) -> None:
+        self._options, self._note = options, note
+        self._invite = read_invite(options.invite)
+        self._client = SignedClient(self._invite, own_key(options.key))
+        self._name = self._client.node.hex()[:12]
+        self._worker: Worker | None = None
+        self._leaves = False
+
+    def run(self) -> None:
+        """Work until the run is over, or `leave` is called.
+
+        Raises the errors of Worker.run, and ConfigError for options that the engine does not have.
+        """
+        with ExitStack() as stack:
+            stack.enter_context(closing(self._client))
+            settings = Patience(self._options.patience_seconds, self._pause).call(self._joined_before_the_engine)
+            if settings is None:
+                return
+            terms = settings.terms
+            model = self._options.model or terms.model
+            check_model(model)
+            self._note(f"node {self._name}: has joined {settings.run}, and starts an engine with {model}")
+            prepare_for_engine()
+            engine = stack.enter_context(closing(open_for(terms, model, self._options.engine)))
+            source = stack.enter_context(closing(self._source()))
+            words = engine_words(terms), hardware_words()
+            controller = SwarmController(
+                self._client,
+                source,
+                join=lambda: join(self._client, engine=words[0], hardware=words[1]),
+                engine=words[0],
+                folder=Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="curate-node-"))),
+                note=lambda line: self._note(f"node {self._name}: {line}"),
+            )
+            self._worker = Worker(
+                controller,
+                engine,
+                source,
+                name=self._name,
+                patience_seconds=self._options.patience_seconds,
+                beat_seconds=BEAT_SECONDS,
+                whole_leases=True,
+                loaded=self._loaded,
+            )
+            if not self._leaves:
+                self._worker.run()
+        self._note(f"node {self._name}: " + ("has left" if self._leaves else "the run is over"))
+
+    def leave(self) -> None:
+        """End politely, from any thread or signal handler."""
+        self._leaves = True
+        if self._worker is not None:
+            self._worker.leave()
+
+    def _joined_before_the_engine(self) -> SwarmSettings:
+        """Join in order to know what the engine has to be like. If its start takes long, the node joins again."""
+        return join(self._client, engine="")
+
+    def _source(self) -> RelaySource:
+        run, public = self._invite.run, self._invite.public
+        return RelaySource(self._invite.relays, run, public, default_folder(run, public))
+
+    def _loaded(self, manifest: Manifest, metrics: Mapping[str, float]) -> None:
+        self._note(f"node {self._name}: weights {manifest.version} in {metrics['weight_load_s']:.1f} s")
+
+    def _pause(self, seconds: float) -> bool:
+        time.sleep(seconds)
+        return not self._leaves

@@ -1,0 +1,147 @@
+"""The coordinator of a swarm, as the worker of a node sees a controller.
+
+Answers are kept until the group is whole; then they go as one file, which is written once and sent until there is a
+receipt, however often the network fails. The weights come from relays: what they name is believed only with the
+signature of the run.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Protocol
+
+from train.asynchronous.messages import Answers, Beat, Leaving, Orders, Receipt, Work, WorkRequest
+from train.errors import ControllerGone, TransferError
+from train.swarm import calls
+from train.swarm.files.writing import write
+from train.swarm.node.held_leases import Held, HeldLeases
+from train.swarm.protocol.client import JoinFirst, SignedClient
+from train.swarm.verdict import Verdict
+from train.weights.manifest import Manifest
+
+log = logging.getLogger(__name__)
+
+_POLL_SECONDS = 2.0  # between two questions to the relays
+
+Note = Callable[[str], None]
+
+
+class NamesNewest(Protocol):
+    """Knows the newest version: RelaySource (train/swarm/broadcast/relay_source.py)."""
+
+    def newest(self) -> Manifest:
+        """Return the manifest of the newest version. Raises TransferError if nobody names one."""
+
+
+class SwarmController:
+    """Calls of a controller (train/asynchronous/messages.py), answered by a coordinator and relays.
+
+    join    has the node admitted once more, after the coordinator has missed it for too long
+    engine  as in `Join`
+    folder  for files that have no receipt yet
+    note    is called with lines about verdicts
+    """
+
+    def __init__(
+        self,
+        client: SignedClient,
+        relays: NamesNewest,
+        *,
+        join: Callable[[], object],
+        engine: str,
+        folder: Path,
+        note: Note = log.info,
+    ) -> None:
+        self._client, self._relays, self._join, self._engine = client, relays, join, engine
+        self._folder, self._note = folder, note
+        self._held = HeldLeases()
+        self._lock = threading.Lock()  # of what is held
+        self._joining = threading.Lock()
+        self._has_left = threading.Event()
+
+    def work(self, request: WorkRequest) -> Work:
+        """Ask for leases."""
+        message = calls.LeaseRequest(request.loaded, request.slots)
+        given: calls.Leases = self._call("/lease", message, calls.Leases)
+        with self._lock:
+            return Work(self._held.take(given.leases), given.wait_seconds, given.over)
+
+    def answers(self, answers: Answers) -> list[Receipt]:
+        """Keep answers, and upload the groups that are whole now."""
+        with self._lock:
+            receipts: list[Receipt] = ["taken" if self._held.add(answer) else "stale" for answer in answers.answers]
+            whole = self._held.whole()
+        late = {number for number, held in whole if not self._upload(number, held)}
+        return ["stale" if answer.group in late else was for answer, was in zip(answers.answers, receipts, strict=True)]
+
+    def beat(self, beat: Beat) -> Orders:
+        """Say that the node lives, and hear of verdicts."""
+        with self._lock:
+            running = self._held.ids(beat.running)
+        message = calls.NodeBeat(beat.loaded, running, beat.tokens_per_second)
+        orders: calls.NodeOrders = self._call("/beat", message, calls.NodeOrders)
+        for lease, verdict in orders.verdicts:
+            self._note(f"lease {lease.hex()[:8]}: {_words(verdict)}")
+        with self._lock:
+            return Orders(self._held.lose(orders.drop), orders.over)
+
+    def weights(self, after: int, wait_seconds: float) -> Manifest | None:
+        """Ask the relays for the newest version until it is another one, or the time is over."""
+        until = time.monotonic() + wait_seconds
+        while True:
+            try:
+                newest = self._relays.newest()
+            except TransferError as error:
+                raise ControllerGone(str(error)) from error
+            if newest.version != after:
+                return newest
+            if time.monotonic() >= until or self._has_left.wait(min(_POLL_SECONDS, wait_seconds)):
+                return None
+
+    def leave(self, leaving: Leaving) -> None:
+        """Give all leases back."""
+        self._has_left.set()
+        with suppress(JoinFirst):  # the coordinator thinks so already
+            self._client.call("/leave", None, type(None))
+
+    def _upload(self, number: int, held: Held) -> bool:
+        """Upload a group, and return whether it came in time."""
+        lease = held.lease
+        path = self._folder / f"{lease.id.hex()}.parquet"
+        if not path.exists():  # a second file would have to be the same to the last byte
+            write(path, held.rows(), node=self._client.node, lease=lease, engine=self._engine)
+        receipt: calls.Receipt = self._send(f"/upload/{lease.id.hex()}", path.read_bytes(), calls.Receipt)
+        with self._lock:
+            self._held.forget(number)
+        path.unlink()
+        return receipt != "late"
+
+    def _call(self, path: str, message: Any, kind: Any) -> Any:
+        return self._joined(lambda: self._client.call(path, message, kind))
+
+    def _send(self, path: str, body: bytes, kind: Any) -> Any:
+        return self._joined(lambda: self._client.send(path, body, kind))
+
+    def _joined(self, call: Callable[[], Any]) -> Any:
+        """Return the result of a call; a node that was missed for too long joins again, and calls once more."""
+        try:
+            return call()
+        except JoinFirst as error:
+            log.info("%s", error)
+        if self._joining.acquire(blocking=False):  # another thread of the worker may be at it
+            try:
+                self._join()
+            finally:
+                self._joining.release()
+        return call()
+
+
+def _words(verdict: Verdict) -> str:
+    if verdict.outcome == "accepted":
+        return "accepted"
+    if verdict.outcome == "unknown":
+        return f"not checked ({verdict.reason}), which is no fault of yours"
+    return f"rejected ({verdict.reason}{', for good' if verdict.outcome == 'hard' else ''})"
