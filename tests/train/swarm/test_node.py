@@ -7,7 +7,7 @@ import pytest
 from click.testing import CliRunner
 
 from cli import main
-from train.asynchronous.messages import Answer, Answers, Beat, Draw, Leaving, Lease, WorkRequest
+from train.asynchronous.messages import Answer, Answers, Beat, Draw, Lease, Leaving, WorkRequest
 from train.asynchronous.packed import pack_logprobs, pack_tokens
 from train.errors import ConfigError, ControllerGone, TransferError
 from train.sampling.engine_terms import EngineTerms
