@@ -14,12 +14,6 @@ from train.swarm.files import confinement
 from train.swarm.files.found import READY, Found, FoundRow, Unreadable
 from train.swarm.files.parquet import COMPRESSION, ENGINE, LEASE, MOST_ENGINE_LETTERS, NODE, schema, write_table
 
-_SAMPLE = {
-    "lease": bytes(16),
-    **dict.fromkeys(("group", "number", "version", "finish", "seed"), 0),
-    **dict.fromkeys(("prompt_ids", "token_ids", "logprobs"), [0]),
-    "proofs": b"",
-}
 _MOST_WORDS, _MOST_PARTS = 2**16, 10_000  # in the metadata of a file: letters of a text, members of a list
 
 
@@ -59,9 +53,10 @@ class _Reader:
 
         self._n_rows, self._most_bytes = n_rows, most_bytes
         pa.set_cpu_count(1)
-        # A file of our own shows what the schema becomes in Parquet, and loads all that reading needs.
+        # A file of our own shows what the schema becomes in Parquet, and loads all that reading needs. What Arrow would
+        # like to have besides, such as pandas, takes longer to load than a file to read; later, it cannot be loaded.
         own = pa.BufferOutputStream()
-        write_table(pa.Table.from_pylist([_SAMPLE], schema=schema()), own, {})
+        write_table(pa.Table.from_batches([], schema()), own, {})
         opened = _open(own.getvalue().to_pybytes())
         self._schema = opened.schema
         list(_rows(_table(opened)))
