@@ -350,6 +350,28 @@ def _speeds(model: str, seconds: dict[tuple[str, str], float]) -> str:
     return "\n".join(lines)
 
 
+def overlap_table(measured: dict[str, Any]) -> str:
+    """Return how long the trainer of a swarm waits, by bound on staleness, with whole broadcasts and with deltas."""
+    cases = measured["cases"]
+    bounds = list(next(iter(cases.values()))["whole"]["bounds"])
+    columns = [f"{way}, bound {bound}" for way in ("whole", "deltas") for bound in bounds]
+    lines = [f"| share of time in which the trainer waits | {' | '.join(columns)} |", "|---|" + "---:|" * len(columns)]
+    alike = cases["nodes alike"]
+    for name, of_case in (("by the formula", alike), *cases.items()):
+        value = "formula_idle" if name == "by the formula" else "trainer_idle"
+        shares = (of_case[way]["bounds"][bound][value] for way in ("whole", "deltas") for bound in bounds)
+        lines.append(f"| {name} | {' | '.join(f'{share:.1%}' for share in shares)} |")
+    ring, swarm = alike["whole"]["ring"], cases["100 nodes, a usual group takes 22 min"]["whole"]["swarm"]
+    return "\n".join(lines) + (
+        f"\n\nINTELLECT-2's outer ring on a simulated clock: broadcasts of {ring['broadcast'] / 60:.0f} min, or"
+        f" {alike['deltas']['ring']['broadcast']:.0f} s with deltas; {ring['upload'] / 60:.0f} min each to upload and"
+        f" to verify a file; steps of {ring['step'] / 60:.0f} min. Where nodes are not alike, their speeds are log-normal"
+        f" (sigma {swarm['speed_sigma']}), a group is given to another node after twice the time of a usual one, and"
+        f" {swarm['churn']:.0%} of the nodes vanish in an hour. Means of {measured['seeds']} seeds;"
+        " benchmarks/swarm/overlap.py has all assumptions."
+    )
+
+
 Tables = tuple[tuple[str, Callable[[dict[str, Any]], str]], ...]
 
 _JUDGE: Tables = (
@@ -366,6 +388,7 @@ _CURATION: Tables = (
     ("million", million_line),
     ("dedup", dedup_table),
 )
+_SWARM: Tables = (("overlap", overlap_table),)
 _TRAINING: Tables = (
     ("learn", learn_table),
     ("trl", trl_table),
@@ -378,7 +401,12 @@ _TRAINING: Tables = (
 
 def all_numbers() -> Iterator[str]:
     """Yield the parts of docs/numbers.md for which there are results."""
-    for heading, tables in (("The judge", _JUDGE), ("Curation", _CURATION), ("Training", _TRAINING)):
+    for heading, tables in (
+        ("The judge", _JUDGE),
+        ("Curation", _CURATION),
+        ("Training", _TRAINING),
+        ("The swarm", _SWARM),
+    ):
         yield f"## {heading}"
         for name, render in tables:
             if (path := RESULTS / f"{name}.json").exists():

@@ -1,0 +1,1 @@
+"""What the parts of a swarm cost, and how long they take."""

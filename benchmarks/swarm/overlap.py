@@ -1,0 +1,79 @@
+"""When does the trainer of a swarm wait? INTELLECT-2's outer ring on a simulated clock.
+
+    python -m benchmarks.swarm.overlap     # five minutes on one core
+
+The figures are those of INTELLECT-2 (32B): a broadcast of 65.6 GB at 590 Mb/s takes 14 minutes, a step of the trainer
+22, uploading and verifying a file one each. It reports 22 minutes from the end of a broadcast until a whole batch is
+verified. We read that in two ways: as the time of a usual group, and as that of the slowest, after which a lease runs
+out. Deltas have 4% of the bytes (train/swarm/broadcast/delta.py): 36 seconds. A node that joins needs a whole version.
+
+Nodes draw four groups at once and could draw a quarter more than the trainer takes. Their speeds are log-normal (sigma
+0.3), so is the time of groups on one node (sigma 0.2), and 5% of the nodes vanish in an hour. The groups of a node that
+vanishes are asked again after three beats. It writes results/overlap.json.
+"""
+
+import json
+import sys
+from dataclasses import asdict, replace
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from benchmarks.machine import describe
+from benchmarks.swarm.ring import MINUTE, Ring, Swarm, simulate
+
+RESULTS = Path(__file__).parents[1] / "results" / "overlap.json"
+BROADCAST, DELTA = 14 * MINUTE, 36.0
+RING = Ring(BROADCAST, BROADCAST, 22 * MINUTE, MINUTE, MINUTE, 22 * MINUTE)
+ALIKE = Swarm(100, spare=0.25)
+REAL = replace(ALIKE, speed_sigma=0.3, length_sigma=0.2, churn=0.05)
+BOUNDS = (1, 2, 3, 4)
+SEEDS = (0, 1, 2)
+_DEADLINE = 2  # a lease runs out after so many times the mean time of a group
+
+
+def cases() -> dict[str, tuple[Ring, Swarm]]:
+    """Return each ring and swarm under its name."""
+    found = {"nodes alike": (RING, ALIKE)}
+    usual = replace(REAL, lease_seconds=_DEADLINE * RING.generate)
+    quick = replace(RING, generate=RING.generate / _DEADLINE)
+    of_quick = replace(REAL, lease_seconds=_DEADLINE * quick.generate)
+    for nodes in (10, 100, 1000):
+        found[f"{nodes:,} nodes, a usual group takes 22 min"] = RING, replace(usual, nodes=nodes)
+        found[f"{nodes:,} nodes, the slowest group takes 22 min"] = quick, replace(of_quick, nodes=nodes)
+    found["100 nodes, the slowest group takes 22 min, none vanish"] = quick, replace(of_quick, churn=0.0)
+    found["100 nodes of equal speed, the slowest group takes 22 min"] = quick, replace(of_quick, speed_sigma=0.0)
+    return found
+
+
+def measured(ring: Ring, swarm: Swarm) -> dict[str, Any]:
+    """Return the formula and, for each bound on staleness, the means over the seeds."""
+    bounds = {}
+    for bound in BOUNDS:
+        outcomes = [asdict(simulate(ring, swarm, bound, seed=seed)) for seed in SEEDS]
+        means = {name: round(fmean(outcome[name] for outcome in outcomes), 4) for name in outcomes[0]}
+        spread = [round(outcome["trainer_idle"], 4) for outcome in outcomes]
+        bounds[str(bound)] = {**means, "trainer_idle_by_seed": spread, "formula_idle": round(ring.idle(bound), 4)}
+    return {
+        "ring": asdict(ring),
+        "swarm": {**asdict(swarm), "groups": swarm.groups},
+        "latency_minutes": round(ring.latency / MINUTE, 2),
+        "least_staleness": ring.least_staleness,
+        "bounds": bounds,
+    }
+
+
+def main() -> None:
+    found: dict[str, Any] = {"seeds": len(SEEDS), "cases": {}}
+    for name, (ring, swarm) in cases().items():
+        for way, broadcast in (("whole", BROADCAST), ("deltas", DELTA)):
+            result = measured(replace(ring, broadcast=broadcast), swarm)
+            found["cases"].setdefault(name, {})[way] = result
+            idle = {bound: each["trainer_idle"] for bound, each in result["bounds"].items()}
+            print(f"{name}, {way}: idle {idle}, formula {result['least_staleness']}", file=sys.stderr, flush=True)
+    found["machine"] = describe()
+    RESULTS.write_text(json.dumps(found, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,307 @@
+"""The outer ring of training on a clock that jumps from event to event: a trainer, its broadcasts, and nodes that come
+and go. What may be asked and what may be trained on is decided by the product's own rules
+(train/asynchronous/groups/staleness.py), and nodes live by train/swarm/nodes.py."""
+
+import random
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from heapq import heappop, heappush
+from math import ceil, exp
+
+from train.asynchronous.groups.staleness import capacity, cut
+from train.swarm.nodes import BEAT_SECONDS, MISSED_UNHEALTHY, Event, Node, State, after
+
+MINUTE, HOUR = 60.0, 3600.0
+_NO_LAST_STEP = 10**9
+
+
+@dataclass(frozen=True, slots=True)
+class Ring:
+    """What happens to a version of the weights until its answers can be trained on. All times are in seconds.
+
+    broadcast  from the end of a step until a node has the new weights
+    whole      the same for a node that has no earlier version
+    generate   a group, on a node of mean speed
+    step       of the trainer
+    """
+
+    broadcast: float
+    whole: float
+    generate: float
+    upload: float
+    verify: float
+    step: float
+
+    @property
+    def latency(self) -> float:
+        """From the end of a step until the answers of its weights are there."""
+        return self.broadcast + self.generate + self.upload + self.verify
+
+    @property
+    def least_staleness(self) -> int:
+        """The smallest bound on staleness under which the trainer never waits."""
+        return ceil(self.latency / self.step)
+
+    def idle(self, staleness: int) -> float:
+        """Return the share of time for which the trainer waits, if all nodes are alike.
+
+        The weights of version v draw the batch of version v + staleness. From the end of step v - 1 to the end of step
+        v + staleness are thus staleness + 1 steps, the latency and one step of training.
+        """
+        return max(0.0, 1 - (staleness + 1) * self.step / (self.latency + self.step))
+
+
+@dataclass(frozen=True, slots=True)
+class Swarm:
+    """The nodes.
+
+    at_once        groups that a node draws at the same time
+    spare          how much more the nodes can draw in a step than the trainer takes; 0.25: a quarter more
+    speed_sigma    standard deviation of the logarithm of the nodes' speeds; their mean is 1
+    length_sigma   the same for the time that a group takes on one node
+    churn          share of the nodes that vanish in an hour, without a word; as many others join
+    lease_seconds  after which a group is given to another node
+    """
+
+    nodes: int
+    at_once: int = 4
+    spare: float = 0.0
+    speed_sigma: float = 0.0
+    length_sigma: float = 0.0
+    churn: float = 0.0
+    lease_seconds: float = 1e9
+
+    @property
+    def groups(self) -> int:
+        """Groups in a batch."""
+        return max(1, round(self.nodes * self.at_once / (1 + self.spare)))
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What was measured after the first steps.
+
+    step_seconds    from batch to batch
+    trainer_idle    share of the time
+    nodes_idle      share of the nodes' places for groups that drew nothing, downloads included
+    lost            leases that ran out or whose node vanished, for each group that was trained on
+    suspended       nodes for which too many leases ran out
+    staleness_mean  versions between the weights that drew a group and those that it taught
+    """
+
+    step_seconds: float
+    trainer_idle: float
+    nodes_idle: float
+    lost: float
+    suspended: int
+    staleness_mean: float
+
+
+def simulate(ring: Ring, swarm: Swarm, staleness: int, *, steps: int = 30, seed: int = 0) -> Outcome:
+    """Run so many steps after those in which the ring fills."""
+    return _Run(ring, swarm, staleness, steps, seed).outcome()
+
+
+@dataclass(slots=True, eq=False)
+class _Lease:
+    number: int
+    birth: int
+    known_answer: bool  # the first lease of a node: nothing is trained on it
+    ended: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class _Node:
+    speed: float
+    life: Node = field(default_factory=Node)
+    there: bool = True
+    has: int = -1  # newest version that it has downloaded
+    loaded: int = -1
+    running: list[_Lease] = field(default_factory=list)
+
+
+class _Run:
+    def __init__(self, ring: Ring, swarm: Swarm, staleness: int, steps: int, seed: int) -> None:
+        self._ring, self._swarm, self._staleness = ring, swarm, staleness
+        self._first, self._last = staleness + 4, staleness + 4 + steps
+        self._rng = random.Random(seed)
+        self._events: list[tuple[float, int, Callable[[], None]]] = []
+        self._n_events = 0
+        self._now = 0.0
+        self._nodes: list[_Node] = []
+        self._births: dict[int, int] = {}  # of the groups that were asked and neither used nor lost
+        self._ready: dict[int, int] = {}  # of those that were verified
+        self._awaited: Counter[int] = Counter()  # by birth, the groups that were asked and are not ready
+        self._n_asked = self._cuts = self._version = 0
+        self._trains = False
+        self._cut_at: list[float] = []
+        self._ages = 0
+        self._n_lost = self._n_suspended = 0
+        self._drawn_seconds = 0.0
+
+    def outcome(self) -> Outcome:
+        for _ in range(self._swarm.nodes):
+            self._join(healthy=True)
+        while len(self._cut_at) < self._last:
+            self._now, _, happen = heappop(self._events)
+            happen()
+        seconds = self._cut_at[-1] - self._cut_at[self._first - 1]
+        steps = self._last - self._first
+        groups = steps * self._swarm.groups
+        places = self._swarm.nodes * self._swarm.at_once
+        return Outcome(
+            step_seconds=seconds / steps,
+            trainer_idle=max(0.0, 1 - steps * self._ring.step / seconds),
+            nodes_idle=1 - self._drawn_seconds / seconds / places,
+            lost=self._n_lost / groups,
+            suspended=self._n_suspended,
+            staleness_mean=self._ages / groups,
+        )
+
+    def _at(self, seconds: float, happen: Callable[[], None]) -> None:
+        self._n_events += 1
+        heappush(self._events, (self._now + seconds, self._n_events, happen))
+
+    # --- nodes ---
+
+    def _join(self, *, healthy: bool = False) -> None:
+        sigma = self._swarm.speed_sigma
+        node = _Node(exp(self._rng.gauss(-sigma * sigma / 2, sigma)))
+        node.life, _ = after(node.life, Event.JOIN, self._now)
+        if healthy:
+            node.life, _ = after(node.life, Event.ACCEPTED, self._now)
+        self._nodes.append(node)
+        self._at(0.0 if healthy else self._ring.whole, partial(self._downloaded, node, None))
+        if self._swarm.churn:
+            self._at(self._rng.expovariate(self._swarm.churn / HOUR), partial(self._vanish, node))
+
+    def _downloaded(self, node: _Node, version: int | None) -> None:
+        if node.there:
+            node.has = max(node.has, self._version if version is None else version)
+            self._feed(node)
+
+    def _vanish(self, node: _Node) -> None:
+        if node.there:
+            node.life, _ = after(node.life, Event.BEAT, self._now)
+            node.there = False
+            self._at(BEAT_SECONDS * MISSED_UNHEALTHY, partial(self._missed, node))
+
+    def _missed(self, node: _Node) -> None:
+        node.life, _ = after(node.life, Event.CLOCK, self._now)
+        self._remove(node)
+
+    def _remove(self, node: _Node) -> None:
+        """Give its leases to others, and let another node come in its place."""
+        node.there = False
+        self._nodes.remove(node)
+        self._lose(*node.running)
+        self._join()
+
+    # --- leases ---
+
+    def _feed(self, node: _Node) -> None:
+        """Let a node load its newest weights once it draws nothing with others, and ask for groups."""
+        if node.has > node.loaded and not node.running:
+            node.loaded = node.has
+        if not node.there or node.has > node.loaded:
+            return
+        if node.life.state is State.PROBATION:
+            if not node.running:
+                self._begin(node, _Lease(-1, node.loaded, known_answer=True))
+            return
+        while len(node.running) < self._swarm.at_once and self._room(node):
+            self._births[self._n_asked] = node.loaded
+            self._awaited[node.loaded] += 1
+            self._begin(node, _Lease(self._n_asked, node.loaded, known_answer=False))
+            self._n_asked += 1
+
+    def _room(self, node: _Node) -> int:
+        groups, outstanding = self._swarm.groups, len(self._births)
+        return capacity(
+            node.loaded, self._cuts, outstanding, prompts=groups, staleness=self._staleness, steps=_NO_LAST_STEP
+        )
+
+    def _begin(self, node: _Node, lease: _Lease) -> None:
+        node.running.append(lease)
+        sigma = self._swarm.length_sigma
+        seconds = self._ring.generate / node.speed * exp(self._rng.gauss(-sigma * sigma / 2, sigma))
+        if seconds <= self._swarm.lease_seconds:
+            self._at(seconds, partial(self._drawn, node, lease, seconds))
+        else:
+            self._at(self._swarm.lease_seconds, partial(self._expire, node, lease))
+
+    def _drawn(self, node: _Node, lease: _Lease, seconds: float) -> None:
+        if lease.ended or not node.there:
+            return
+        self._drawn_seconds += seconds
+        node.running.remove(lease)
+        self._at(self._ring.upload + self._ring.verify, partial(self._verified, node, lease))
+        self._feed(node)
+
+    def _verified(self, node: _Node, lease: _Lease) -> None:
+        node.life, _ = after(node.life, Event.ACCEPTED, self._now)
+        if not lease.known_answer:
+            self._ready[lease.number] = lease.birth
+            self._awaited[lease.birth] -= 1
+            self._train()
+        self._feed(node)
+
+    def _expire(self, node: _Node, lease: _Lease) -> None:
+        if lease.ended or not node.there:
+            return
+        node.running.remove(lease)
+        node.life, _ = after(node.life, Event.EXPIRED, self._now)
+        self._lose(lease)
+        if node.life.state is State.SUSPENDED:
+            self._n_suspended += 1
+            self._remove(node)
+        else:
+            self._feed(node)
+
+    def _lose(self, *leases: _Lease) -> None:
+        """End leases, and let nodes that wait have their groups."""
+        for lease in leases:
+            lease.ended = True
+            if not lease.known_answer:
+                self._n_lost += 1
+                del self._births[lease.number]
+                self._awaited[lease.birth] -= 1
+        waiting = [node for node in self._nodes if len(node.running) < self._swarm.at_once and self._room(node)]
+        self._rng.shuffle(waiting)
+        for node in waiting:
+            self._feed(node)
+
+    # --- the trainer ---
+
+    def _train(self) -> None:
+        if self._trains or len(self._ready) < self._swarm.groups:
+            return
+        oldest = self._version - self._staleness  # what was born then has to be used now; to ask `cut` takes longer
+        if any(number for birth, number in self._awaited.items() if birth <= oldest):
+            return
+        ready = ((birth, number) for number, birth in self._ready.items())
+        chosen = cut(self._version, ready, self._births.values(), prompts=self._swarm.groups, staleness=self._staleness)
+        if chosen is None:
+            return
+        for number in chosen:
+            birth = self._ready.pop(number)
+            del self._births[number]
+            if len(self._cut_at) >= self._first:
+                self._ages += self._version - birth
+        self._cuts += 1
+        self._trains = True
+        self._cut_at.append(self._now)
+        if len(self._cut_at) == self._first:  # the ring has filled; what is counted counts from here
+            self._n_lost = self._n_suspended = 0
+            self._drawn_seconds = 0.0
+        self._at(self._ring.step, self._trained)
+
+    def _trained(self) -> None:
+        self._trains = False
+        self._version += 1
+        for node in self._nodes:
+            if node.has >= 0:
+                self._at(self._ring.broadcast, partial(self._downloaded, node, self._version))
+        self._train()

@@ -1,0 +1,27 @@
+"""The simulation of the overlap condition (benchmarks/swarm) finds what the formula says, where the formula holds."""
+
+import pytest
+
+from benchmarks.swarm.overlap import DELTA, RING
+from benchmarks.swarm.ring import MINUTE, Ring, Swarm, simulate
+
+WITH_DELTAS = Ring(DELTA, RING.whole, RING.generate, RING.upload, RING.verify, RING.step)
+QUICK = Ring(DELTA, RING.whole, 19 * MINUTE, RING.upload, RING.verify, RING.step)
+
+
+@pytest.mark.parametrize(("ring", "least"), [(RING, 2), (WITH_DELTAS, 2), (QUICK, 1)])
+def test_nodes_that_are_alike_keep_the_trainer_busy_from_the_bound_of_the_formula_on(ring, least):
+    assert ring.least_staleness == least
+    for staleness in (1, 2, 3, 4):
+        found = simulate(ring, Swarm(10), staleness, steps=8)
+        assert found.trainer_idle == pytest.approx(ring.idle(staleness), abs=1e-6)
+        assert (found.trainer_idle < 1e-6) == (staleness >= least)
+
+
+def test_nodes_that_vanish_take_no_group_with_them():
+    swarm = Swarm(10, spare=0.5, speed_sigma=0.3, length_sigma=0.2, churn=0.3, lease_seconds=44 * MINUTE)
+    found = simulate(RING, swarm, 4, steps=20, seed=1)
+    assert found.lost > 0
+    assert found.trainer_idle < 0.1
+    assert found == simulate(RING, swarm, 4, steps=20, seed=1)
+    assert found != simulate(RING, swarm, 4, steps=20, seed=2)
