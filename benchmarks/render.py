@@ -365,9 +365,9 @@ def overlap_table(measured: dict[str, Any]) -> str:
     return "\n".join(lines) + (
         f"\n\nINTELLECT-2's outer ring on a simulated clock: broadcasts of {ring['broadcast'] / 60:.0f} min, or"
         f" {alike['deltas']['ring']['broadcast']:.0f} s with deltas; {ring['upload'] / 60:.0f} min each to upload and"
-        f" to verify a file; steps of {ring['step'] / 60:.0f} min. Where nodes are not alike, their speeds are log-normal"
-        f" (sigma {swarm['speed_sigma']}), a group is given to another node after twice the time of a usual one, and"
-        f" {swarm['churn']:.0%} of the nodes vanish in an hour. Means of {measured['seeds']} seeds;"
+        f" to verify a file; steps of {ring['step'] / 60:.0f} min. Where nodes are not alike, their speeds are"
+        f" log-normal (sigma {swarm['speed_sigma']}), a group is given to another node after twice the time of a"
+        f" usual one, and {swarm['churn']:.0%} of the nodes vanish in an hour. Means of {measured['seeds']} seeds;"
         " benchmarks/swarm/overlap.py has all assumptions."
     )
 
