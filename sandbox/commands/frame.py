@@ -15,6 +15,7 @@ import click
 _MODULES_OF_EXTRA = {
     "data": ("datasketch", "huggingface_hub", "jinja2", "pandas", "pyarrow", "xxhash"),
     "plot": ("matplotlib",),
+    "relay": ("blake3", "cryptography", "httptools", "msgspec", "numpy", "obstore", "starlette", "urllib3", "uvicorn"),
     "serve": ("prometheus_client", "starlette", "uvicorn", "httptools"),
     "train": ("torch", "transformers"),
 }

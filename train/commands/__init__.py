@@ -8,6 +8,7 @@ evaluations.py        curate evaluations fetch: what evaluations need besides th
 export_evaluation.py  curate export-evaluation: an evaluation in the forms of other evaluators
 plan.py               curate plan: a simulated run, and how to split GPUs between learner and engines
 plot.py               curate plot: curves and timelines of runs, evaluations by step, and pass@1 by month
+relay.py              curate relay: pass a run's weights on to other machines
 rescore.py            curate rescore: judge the answers of an evaluation again
 results.py            curate results: models by suites, with what is best
 rollout.py            curate rollout: an engine that samples for a training run on another machine

@@ -63,6 +63,16 @@ def _checked(context: click.Context, option: click.Parameter, name: str) -> str:
     help="How long a run that cannot be reached is called again.",
 )
 @click.option(
+    "--relay", "relays", multiple=True, metavar="URL",
+    help="Relay to take the weights from; repeat.  [default: the run itself sends them]",
+)  # fmt: skip
+@click.option(
+    "--public-key",
+    default="",
+    metavar="HEX",
+    help="With --relay: the key that signs the weights, as `curate relay` says.",
+)
+@click.option(
     "--ray",
     metavar="ADDRESS",
     help="Ray cluster on which the workers start: HOST:PORT, or auto.  [default: one worker, on this machine]",
@@ -83,6 +93,8 @@ def command(
     engine: dict[str, Any],
     name: str,
     patience: float,
+    relays: tuple[str, ...],
+    public_key: str,
     ray: str | None,
     workers: int,
     gpus_per_worker: int,
@@ -98,6 +110,10 @@ def command(
     require("train")
     if bool(url) == bool(invite):
         raise click.UsageError("Name the run, either with --controller URL or with --join INVITE.")
+    if bool(relays) != bool(public_key):
+        raise click.UsageError("--relay needs --public-key: relays are believed nothing that is not signed.")
+    if invite and relays:
+        raise click.UsageError("--relay is for --controller: an invite names the relays.")
     if invite and (name or ray is not None):
         raise click.UsageError("--name and --ray are for --controller: a swarm knows its nodes by their keys.")
     if key is not None and not invite:
@@ -111,8 +127,11 @@ def command(
     with user_errors(TrainError):
         from train.asynchronous.workers.local_workers import TOKEN_VARIABLE
         from train.asynchronous.workers.rollout import Options, Rollout
+        from train.swarm.broadcast.relay_source import FromRelays
+        from train.swarm.signed import public_from
 
-        options = Options(url, model, engine, name, patience, os.environ.get(TOKEN_VARIABLE) or None)
+        source_for = FromRelays(relays, public_from(public_key)) if relays else None
+        options = Options(url, model, engine, name, patience, os.environ.get(TOKEN_VARIABLE) or None, source_for)
         if ray is not None:
             from train.asynchronous.workers.ray_actors import roll_out_on_ray
 

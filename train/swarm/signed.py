@@ -45,6 +45,17 @@ def public_of(key: Ed25519PrivateKey) -> bytes:
     return key.public_key().public_bytes_raw()
 
 
+def public_from(text: str) -> bytes:
+    """Return a public key that was written in hexadecimal. Raises ConfigError if it is none."""
+    try:
+        public = bytes.fromhex(text)
+    except ValueError:
+        public = b""
+    if len(public) != PUBLIC_BYTES:
+        raise ConfigError(f"a public key has {2 * PUBLIC_BYTES} hexadecimal digits, unlike {text[:80]!r}")
+    return public
+
+
 def seal(domain: str, data: bytes, key: Ed25519PrivateKey) -> bytes:
     """Return the data followed by its signature."""
     return data + key.sign(_signed(domain, data))

@@ -165,10 +165,10 @@ def test_a_client_that_is_killed_goes_on_with_what_it_has(tmp_path: Path, after_
 def test_relays_form_a_chain_and_drop_what_nobody_needs(tmp_path: Path) -> None:
     publish(tmp_path, range(8), anchor_every=3)
     with relay(tmp_path) as origin:
-        first = Mirror(tmp_path / "first" / "public", RUN, download(origin), keep=2)
+        first = Mirror(tmp_path / "first" / "public", RUN, PUBLIC, download(origin), keep=2)
         first.update()
         with relay(tmp_path / "first") as url:
-            second = Mirror(tmp_path / "second" / "public", RUN, download(url), keep=2)
+            second = Mirror(tmp_path / "second" / "public", RUN, PUBLIC, download(url), keep=2)
             second.update()
             with relay(tmp_path / "second") as last:
                 place, _ = Versions(tmp_path / "client", download(last)).fetch(7, seconds=20)

@@ -15,9 +15,10 @@ from train.asynchronous.workers.nearest import Nearest
 from train.asynchronous.workers.patience import Patience
 from train.asynchronous.workers.worker import Worker
 from train.sampling.engine_environment import prepare_for_engine
-from train.sampling.engine_terms import open_for
+from train.sampling.engine_terms import EngineTerms, open_for
 from train.sampling.model_name import check_model
 from train.weights.manifest import Manifest
+from train.weights.source import WeightSource
 
 log = logging.getLogger(__name__)
 
@@ -34,6 +35,7 @@ class Options:
     name              unique in the run; empty: made of this machine's name
     patience_seconds  how long a controller that is gone is called again before the worker gives up
     token             that of the run, or None
+    source_for        returns the source of weights for a run; None: the controller, and this machine's memory
     """
 
     url: str
@@ -42,6 +44,7 @@ class Options:
     name: str = ""
     patience_seconds: float = 600.0
     token: str | None = field(default=None, repr=False)
+    source_for: Callable[[EngineTerms], WeightSource] | None = None
 
 
 class Rollout:
@@ -68,7 +71,10 @@ class Rollout:
             check_model(model)
             self._note(f"worker {self._name}: starts an engine with {model}")
             prepare_for_engine()
-            with closing(open_for(terms, model, self._options.engine)) as opened, closing(self._source()) as source:
+            with (
+                closing(open_for(terms, model, self._options.engine)) as opened,
+                closing(self._source(terms)) as source,
+            ):
                 self._worker = Worker(
                     self._controller,
                     opened,
@@ -87,7 +93,9 @@ class Rollout:
         if self._worker is not None:
             self._worker.leave()
 
-    def _source(self) -> Nearest:
+    def _source(self, terms: EngineTerms) -> WeightSource:
+        if self._options.source_for is not None:
+            return self._options.source_for(terms)
         return Nearest(self._options.url, self._controller.headers)
 
     def _loaded(self, manifest: Manifest, metrics: Mapping[str, float]) -> None:

@@ -12,7 +12,9 @@ from typing import Protocol
 from blake3 import blake3
 from msgspec.structs import replace
 
+from train.asynchronous.http.client import HttpController
 from train.errors import ControllerGone, TransferError
+from train.sampling.engine_terms import EngineTerms
 from train.swarm.broadcast.manifest import Latest
 from train.swarm.broadcast.origin import Origin
 from train.weights.manifest import Manifest, WeightFile
@@ -23,6 +25,19 @@ log = logging.getLogger(__name__)
 _POLL_SECONDS = 10.0  # how long the controller holds the question for new weights
 _RENEW_SECONDS = 10.0  # a relay whose `latest` is 60 s behind that of the others counts as failing
 _AGAIN_SECONDS = 2.0
+
+
+def terms_of(controller: HttpController, note: Callable[[str], None]) -> EngineTerms:
+    """Return the terms of a run, and wait for it if it has not begun. Raises RunError if it refuses us."""
+    is_told = False
+    while True:
+        try:
+            return controller.terms()
+        except ControllerGone as error:
+            if not is_told:
+                note(f"{error}; waiting for it")
+            is_told = True
+            time.sleep(_AGAIN_SECONDS)
 
 
 class NewestWeights(Protocol):
@@ -44,14 +59,15 @@ class Broadcaster:
     origin  where they go
     folder  where copies of the newest two versions are kept: each is written as the difference from the one before
     ledger  returns the digest of the newest entry of the run's ledger
+    note    is called with a line about each version that was published
     """
 
     def __init__(
         self, controller: NewestWeights, source: FileSource, origin: Origin, folder: Path, *,
-        ledger: Callable[[], bytes] = lambda: b"",
+        ledger: Callable[[], bytes] = lambda: b"", note: Callable[[str], object] = log.info,
     ) -> None:  # fmt: skip
         self._controller, self._source, self._origin, self._folder = controller, source, origin, folder
-        self._ledger = ledger
+        self._ledger, self._note = ledger, note
         self._newest: Manifest | None = None  # as the controller names it
         self._renewed = 0.0
 
@@ -90,8 +106,14 @@ class Broadcaster:
         if manifest is not None and manifest != before:
             began = time.monotonic()
             weights = self._copied(manifest)
-            if self._origin.publish(weights, self._folder / str(weights.version)) is not None:
-                log.info("version %d is published after %.1f s", weights.version, time.monotonic() - began)
+            broadcast = self._origin.publish(weights, self._folder / str(weights.version))
+            if broadcast is not None:
+                kind = "whole" if broadcast.base is None else f"the difference from version {broadcast.base}"
+                seconds = time.monotonic() - began
+                self._note(
+                    f"version {weights.version} is published: {broadcast.body_bytes / 1e6:.1f} MB, {kind}, "
+                    f"in {seconds:.1f} s"
+                )
                 published = weights
             self._newest = manifest
         self._renew()

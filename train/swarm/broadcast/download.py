@@ -1,17 +1,15 @@
 """Fetch what a run publishes from relays that nobody trusts.
 
-Every piece is compared with its digest in the signed manifest when it arrives, so a relay can only waste time. Pieces
-are asked for in several threads, each from a relay that is drawn anew; the last ones are asked for twice.
+Every piece is compared with its digest in the signed manifest when it arrives, so a relay can only waste time.
 """
 
 import logging
+import queue
 import threading
 import time
-from collections import deque
-from collections.abc import Callable, Iterable
-from functools import partial
-
-import urllib3
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
 
 from train.errors import TransferError
 from train.swarm.broadcast.manifest import (
@@ -26,19 +24,20 @@ from train.swarm.broadcast.manifest import (
     read_manifest,
     shard_path,
 )
-from train.swarm.broadcast.relays import Relays
-from train.swarm.broadcast.request import Broken, NotThere, TooMuch, get
+from train.swarm.broadcast.relays import Relays, Transfer
+from train.swarm.broadcast.request import Broken, Busy, Cut, NotThere, TooMuch, get, new_pool
+from train.swarm.broadcast.shards import Keep, Shards, listed
 from train.swarm.signed import Forged
 
 log = logging.getLogger(__name__)
 
 AT_ONCE = 10
 _SMALL_SECONDS = 10.0  # for `latest` and manifests
+_OTHERS_SECONDS = 1.0  # for the other relays, when one has named the newest version
 _BEHIND_VERSIONS, _BEHIND_SECONDS = 2, 60.0  # a relay that is so far behind the others counts as failing
-_HEDGED_SHARE = 0.05  # of the shards: the last ones are asked for twice, if a thread is free
-_PAUSE_SECONDS = 0.1
-
-Keep = Callable[[int, bytes], None]
+_FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.1, 2.0  # between two rounds in which no relay had a manifest
+_SMALL_BYTES = 2**16  # what a manifest counts as, when a relay is drawn
+_MANIFESTS_KEPT = 64
 
 
 class Download:
@@ -52,12 +51,20 @@ class Download:
 
     def __init__(self, relays: Relays, run: str, public: bytes, *, at_once: int = AT_ONCE) -> None:
         self._relays, self._run, self._public, self._at_once = relays, run, public, at_once
-        self._pool = urllib3.PoolManager(maxsize=at_once, num_pools=64, block=False)
+        self._pool = new_pool(at_once)
+        self._lock = threading.Lock()
         self._seen: tuple[Latest, bytes] | None = None
+        self._manifests: dict[int, tuple[BroadcastManifest, bytes]] = {}
 
     def close(self) -> None:
         """Close the connections."""
         self._pool.clear()
+
+    def remember_in(self, file: Path) -> None:
+        """Take what an earlier process has seen last, as it was signed, for the newest; older ones are not accepted."""
+        with suppress(OSError, Forged):
+            sealed = file.read_bytes()
+            self._see(read_latest(sealed, self._run, self._public), sealed)
 
     def latest(self) -> Latest:
         """Ask all relays for the newest version; never one before the newest that was seen.
@@ -68,20 +75,9 @@ class Download:
 
     def latest_sealed(self) -> tuple[Latest, bytes]:
         """Do the same, and return it also as it was signed."""
-        found: dict[str, Latest] = {}
-        reasons = {}
-        for url in self._relays.urls:
-            try:
-                latest, sealed = self._latest_of(url)
-            except (NotThere, Broken, Forged) as error:
-                reasons[url] = str(error)
-                (self._relays.lied if isinstance(error, Forged | TooMuch) else self._relays.failed)(url)
-                continue
-            found[url] = latest
-            if self._seen is None or _age(latest) > _age(self._seen[0]):
-                self._seen = latest, sealed
+        found, reasons = self._named()
         if not found or self._seen is None:
-            raise TransferError(f"no relay names a version of {self._run}: {_listed(reasons)}")
+            raise TransferError(f"no relay names a version of {self._run}: {self._in_words(reasons)}")
         newest = self._seen[0]
         for url, latest in found.items():
             is_old = latest.issued_at < newest.issued_at - _BEHIND_SECONDS
@@ -89,39 +85,101 @@ class Download:
                 self._relays.failed(url)
         return self._seen
 
-    def _latest_of(self, url: str) -> tuple[Latest, bytes]:
-        sealed = get(self._pool, f"{url}/{latest_path(self._run)}", MOST_LATEST_BYTES, seconds=_SMALL_SECONDS)
-        return read_latest(sealed, self._run, self._public), sealed
+    def _named(self) -> tuple[dict[str, Latest], dict[str, str]]:
+        """Return what each relay names as the newest version, and why others name none. All are asked at once."""
+        answers: queue.SimpleQueue[tuple[str, Latest | Exception]] = queue.SimpleQueue()
+        waited_for = {url: Cut() for url in self._relays.able()}
+        for url, cut in waited_for.items():
+            threading.Thread(target=self._ask_latest, args=(url, cut, answers), name="latest", daemon=True).start()
+        found: dict[str, Latest] = {}
+        reasons: dict[str, str] = {}
+        until = time.monotonic() + _SMALL_SECONDS
+        while waited_for:
+            try:
+                url, answer = answers.get(timeout=max(0.0, until - time.monotonic()))
+            except queue.Empty:
+                break
+            del waited_for[url]
+            if isinstance(answer, Latest):
+                found[url] = answer
+                until = min(until, time.monotonic() + _OTHERS_SECONDS)
+            else:
+                reasons[url] = str(answer)
+                self._blame(url, answer)
+        for url, cut in waited_for.items():
+            cut.now()
+            reasons[url] = "it is too slow"
+            self._relays.failed(url)
+        return found, reasons
+
+    def _ask_latest(self, url: str, cut: Cut, answers: "queue.SimpleQueue[tuple[str, Latest | Exception]]") -> None:
+        path = f"{url}/{latest_path(self._run)}"
+        try:
+            sealed = get(self._pool, path, MOST_LATEST_BYTES, seconds=_SMALL_SECONDS, cut=cut)
+            latest = read_latest(sealed, self._run, self._public)
+        except (NotThere, Broken, Forged) as error:
+            answers.put((url, error))
+            return
+        self._see(latest, sealed)
+        answers.put((url, latest))
+
+    def _see(self, latest: Latest, sealed: bytes) -> None:
+        with self._lock:
+            if self._seen is None or _age(latest) > _age(self._seen[0]):
+                self._seen = latest, sealed
 
     def manifest(self, version: int, *, seconds: float) -> tuple[BroadcastManifest, bytes]:
         """Return the manifest of a version, also as it was signed. That of the newest version is the one it names.
 
         Raises TransferError if no relay has it in time.
         """
-        until = time.monotonic() + seconds
+        if version not in self._manifests:
+            found = self._fetched_manifest(version, time.monotonic() + seconds)
+            while len(self._manifests) >= _MANIFESTS_KEPT:
+                self._manifests.pop(next(iter(self._manifests)), None)
+            self._manifests[version] = found
+        return self._manifests[version]
+
+    def _fetched_manifest(self, version: int, until: float) -> tuple[BroadcastManifest, bytes]:
         reasons: dict[str, str] = {}
-        while time.monotonic() < until:
-            url = self._relays.draw(without=reasons if len(reasons) < len(self._relays.urls) else ())
+        asked: set[str] = set()  # in this round
+        pause = _FIRST_PAUSE_SECONDS
+        while (left := until - time.monotonic()) > 0:
+            able = set(self._relays.able())
+            url = self._relays.draw(_SMALL_BYTES, able - asked)
             if url is None:
-                time.sleep(_PAUSE_SECONDS)
+                time.sleep(min(pause, left))
+                pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
+                asked.clear()
                 continue
+            asked.add(url)
             path = f"{url}/{manifest_path(self._run, version)}"
             try:
-                sealed = get(self._pool, path, MOST_MANIFEST_BYTES, seconds=_SMALL_SECONDS)
+                sealed = get(self._pool, path, MOST_MANIFEST_BYTES, seconds=min(_SMALL_SECONDS, left))
                 self._check_newest(version, sealed)
                 return read_manifest(sealed, self._run, version, self._public), sealed
-            except NotThere as error:
+            except (NotThere, Broken, Forged) as error:
                 reasons[url] = str(error)
-                time.sleep(_PAUSE_SECONDS)
-            except (Broken, Forged) as error:
-                reasons[url] = str(error)
-                (self._relays.lied if isinstance(error, Forged | TooMuch) else self._relays.failed)(url)
-        raise TransferError(f"no relay has the manifest of version {version} of {self._run}: {_listed(reasons)}")
+                self._blame(url, error)
+        raise TransferError(f"no relay has the manifest of version {version} of {self._run}: {self._in_words(reasons)}")
 
     def _check_newest(self, version: int, sealed: bytes) -> None:
         """Raise Forged if this is not the manifest that was named together with the newest version."""
         if self._seen is not None and self._seen[0].version == version and self._seen[0].manifest != digest(sealed):
             raise Forged(f"this is not the manifest of version {version} that the run has named")
+
+    def _blame(self, url: str, error: Exception) -> None:
+        if isinstance(error, Forged | TooMuch):
+            log.warning("%s lies: %s", url, error)
+            self._relays.lied(url)
+        elif isinstance(error, Busy):
+            self._relays.busy(url, error.seconds)
+        elif isinstance(error, Broken):
+            self._relays.failed(url)
+
+    def _in_words(self, reasons: dict[str, str]) -> str:
+        alone = self._relays.open_again_in()
+        return listed(reasons) + (f"; all relays are left alone for another {alone:.0f} s" if alone > 0 else "")
 
     def shards(self, manifest: BroadcastManifest, wanted: Iterable[int], keep: Keep, *, seconds: float) -> None:
         """Fetch shards.
@@ -130,136 +188,19 @@ class Download:
 
         Raises TransferError if they are not all there in time, and what `keep` raises.
         """
-        _Shards(self._relays, manifest, wanted, keep, time.monotonic() + seconds, self._get).fetch(self._at_once)
+        Shards(self._relays, manifest, wanted, keep, time.monotonic() + seconds, self._get).fetch(self._at_once)
 
-    def _get(self, url: str, manifest: BroadcastManifest, shard: int, stop: Callable[[], bool]) -> bytes:
-        size = manifest.size_of(shard)
-        path = f"{url}/{shard_path(self._run, manifest.version, shard)}"
-        return get(self._pool, path, size, seconds=self._relays.deadline_seconds(size), stop=stop)
-
-
-class _Shards:
-    """Shards that are being fetched, by several threads."""
-
-    def __init__(
-        self, relays: Relays, manifest: BroadcastManifest, wanted: Iterable[int], keep: Keep, until: float,
-        fetch_one: Callable[[str, BroadcastManifest, int, Callable[[], bool]], bytes],
-    ) -> None:  # fmt: skip
-        self._relays, self._manifest, self._keep, self._until = relays, manifest, keep, until
-        self._fetch_one = fetch_one
-        self._waiting = deque(wanted)
-        self._asked: dict[int, list[str]] = {}  # relays that are being asked for a shard
-        self._refused: dict[int, set[str]] = {}  # relays that did not have it when they were last asked
-        self._missing = set(self._waiting)
-        self._hedged = max(1, round(_HEDGED_SHARE * len(manifest.shards)))
-        self._lock = threading.Lock()
-        self._error: BaseException | None = None
-        self._reasons: dict[str, str] = {}
-
-    def fetch(self, at_once: int) -> None:
-        threads = [
-            threading.Thread(target=self._work, name=f"shards-{number}", daemon=True)
-            for number in range(min(at_once, len(self._missing)))
-        ]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        if self._error is not None:
-            raise self._error
-        if self._missing:
-            raise TransferError(
-                f"{len(self._missing)} of {len(self._manifest.shards)} shards of version {self._manifest.version} of "
-                f"{self._manifest.run} have not come in time: {_listed(self._reasons)}"
-            )
-
-    def _work(self) -> None:
-        while not self._is_over():
-            shard = self._next()
-            url = None if shard is None else self._relay_for(shard)
-            if shard is None or url is None:
-                time.sleep(_PAUSE_SECONDS)
-                continue
-            try:
-                self._try(shard, url)
-            except BaseException as error:  # such as a full disk: the other threads have to end, too
-                with self._lock:
-                    self._error = self._error or error
-            finally:
-                self._put_back(shard, url)
-
-    def _is_over(self) -> bool:
-        with self._lock:
-            return not self._missing or self._error is not None or time.monotonic() > self._until
-
-    def _next(self) -> int | None:
-        """Return a shard that nobody fetches, or one of the last that one other thread is fetching."""
-        with self._lock:
-            if self._waiting:
-                return self._waiting.popleft()
-            if len(self._missing) > self._hedged:
-                return None
-            alone = [shard for shard in self._missing if len(self._asked.get(shard, ())) == 1]
-            return alone[0] if alone else None
-
-    def _relay_for(self, shard: int) -> str | None:
-        with self._lock:
-            asked, refused = self._asked.setdefault(shard, []), self._refused.setdefault(shard, set())
-            if len(refused) >= len(self._relays.urls):
-                refused.clear()
-            url = self._relays.draw(without={*asked, *refused})
-            if url is None or (url in asked and len(asked) >= 1):
-                if not asked:
-                    self._waiting.append(shard)
-                return None
-            asked.append(url)
-            return url
-
-    def _try(self, shard: int, url: str) -> None:
-        began = time.monotonic()
-        try:
-            content = self._fetch_one(url, self._manifest, shard, partial(self._is_unwanted, shard))
-        except NotThere as error:
-            self._note(shard, url, error)
-            time.sleep(_PAUSE_SECONDS)
-            return
-        except Broken as error:
-            if self._is_unwanted(shard):
-                return  # another relay was faster; that says little about this one
-            self._note(shard, url, error)
-            (self._relays.lied if isinstance(error, TooMuch) else self._relays.failed)(url)
-            return
-        if digest(content) != self._manifest.shards[shard]:
-            log.warning("%s sends a damaged shard %d of version %d", url, shard, self._manifest.version)
-            self._note(shard, url, Broken("it sends damaged shards"))
-            self._relays.lied(url)
-            return
-        self._relays.served(url, len(content), time.monotonic() - began)
-        with self._lock:
-            is_first = shard in self._missing
-            self._missing.discard(shard)
-        if is_first:
-            self._keep(shard, content)
-
-    def _is_unwanted(self, shard: int) -> bool:
-        return shard not in self._missing or self._error is not None or time.monotonic() > self._until
-
-    def _note(self, shard: int, url: str, error: Exception) -> None:
-        with self._lock:
-            self._reasons[url] = str(error)
-            self._refused.setdefault(shard, set()).add(url)
-
-    def _put_back(self, shard: int, url: str) -> None:
-        with self._lock:
-            asked = self._asked[shard]
-            asked.remove(url)
-            if shard in self._missing and not asked:
-                self._waiting.append(shard)
+    def _get(self, transfer: Transfer, manifest: BroadcastManifest, shard: int) -> bytes:
+        path = f"{transfer.url}/{shard_path(self._run, manifest.version, shard)}"
+        return get(
+            self._pool,
+            path,
+            transfer.n_bytes,
+            seconds=transfer.deadline_seconds,
+            cut=transfer.cut,
+            arrived=transfer.arrived,
+        )
 
 
 def _age(latest: Latest) -> tuple[int, float]:
     return latest.version, latest.issued_at
-
-
-def _listed(reasons: dict[str, str]) -> str:
-    return "; ".join(f"{url}: {reason}" for url, reason in sorted(reasons.items())) or "no relay can be asked now"

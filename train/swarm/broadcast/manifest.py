@@ -8,6 +8,7 @@ The body is the files of the weights, one after another, or their differences fr
 """
 
 import re
+from collections.abc import Iterable, Mapping
 from typing import TypeVar
 
 import msgspec
@@ -79,6 +80,11 @@ def latest_path(run: str) -> str:
     return f"runs/{run}/latest"
 
 
+def run_path(run: str) -> str:
+    """Return the path of the folder of a run."""
+    return f"runs/{run}"
+
+
 def version_path(run: str, version: int) -> str:
     """Return the path of the folder of a version."""
     return f"runs/{run}/{version}"
@@ -122,6 +128,20 @@ def read_latest(sealed: bytes, run: str, public: bytes) -> Latest:
     if latest.version < 0 or len(latest.manifest) != _DIGEST_BYTES or len(latest.ledger) not in (0, _DIGEST_BYTES):
         raise Forged("what names the newest version makes no sense")
     return latest
+
+
+def needed(versions: Iterable[int], bases: Mapping[int, int | None]) -> set[int]:
+    """Return these versions and all that they are differences from, as far as they are known.
+
+    bases   of each version that is known
+    """
+    found: set[int] = set()
+    for version in versions:
+        wanted: int | None = version
+        while wanted is not None and wanted in bases and wanted not in found:
+            found.add(wanted)
+            wanted = bases[wanted]
+    return found
 
 
 def is_same(one: Manifest, other: Manifest) -> bool:

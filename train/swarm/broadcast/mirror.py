@@ -1,7 +1,7 @@
 """What a relay keeps: the versions of one run, shard by shard, as they arrive from other relays or from the origin.
 
 A shard is on the disk only after it was compared with its digest, and can be passed on at once, before the others are
-there: so a chain of relays is hardly slower than one.
+there: so a chain of relays is hardly slower than one. A relay that is started again goes on with what it has.
 """
 
 import logging
@@ -10,6 +10,7 @@ import shutil
 import tempfile
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from train.errors import TransferError
@@ -17,89 +18,140 @@ from train.swarm.broadcast.download import Download
 from train.swarm.broadcast.manifest import (
     BroadcastManifest,
     Latest,
+    digest,
     latest_path,
     manifest_path,
+    needed,
+    read_manifest,
+    run_path,
     shard_path,
+    version_path,
 )
+from train.swarm.signed import Forged
 
 log = logging.getLogger(__name__)
 
-_FETCH_SECONDS = 3600.0  # for one version; meanwhile a newer one is waited for
+KEPT = 5
+POLL_SECONDS = 3.0
+_MANIFEST_SECONDS = 30.0
+# One attempt for the shards of a version. What has come stays, and a newer version may have appeared meanwhile.
+_ATTEMPT_SECONDS = 60.0
+_NEW = ".new-"  # begins the names of files that are being written
 
 
 class Mirror:
     """Follows a run, and keeps its files under `folder` as the origin has them.
 
-    keep   so many versions, and all that the oldest of them is a difference from
+    public  the run's public key
+    keep    so many versions, and all that the oldest of them is a difference from
+    note    is called with a line about each version that is here
     """
 
-    def __init__(self, folder: Path, run: str, download: Download, *, keep: int = 5) -> None:
-        self.folder, self._run, self._download, self._keep = folder, run, download, keep
+    def __init__(
+        self, folder: Path, run: str, public: bytes, download: Download, *, keep: int = KEPT,
+        note: Callable[[str], object] = log.info,
+    ) -> None:  # fmt: skip
+        self.folder, self._run, self._download, self._keep, self._note = folder, run, download, keep, note
         self._manifests: dict[int, BroadcastManifest] = {}
         self._sealed_latest = b""
+        self._whole: set[int] = set()  # versions of which all shards are here
+        self._take_up(public)
+        download.remember_in(folder / latest_path(run))
 
     def follow(self, stop: threading.Event, *, every_seconds: float) -> None:
         """Fetch each version as it appears, until told to stop."""
+        is_told = False
         while not stop.is_set():
             try:
                 self.update()
+                is_told = False
             except TransferError as error:
-                log.warning("%s", error)
+                (log.debug if is_told else log.warning)("%s; trying again", error)
+                is_told = True
             stop.wait(every_seconds)
 
     def update(self) -> None:
-        """Fetch the newest version and those that it needs. Raises TransferError if that fails."""
+        """Fetch the newest version and those that it needs. Raises TransferError if that fails, or the disk is full."""
         latest, sealed = self._download.latest_sealed()
-        self._needed(latest)
-        if sealed != self._sealed_latest:
-            self._write(latest_path(self._run), sealed)
-            self._sealed_latest = sealed
-        for version in sorted(self._chain(latest.version)):
-            self._fetch_shards(self._manifests[version])
-        self._drop()
+        try:
+            self._fetch_manifests(latest)
+            if sealed != self._sealed_latest:
+                self._write(latest_path(self._run), sealed)  # others may now ask for what has arrived of it
+                self._sealed_latest = sealed
+            for version in sorted(self._chain(latest.version)):
+                self._fetch_shards(self._manifests[version])
+            self._drop()
+        except OSError as error:
+            self._drop()
+            raise TransferError(f"cannot keep weights in {self.folder}: {error}. Make room there.") from error
 
-    def _needed(self, latest: Latest) -> None:
+    def _take_up(self, public: bytes) -> None:
+        """Find what an earlier process has left. What is damaged, or has nothing to do with this run, is removed."""
+        place = self.folder / run_path(self._run)
+        for rest in place.rglob(f"{_NEW}*"):
+            rest.unlink(missing_ok=True)
+        for version in (int(each.name) for each in place.glob("*") if each.name.isdigit()):
+            try:
+                sealed = (self.folder / manifest_path(self._run, version)).read_bytes()
+                manifest = read_manifest(sealed, self._run, version, public)
+            except (OSError, Forged):
+                shutil.rmtree(self.folder / version_path(self._run, version), ignore_errors=True)
+                continue
+            self._manifests[version] = manifest
+            for shard, right in enumerate(manifest.shards):
+                path = self.folder / shard_path(self._run, version, shard)
+                if path.exists() and digest(path.read_bytes()) != right:
+                    path.unlink()
+
+    def _fetch_manifests(self, latest: Latest) -> None:
         """Fetch the manifests of a version and of all that it is a difference from."""
         wanted: int | None = latest.version
-        while wanted is not None and wanted not in self._manifests:
-            manifest, sealed = self._download.manifest(wanted, seconds=_FETCH_SECONDS)
-            self._write(manifest_path(self._run, wanted), sealed)
-            self._manifests[wanted] = manifest
-            wanted = manifest.base
+        while wanted is not None:
+            if wanted not in self._manifests:
+                manifest, sealed = self._download.manifest(wanted, seconds=_MANIFEST_SECONDS)
+                self._write(manifest_path(self._run, wanted), sealed)
+                self._manifests[wanted] = manifest
+            wanted = self._manifests[wanted].base
 
     def _chain(self, version: int) -> set[int]:
-        """Return a version and all that it is a difference from."""
-        chain: set[int] = set()
-        wanted: int | None = version
-        while wanted is not None and wanted in self._manifests:
-            chain.add(wanted)
-            wanted = self._manifests[wanted].base
-        return chain
+        return needed([version], {number: manifest.base for number, manifest in self._manifests.items()})
 
     def _fetch_shards(self, manifest: BroadcastManifest) -> None:
         version = manifest.version
+        if version in self._whole:
+            return
         paths = [shard_path(self._run, version, shard) for shard in range(len(manifest.shards))]
         missing = [shard for shard, path in enumerate(paths) if not (self.folder / path).exists()]
         if missing:
             began = time.monotonic()
             self._download.shards(
-                manifest, missing, lambda shard, content: self._write(paths[shard], content), seconds=_FETCH_SECONDS
+                manifest, missing, lambda shard, content: self._write(paths[shard], content), seconds=_ATTEMPT_SECONDS
             )
-            log.info("version %d of %s is here after %.1f s", version, self._run, time.monotonic() - began)
+            n_bytes = sum(manifest.size_of(shard) for shard in missing)
+            kind = "whole" if manifest.base is None else f"the difference from version {manifest.base}"
+            self._note(
+                f"version {version} is here: {n_bytes / 1e6:.1f} MB, {kind}, in {time.monotonic() - began:.1f} s"
+            )
+        self._whole.add(version)
 
     def _drop(self) -> None:
         """Remove the versions that no worker needs any more."""
-        newest = sorted(self._manifests)[-self._keep :]
-        needed = set().union(*(self._chain(version) for version in newest))
-        for version in sorted(set(self._manifests) - needed):
+        bases = {number: manifest.base for number, manifest in self._manifests.items()}
+        for version in sorted(set(bases) - needed(sorted(bases)[-self._keep :], bases)):
             del self._manifests[version]
-            shutil.rmtree((self.folder / manifest_path(self._run, version)).parent, ignore_errors=True)
+            self._whole.discard(version)
+            shutil.rmtree(self.folder / version_path(self._run, version), ignore_errors=True)
 
     def _write(self, path: str, content: bytes) -> None:
         """Write a file, whole or not at all."""
         place = self.folder / path
         place.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=place.parent, prefix=".", delete=False) as file:
-            file.write(content)
-        os.chmod(file.name, 0o644)
-        os.replace(file.name, place)
+        with tempfile.NamedTemporaryFile(dir=place.parent, prefix=_NEW, delete=False) as file:
+            try:
+                file.write(content)
+                os.fchmod(file.fileno(), 0o644)
+                file.flush()
+                os.replace(file.name, place)
+            except BaseException:
+                os.unlink(file.name)
+                raise

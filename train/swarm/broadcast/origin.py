@@ -22,6 +22,7 @@ from train.swarm.broadcast.manifest import (
     is_same,
     latest_path,
     manifest_path,
+    needed,
     read_latest,
     read_manifest,
     sealed_latest,
@@ -168,13 +169,8 @@ class Origin:
 
     def _drop(self) -> None:
         """Remove the versions that no worker needs any more."""
-        needed: set[int] = set()
-        for version in sorted(self._bases)[-self._keep :]:
-            wanted: int | None = version
-            while wanted is not None and wanted not in needed:
-                needed.add(wanted)
-                wanted = self._bases.get(wanted)
-        for version in sorted(set(self._bases) - needed):
+        newest = sorted(self._bases)[-self._keep :]
+        for version in sorted(set(self._bases) - needed(newest, self._bases)):
             del self._bases[version]
             self._remove(version)
 

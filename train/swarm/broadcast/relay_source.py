@@ -2,13 +2,16 @@
 
 import os
 from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 from blake3 import blake3
 
 from train.errors import TransferError
+from train.sampling.engine_terms import EngineTerms
 from train.swarm.broadcast.download import Download
-from train.swarm.broadcast.manifest import BroadcastManifest, Latest, is_same
+from train.swarm.broadcast.manifest import BroadcastManifest, Latest, is_same, run_name
 from train.swarm.broadcast.relays import Relays
 from train.swarm.broadcast.versions import Versions
 from train.weights.manifest import Manifest
@@ -26,22 +29,31 @@ class RelaySource:
     public   the run's public key
     folder   where the versions are kept; workers of this machine that name the same folder share it
     seconds  time for fetching a version, also if the relays do not have it yet
+    keep     so many versions, those that were fetched last, stay
     """
 
     def __init__(
-        self, relays: Sequence[str], run: str, public: bytes, folder: Path, *, seconds: float = FETCH_SECONDS
-    ) -> None:
+        self, relays: Sequence[str], run: str, public: bytes, folder: Path, *, seconds: float = FETCH_SECONDS,
+        keep: int = 2,
+    ) -> None:  # fmt: skip
         self._download = Download(Relays(relays), run, public)
-        self._versions = Versions(folder, self._download)
+        self._versions = Versions(folder, self._download, keep=keep)
         self._seconds = seconds
+        self._memory = folder / "latest"
+        self._download.remember_in(self._memory)
 
     def latest(self) -> Latest:
         """Return the newest version that the relays name, with the head of the run's ledger. Raises TransferError."""
-        return self._download.latest()
+        latest, sealed = self._download.latest_sealed()
+        with suppress(OSError):  # it is for the next process, which may do without
+            new = self._memory.with_name(f"{self._memory.name}.{os.getpid()}")
+            new.write_bytes(sealed)
+            new.replace(self._memory)
+        return latest
 
     def newest(self) -> Manifest:
         """Return the manifest of the newest version. Raises TransferError if no relay has it."""
-        return self._manifest(self._download.latest().version, _MANIFEST_SECONDS).weights
+        return self._manifest(self.latest().version, _MANIFEST_SECONDS).weights
 
     def fetch(self, manifest: Manifest) -> TensorFiles:
         """Bring a version to this machine.
@@ -64,6 +76,23 @@ class RelaySource:
 
     def _manifest(self, version: int, seconds: float) -> BroadcastManifest:
         return self._download.manifest(version, seconds=seconds)[0]
+
+
+@dataclass(frozen=True, slots=True)
+class FromRelays:
+    """Makes the source of a worker that trusts its controller, and takes the weights from relays.
+
+    relays  URLs
+    public  the key that must have signed the weights
+    """
+
+    relays: tuple[str, ...]
+    public: bytes
+
+    def __call__(self, terms: EngineTerms) -> RelaySource:
+        """Return the source for a run."""
+        run = run_name(terms.run)
+        return RelaySource(self.relays, run, self.public, default_folder(run, self.public))
 
 
 def default_folder(run: str, public: bytes) -> Path:

@@ -1,4 +1,5 @@
-"""Which relay is asked for the next piece: drawn by how often and how fast it served before.
+"""Which relay is asked for the next piece: the one that should have sent it first, by how often and how fast it served
+before and by what it is sending already.
 
 A relay that sends something else than the manifest says is left alone for a while, and twice as long each time.
 """
@@ -8,23 +9,64 @@ import statistics
 import threading
 import time
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+from train.swarm.broadcast.request import Cut
 
 _WEIGHT = 0.3  # of the newest observation in the moving averages
-_FLOOR = 0.02  # of the chance to be drawn, so that a relay that was slow can show that it is not any more
+_FLOOR = 0.02  # chance that any relay is drawn, so that one that was slow can show that it is not any more
 _TELLING_BYTES = 2**18  # smaller transfers say more about the latency than about the bandwidth
-_QUARANTINE_SECONDS = 600.0
+_QUARANTINE_SECONDS, _LONGEST_QUARANTINE_SECONDS = 600.0, 86400.0
 _LEAST_DEADLINE_SECONDS = 5.0
 _PATIENCE = 4.0  # times what a piece takes with the median bandwidth
+_MOST_DOUBLINGS = 5  # of the deadline, for a relay that has missed it so often in a row
 _UNKNOWN_BANDWIDTH = 10e6  # bytes per second, until something is known
+_LEAST_SUCCESS = 0.001
 
 
 @dataclass(slots=True)
 class _Relay:
+    """What is known of a relay.
+
+    bandwidth  bytes per second, of all its transfers together; None: nothing is known
+    sending    bytes of the transfers that run
+    running    number of these
+    load       integral of `running` over time, up to `load_at`
+    late       transfers in a row that did not end in time
+    """
+
     success: float = 1.0
-    bandwidth: float | None = None  # bytes per second; None: nothing is known
+    bandwidth: float | None = None
+    sending: int = 0
+    running: int = 0
+    load: float = 0.0
+    load_at: float = 0.0
+    late: int = 0
     lies: int = 0
-    quarantined_until: float = 0.0
+    alone_until: float = 0.0  # it lied, or asked for it
+
+
+@dataclass(slots=True)
+class Transfer:
+    """A piece that a relay is sending.
+
+    expected_seconds  what it should take
+    deadline_seconds  after which another relay is tried
+    cut               ends it
+    """
+
+    url: str
+    n_bytes: int
+    began: float
+    expected_seconds: float
+    deadline_seconds: float
+    load: float  # of the relay when it began
+    arrived_bytes: int = 0
+    cut: Cut = field(default_factory=Cut)
+
+    def arrived(self, n_bytes: int) -> None:
+        """Note how much of it is here."""
+        self.arrived_bytes = n_bytes
 
 
 class Relays:
@@ -47,52 +89,115 @@ class Relays:
         """All of them, quarantined or not."""
         return tuple(self._relays)
 
-    def draw(self, without: Collection[str] = ()) -> str | None:
-        """Return a relay for the next piece, if possible not one of `without`; None if all are quarantined."""
+    def able(self) -> list[str]:
+        """Return those that can be asked now: they are not in quarantine, and have not asked to be left alone."""
         with self._lock:
-            now = self._clock()
-            able = [url for url, relay in self._relays.items() if relay.quarantined_until <= now]
-            able = [url for url in able if url not in without] or able
+            return self._able()
+
+    def draw(self, n_bytes: int, among: Collection[str]) -> str | None:
+        """Return the one of these relays that should have sent a piece first, rarely any; None if none can be asked."""
+        with self._lock:
+            able = [url for url in self._able() if url in among]
             if not able:
                 return None
-            known = [relay.bandwidth for relay in self._relays.values() if relay.bandwidth is not None]
-            usual = statistics.median(known) if known else 1.0
-            chances = [self._relays[url].success * (self._relays[url].bandwidth or usual) for url in able]
-            floor = _FLOOR * max(sum(chances), 1e-9)
-            return self._rng.choices(able, [max(chance, floor) for chance in chances])[0]
+            self._rng.shuffle(able)  # of equals, any
+            if self._rng.random() < _FLOOR:
+                return able[0]
+            return min(able, key=lambda url: self._seconds_for(url, n_bytes))
 
-    def served(self, url: str, n_bytes: int, seconds: float) -> None:
-        """Note that a relay sent what it should."""
+    def seconds_for(self, url: str, n_bytes: int) -> float:
+        """Return how long a piece should take if a relay is asked for it now, after all that it is sending."""
+        with self._lock:
+            return self._seconds_for(url, n_bytes)
+
+    def begin(self, url: str, n_bytes: int) -> Transfer:
+        """Note that a relay is asked for a piece. One of `served`, `broke` and `dropped` has to follow."""
         with self._lock:
             relay = self._relays[url]
+            now, expected = self._clock(), self._seconds_for(url, n_bytes)
+            self._count(relay, n_bytes, 1)
+            patience = _PATIENCE * relay.sending / (self._median() or _UNKNOWN_BANDWIDTH)
+            deadline = max(self._least_seconds, patience) * 2 ** min(relay.late, _MOST_DOUBLINGS)
+            return Transfer(url, n_bytes, now, expected, deadline, relay.load)
+
+    def served(self, transfer: Transfer) -> None:
+        """Note that a relay sent what it should."""
+        with self._lock:
+            relay = self._end(transfer)
             relay.success += _WEIGHT * (1 - relay.success)
-            if n_bytes >= _TELLING_BYTES:
-                found = n_bytes / max(seconds, 1e-6)
-                relay.bandwidth = (
-                    found if relay.bandwidth is None else relay.bandwidth + _WEIGHT * (found - relay.bandwidth)
-                )
+            relay.late = 0
+
+    def broke(self, transfer: Transfer) -> None:
+        """Note that a relay broke off, or was too slow."""
+        with self._lock:
+            relay = self._end(transfer)
+            relay.success *= 1 - _WEIGHT
+            if self._clock() - transfer.began >= transfer.deadline_seconds:
+                relay.late += 1
+
+    def dropped(self, transfer: Transfer) -> None:
+        """Note that a transfer ended for a reason that says nothing about the relay, or only that it is slow."""
+        with self._lock:
+            relay = self._end(transfer)
+            if transfer.cut.is_cut and self._clock() - transfer.began > 2 * transfer.expected_seconds:
+                relay.success *= 1 - _WEIGHT
 
     def failed(self, url: str) -> None:
-        """Note that a relay sent nothing, or too slowly. That says nothing about its bandwidth."""
+        """Note that a relay did not send something small."""
         with self._lock:
             self._relays[url].success *= 1 - _WEIGHT
 
-    def lied(self, url: str) -> None:
-        """Note that a relay sent something else than it should, and leave it alone."""
+    def busy(self, url: str, seconds: float) -> None:
+        """Leave a relay alone that asks for it."""
         with self._lock:
             relay = self._relays[url]
             relay.success *= 1 - _WEIGHT
-            relay.quarantined_until = self._clock() + _QUARANTINE_SECONDS * 2**relay.lies
-            relay.lies += 1
+            relay.alone_until = max(relay.alone_until, self._clock() + seconds)
 
-    def deadline_seconds(self, n_bytes: int) -> float:
-        """Return how long a transfer may take before another relay is tried."""
+    def lied(self, url: str) -> None:
+        """Note that a relay sent something else than it should, and leave it alone. Lies at once count as one."""
         with self._lock:
-            known = [relay.bandwidth for relay in self._relays.values() if relay.bandwidth is not None]
-        bandwidth = statistics.median(known) if known else _UNKNOWN_BANDWIDTH
-        return max(self._least_seconds, _PATIENCE * n_bytes / bandwidth)
+            relay, now = self._relays[url], self._clock()
+            relay.success *= 1 - _WEIGHT
+            if relay.alone_until <= now + _LEAST_DEADLINE_SECONDS * 2**_MOST_DOUBLINGS:
+                seconds = _QUARANTINE_SECONDS * 2 ** min(relay.lies, 20)
+                relay.alone_until = now + min(seconds, _LONGEST_QUARANTINE_SECONDS)
+                relay.lies += 1
 
     def open_again_in(self) -> float:
-        """Return the seconds until a relay leaves quarantine; 0 if one can be asked now."""
+        """Return the seconds until a relay can be asked; 0 if one can be asked now."""
         with self._lock:
-            return max(0.0, min(relay.quarantined_until for relay in self._relays.values()) - self._clock())
+            return max(0.0, min(relay.alone_until for relay in self._relays.values()) - self._clock())
+
+    def _able(self) -> list[str]:
+        now = self._clock()
+        return [url for url, relay in self._relays.items() if relay.alone_until <= now]
+
+    def _median(self) -> float | None:
+        known = [relay.bandwidth for relay in self._relays.values() if relay.bandwidth is not None]
+        return statistics.median(known) if known else None
+
+    def _seconds_for(self, url: str, n_bytes: int) -> float:
+        relay = self._relays[url]
+        bandwidth = relay.bandwidth or self._median() or _UNKNOWN_BANDWIDTH
+        return (relay.sending + n_bytes) / (bandwidth * max(relay.success, _LEAST_SUCCESS))
+
+    def _count(self, relay: _Relay, n_bytes: int, one: int) -> None:
+        now = self._clock()
+        relay.load += relay.running * (now - relay.load_at)
+        relay.load_at = now
+        relay.running += one
+        relay.sending += one * n_bytes
+
+    def _end(self, transfer: Transfer) -> _Relay:
+        """Count a transfer as ended, and what it tells about the bandwidth."""
+        relay = self._relays[transfer.url]
+        self._count(relay, transfer.n_bytes, -1)
+        seconds = max(self._clock() - transfer.began, 1e-6)
+        if transfer.arrived_bytes >= _TELLING_BYTES:
+            beside = max((relay.load - transfer.load) / seconds, 1.0)  # transfers that shared the relay's bandwidth
+            found = transfer.arrived_bytes * beside / seconds
+            relay.bandwidth = (
+                found if relay.bandwidth is None else relay.bandwidth + _WEIGHT * (found - relay.bandwidth)
+            )
+        return relay

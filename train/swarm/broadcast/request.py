@@ -1,18 +1,38 @@
-"""One request to a relay, bounded in length and time. A relay is believed nothing; what it sends is checked later."""
+"""One request to a relay, bounded in length and time. A relay is believed nothing; what it sends is checked later.
 
+Time limits of sockets are for one piece each, so that a relay could send a byte now and then for ever. Hence another
+thread hangs up when the time is over, in whatever state the request is.
+"""
+
+import socket
+import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
+from http.client import HTTPException
+from typing import Any
 
 import urllib3
+from urllib3.connection import HTTPConnection, HTTPSConnection
+from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
 from urllib3.exceptions import HTTPError
 
 _CONNECT_SECONDS = 5.0
 _CHUNK_BYTES = 2**18
-_NOT_YET = {404, 429, 503}
+_BUSY = {429, 503}
+_LONGEST_BUSY_SECONDS = 10.0
 
 
 class NotThere(Exception):
-    """The relay does not have it, or not yet, or is busy."""
+    """The relay does not have it, or not yet."""
+
+
+class Busy(NotThere):
+    """The relay has too much to do, and says how many seconds it wants to be left alone."""
+
+    def __init__(self, words: str, seconds: float) -> None:
+        super().__init__(words)
+        self.seconds = seconds
 
 
 class Broken(Exception):
@@ -23,48 +43,156 @@ class TooMuch(Broken):
     """The relay sends more than was asked for."""
 
 
+class Cut:
+    """Ends a request from another thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._socket: socket.socket | None = None
+        self.is_cut = False
+
+    def now(self) -> None:
+        """Hang up, now or as soon as there is a connection."""
+        with self._lock:
+            self.is_cut = True
+            if self._socket is not None:
+                with suppress(OSError):
+                    self._socket.shutdown(socket.SHUT_RDWR)
+
+    def holds(self, connection: socket.socket | None) -> None:
+        """Note which connection the request uses; None if it needs none any more."""
+        with self._lock:
+            self._socket = connection
+            if self.is_cut and connection is not None:
+                raise HTTPError("it is not wanted any more")
+
+
+class _Current(threading.local):
+    """The cut of the request that the thread makes."""
+
+    cut = Cut()
+
+
+_current = _Current()
+
+
+class _Cuttable:
+    """What a connection of urllib3 needs, so that a request can be cut also while its head is read."""
+
+    sock: Any
+
+    def connect(self) -> None:
+        super().connect()  # type: ignore[misc]
+        _current.cut.holds(self.sock)
+
+    def request(self, *words: Any, **named: Any) -> None:
+        _current.cut.holds(self.sock)
+        super().request(*words, **named)  # type: ignore[misc]
+
+
+class _Http(_Cuttable, HTTPConnection):
+    pass
+
+
+class _Https(_Cuttable, HTTPSConnection):
+    pass
+
+
+class _HttpPool(HTTPConnectionPool):
+    ConnectionCls = _Http
+
+
+class _HttpsPool(HTTPSConnectionPool):
+    ConnectionCls = _Https
+
+
+def new_pool(at_once: int) -> urllib3.PoolManager:
+    """Return connections for requests with `get`."""
+    pool = urllib3.PoolManager(maxsize=at_once, num_pools=64, block=False)
+    pool.pool_classes_by_scheme = {"http": _HttpPool, "https": _HttpsPool}
+    return pool
+
+
 def get(
-    pool: urllib3.PoolManager, url: str, most_bytes: int, *, seconds: float, stop: Callable[[], bool] = lambda: False
-) -> bytes:
+    pool: urllib3.PoolManager, url: str, most_bytes: int, *, seconds: float, cut: Cut | None = None,
+    arrived: Callable[[int], object] = lambda n_bytes: None,
+) -> bytes:  # fmt: skip
     """Return the content at a URL. Redirects are not followed.
 
+    pool      from `new_pool`
     seconds   time for all of it
-    stop      asked between two pieces whether the content is still wanted
+    cut       ends the request earlier
+    arrived   called with the number of bytes that are here, from time to time
 
-    Raises NotThere, Broken and TooMuch.
+    Raises NotThere, Busy, Broken and TooMuch.
     """
-    until = time.monotonic() + seconds
+    cut = cut or Cut()
+    timer = threading.Timer(seconds, cut.now)
+    timer.daemon = True
+    timer.start()
+    _current.cut = cut
     try:
-        reply = pool.request(
-            "GET",
-            url,
-            preload_content=False,
-            decode_content=False,
-            retries=False,
-            redirect=False,
-            timeout=urllib3.Timeout(connect=min(_CONNECT_SECONDS, seconds), read=seconds),
-        )
-    except HTTPError as error:
-        raise Broken(str(error)) from error
+        return _get(pool, url, most_bytes, time.monotonic() + seconds, cut, arrived)
+    except (HTTPError, HTTPException, OSError) as error:
+        raise Broken(f"{url} is too slow" if cut.is_cut else _reason(error)) from error
+    finally:
+        timer.cancel()
+        with suppress(HTTPError):
+            cut.holds(None)
+
+
+def _get(
+    pool: urllib3.PoolManager, url: str, most_bytes: int, until: float, cut: Cut, arrived: Callable[[int], object]
+) -> bytes:
+    left = max(until - time.monotonic(), 0.001)
+    reply = pool.request(
+        "GET",
+        url,
+        preload_content=False,
+        decode_content=False,
+        retries=False,
+        redirect=False,
+        timeout=urllib3.Timeout(connect=min(_CONNECT_SECONDS, left), read=left),
+    )
     is_whole = False
     try:
-        if reply.status in _NOT_YET:
-            raise NotThere(f"{url} answers {reply.status}")
+        if reply.status in _BUSY:
+            raise Busy(f"{url} answers {reply.status}", _busy_seconds(reply.headers.get("retry-after", "")))
+        if reply.status == 404:
+            is_whole = _is_short(reply)
+            raise NotThere(f"{url} is not there")
         if reply.status != 200:
             raise Broken(f"{url} answers {reply.status}")
         content = bytearray()
         while chunk := reply.read1(_CHUNK_BYTES):
             content += chunk
+            arrived(len(content))
             if len(content) > most_bytes:
                 raise TooMuch(f"{url} has more than {most_bytes} bytes")
-            if time.monotonic() > until or stop():
+            if cut.is_cut:
                 raise Broken(f"{url} is too slow")
         is_whole = True
         return bytes(content)
-    except HTTPError as error:
-        raise Broken(str(error)) from error
     finally:
         if is_whole:
             reply.release_conn()
         else:
             reply.close()  # the rest of an answer that nobody wants
+
+
+def _is_short(reply: urllib3.BaseHTTPResponse) -> bool:
+    """Read what comes with a refusal if it is short, so that the connection can be used again."""
+    length = reply.headers.get("content-length", "")
+    if not length.isdecimal() or int(length) > 1000:
+        return False
+    reply.read(1000)
+    return True
+
+
+def _busy_seconds(retry_after: str) -> float:
+    """Return how long to leave a relay alone that says so; not so long that it would be forgotten."""
+    return min(float(retry_after), _LONGEST_BUSY_SECONDS) if retry_after.isdecimal() else 1.0
+
+
+def _reason(error: Exception) -> str:
+    return str(getattr(error, "reason", None) or error).rpartition(": ")[2]

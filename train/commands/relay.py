@@ -1,0 +1,158 @@
+"""Define the command `curate relay`."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from sandbox.commands.frame import require, user_errors
+
+if TYPE_CHECKING:
+    import threading
+
+_EITHER = "give one of --from, --invite and --controller"
+
+
+@click.command("relay")
+@click.option(
+    "--from", "sources", multiple=True, metavar="URL", help="Relay, coordinator or bucket that has the weights; repeat."
+)
+@click.option(
+    "--invite", default="", metavar="TEXT", help="Invite of the run, instead of --from, --run and --public-key."
+)
+@click.option(
+    "--controller", default="", metavar="URL", help="Be the first relay of a run: workers.listen of its trainer."
+)
+@click.option(
+    "--key",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="With --controller: file with the key that signs the weights; it is made if it does not exist.",
+)
+@click.option("--run", default="", metavar="NAME", help="Name of the run.  [default with --controller: the run's own]")
+@click.option("--public-key", default="", metavar="HEX", help="Key that must have signed the weights.")
+@click.option(
+    "--folder",
+    type=click.Path(file_okay=False, path_type=Path),
+    default="relay",
+    show_default=True,
+    help="Where the weights are kept.",
+)
+@click.option(
+    "--listen", default="0.0.0.0:8710", show_default=True, metavar="HOST:PORT", help="Address to serve on; port 0: any."
+)
+@click.option(
+    "--keep", type=click.IntRange(min=1), default=5, show_default=True, help="Versions to keep, and what these need."
+)
+@click.option(
+    "--megabytes-per-second",
+    type=click.FloatRange(min=0, min_open=True),
+    default=200.0,
+    show_default=True,
+    help="What one address may fetch in the long run.",
+)
+@click.option(
+    "--requests-per-second",
+    type=click.FloatRange(min=1),
+    default=100.0,
+    show_default=True,
+    help="How often one address may ask in the long run.",
+)
+def command(
+    sources: tuple[str, ...],
+    invite: str,
+    controller: str,
+    key: Path | None,
+    run: str,
+    public_key: str,
+    folder: Path,
+    listen: str,
+    keep: int,
+    megabytes_per_second: float,
+    requests_per_second: float,
+) -> None:
+    """Pass a run's weights on to machines that fetch them, over HTTP.
+
+    A relay keeps the newest versions in a folder, as files that nginx could serve as well. It needs neither torch nor a
+    GPU, and holds no secret: what it passes on is signed by the run. With --controller it is the first one, which cuts
+    and signs what a trainer publishes. It runs until Ctrl-C or SIGTERM.
+    """
+    require("relay")
+    from train.errors import TrainError
+
+    if bool(sources) + bool(invite) + bool(controller) != 1:
+        raise click.UsageError(_EITHER)
+    with user_errors(TrainError):
+        from train.swarm.broadcast.rates import Rates
+        from train.swarm.broadcast.relay import Files
+        from train.swarm.broadcast.serving import listener_at, serve, url_of
+
+        with listener_at(listen) as listener:
+            url = url_of(listener)
+            if controller:
+                store, follow, greeting = _first(controller, key, run, folder, keep, url)
+            else:
+                store, follow, greeting = _later(sources, invite, run, public_key, folder, keep)
+            files = Files(store, Rates(requests_per_second, megabytes_per_second * 1e6))
+            serve(files, listener, follow, lambda: click.echo(f"{greeting}; serves on {url}"))
+
+
+Parts = tuple[Path, "Callable[[threading.Event], None]", str]
+
+
+def _later(sources: tuple[str, ...], invite: str, run: str, public_key: str, folder: Path, keep: int) -> Parts:
+    """Return the parts of a relay that fetches from others: its folder, what it does, and what it says."""
+    from train.swarm.broadcast.download import Download
+    from train.swarm.broadcast.manifest import RUN_PATTERN
+    from train.swarm.broadcast.mirror import POLL_SECONDS, Mirror
+    from train.swarm.broadcast.relays import Relays
+    from train.swarm.protocol.invites import read_invite
+    from train.swarm.signed import public_from
+
+    if invite:
+        read = read_invite(invite)
+        sources, run, public = (read.coordinator, *read.relays), read.run, read.public
+    else:
+        if not run or not public_key:
+            raise click.UsageError(
+                "--from needs --run and --public-key: nothing is believed that the run has not signed"
+            )
+        if not RUN_PATTERN.fullmatch(run):
+            raise click.BadParameter("use letters, digits and the characters _ . -", param_hint="--run")
+        public = public_from(public_key)
+    mirror = Mirror(folder, run, public, Download(Relays(sources), run, public), keep=keep, note=click.echo)
+    return (
+        folder,
+        lambda stop: mirror.follow(stop, every_seconds=POLL_SECONDS),
+        f"relay of {run}, which fetches from {', '.join(sources)}",
+    )
+
+
+def _first(controller: str, key: Path | None, run: str, folder: Path, keep: int, url: str) -> Parts:
+    """Return the parts of the first relay of a run."""
+    from train.asynchronous.http.client import HttpController
+    from train.asynchronous.workers.local_workers import TOKEN_VARIABLE
+    from train.asynchronous.workers.nearest import Nearest
+    from train.swarm.broadcast.broadcaster import Broadcaster, terms_of
+    from train.swarm.broadcast.manifest import run_name
+    from train.swarm.broadcast.origin import Origin
+    from train.swarm.signed import new_key, public_of, read_key
+
+    if key is None:
+        raise click.UsageError("--controller needs --key: the weights are signed with it")
+    private = read_key(key) if key.exists() else new_key(key)
+    client = HttpController(controller, os.environ.get(TOKEN_VARIABLE) or None)
+    terms = terms_of(client, lambda words: click.echo(words, err=True))
+    name = run_name(run or terms.run)
+    store = (folder / "store").resolve()
+    origin = Origin(f"file://{store}", name, private, keep=keep)
+    source = Nearest(client.url, client.headers, folder / "fetched")
+    broadcaster = Broadcaster(client, source, origin, folder / "copies", note=click.echo)
+    public = public_of(private).hex()
+    return (
+        store,
+        broadcaster.follow,
+        f"first relay of {name}\nfurther relays: curate relay --from {url} --run {name} --public-key {public}\n"
+        f"workers: curate rollout --controller {controller} --relay {url} --public-key {public}\nit is ready",
+    )
