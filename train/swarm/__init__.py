@@ -18,4 +18,5 @@ nodes.py       the life of a node
 folder.py      the folder of a coordinator
 files/         the answers to a lease, as nodes upload them and verifiers read them
 node/          a worker whose coordinator has its answers checked
+verification/  are these answers the model's own words?
 """

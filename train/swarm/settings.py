@@ -13,21 +13,25 @@ _DOMAIN = "curate-settings-1"
 class Bars(Struct, frozen=True):
     """How far an answer may be from what the verifier computes; `curate swarm calibrate` measures them.
 
-    Values beyond `far` times a bar, over a whole answer, are a hard rejection; between the two it is a soft one.
+    Values beyond `far` times a bar are a hard rejection; between the two it is a soft one.
 
-    mismatches        exponents that differ in one chunk of 32 tokens, at most
-    mantissa_mean     mean difference of mantissas over a whole answer, at most
+    mismatches        exponents that differ in one chunk of 32 tokens, at most; beyond it is always a soft rejection
+    mismatches_mean   their mean over the chunks of a file, at most
+    mantissa_mean     mean difference of mantissas over a file, at most
     replayed_share    share of tokens that the seeds give again, on average over honest answers
-    replayed_sigmas   an answer may be so many standard deviations of a binomial below that share
-    logprob_error     mean |difference of log-probabilities| over an answer, at most
+    replayed_sigmas   how seldom honest answers may be rejected, as for a normal value this far from its mean
+    margin            a token that its seed does not give had a noisy logit this far below the largest, in nats, at most
+    logprob_error     mean |difference of log-probabilities| over a file, at most; beyond it is a soft rejection
     end_probability   an end of the text is believed if it had at least this probability
-    unlikely_share    share of tokens with a probability below 0.01, at most; for engines whose seeds cannot be replayed
+    unlikely_share    share of tokens of a file with a probability below 0.01, at most; where seeds cannot be replayed
     """
 
     mismatches: float = 14.0
+    mismatches_mean: float = 8.0
     mantissa_mean: float = 2.0
     replayed_share: float = 0.98
     replayed_sigmas: float = 4.0
+    margin: float = 0.5
     logprob_error: float = 0.05
     end_probability: float = 1e-4
     unlikely_share: float = 0.5

@@ -1,0 +1,95 @@
+"""A small model with random weights, leases, and files of answers to them: honest ones, and ones that are not."""
+
+import random
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from train.asynchronous.messages import Draw, Lease
+from train.sampling.engine_terms import EngineTerms
+from train.sampling.protocol import Completion, Engine, Sampling
+from train.swarm.calls import SwarmLease
+from train.swarm.files.rows import RolloutFile, Row
+from train.swarm.settings import Bars, SwarmSettings
+
+CONTEXT_TOKENS = 512
+
+
+def model(folder: Path, tokenizer_of: Path, *, seed: int = 0, layers: int = 4, width: int = 128) -> Path:
+    """Save a model whose predictions are neither certain nor uniform."""
+    import torch
+    import transformers
+    from transformers import AutoTokenizer, Qwen2Config
+
+    tokenizer = AutoTokenizer.from_pretrained(tokenizer_of)
+    torch.manual_seed(seed)
+    of: Any = transformers.Qwen2ForCausalLM
+    made = of(
+        Qwen2Config(
+            vocab_size=len(tokenizer),
+            hidden_size=width,
+            intermediate_size=3 * width,
+            num_hidden_layers=layers,
+            num_attention_heads=4,
+            num_key_value_heads=2,
+            max_position_embeddings=CONTEXT_TOKENS,
+            initializer_range=0.08,
+            tie_word_embeddings=False,
+            eos_token_id=tokenizer.eos_token_id,
+            pad_token_id=tokenizer.pad_token_id,
+        )
+    )
+    with torch.no_grad():
+        made.get_output_embeddings().weight *= 3  # logits with a deviation of about 3
+    made.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+def settings(path: Path, bars: dict[str, Bars], vocabulary: int, *, replays: bool = True) -> SwarmSettings:
+    terms = EngineTerms("test", str(path), "transformers", CONTEXT_TOKENS)
+    return SwarmSettings("test", terms, vocabulary, bars, replays)
+
+
+def leases(n: int, *, answers: int = 4, tokens: int = 128, temperature: float = 0.8, seed: int = 0) -> list[SwarmLease]:
+    """Return leases with random prompts of 5 to 40 tokens."""
+    rng = random.Random(seed)
+    draw = Draw(temperature, 1.0, tokens, verifiable=True)
+    found = []
+    for group in range(n):
+        prompt = tuple(rng.randrange(5, 250) for _ in range(rng.randint(5, 40)))
+        seeds = tuple(rng.randrange(2**31) for _ in range(answers))
+        found.append(SwarmLease(rng.randbytes(16), Lease(group, 0, 3, prompt, seeds, draw, 60.0)))
+    return found
+
+
+def drawn(engine: Engine, lease: SwarmLease, **changed: Any) -> list[Completion]:
+    """Return the answers of an engine to a lease; prompt, seeds or temperature may be others than those leased."""
+    prompt = changed.get("prompt", lease.lease.prompt)
+    seeds: Sequence[int] = changed.get("seeds", lease.lease.seeds)
+    temperature = changed.get("temperature", lease.lease.draw.temperature)
+    sampling = Sampling(temperature, 1.0, lease.lease.draw.max_tokens, logprobs=True, verifiable=True)
+    for number, seed in enumerate(seeds):
+        engine.add(str(number), prompt, seed, sampling)
+    found: dict[str, Completion] = {}
+    while len(found) < len(seeds):
+        found |= engine.step()
+    return [found[str(number)] for number in range(len(seeds))]
+
+
+def file_of(lease: SwarmLease, answers: Sequence[Completion]) -> RolloutFile:
+    """Return the file that claims that these are the answers to the lease."""
+    rows = tuple(
+        Row(
+            number=number,
+            version=lease.lease.version,
+            seed=seed,
+            prompt_ids=lease.lease.prompt,
+            token_ids=answer.token_ids,
+            logprobs=answer.logprobs,
+            finish="length" if answer.finish_reason == "length" else "stop",
+            commitments=answer.commitments,
+        )
+        for number, (seed, answer) in enumerate(zip(lease.lease.seeds, answers, strict=True))
+    )
+    return RolloutFile(rows, bytes(32), lease.id, "transformers 5")

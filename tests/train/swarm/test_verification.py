@@ -1,0 +1,393 @@
+"""Honest answers pass the verifier, and every way to cheat that is known does not."""
+
+import random
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import swarm_answers
+import torch
+
+from train.asynchronous.packed import unpack_logprobs, unpack_tokens
+from train.errors import ConfigError, SamplerError
+from train.sampling.protocol import Completion
+from train.sampling.transformers import TransformersSampler
+from train.sampling.verifiable.commitment import CHUNK_BYTES, commit
+from train.swarm.calls import SwarmLease, Verified
+from train.swarm.files.rows import RolloutFile
+from train.swarm.settings import Bars, SwarmSettings
+from train.swarm.verdict import ACCEPTED, Verdict
+from train.swarm.verification.calibration import bars_from, measured_answers
+from train.swarm.verification.checking import bars_of, check
+from train.swarm.verification.measured import Measured
+from train.swarm.verification.misses import allowed_misses
+from train.swarm.verification.prefill import Prefill
+from train.swarm.verification.view import View
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # of torch and transformers about each other
+
+LEASES = swarm_answers.leases(3, tokens=64)
+PAIRS = ["float32", "bfloat16"]  # the engine draws in float32; in bfloat16, the verifier differs as other engines do
+
+
+@dataclass(frozen=True)
+class World:
+    """A model on the side of a node and on that of a verifier, and the bars between them."""
+
+    path: Path
+    engine: TransformersSampler
+    prefills: dict[str, Prefill]
+    settings: SwarmSettings
+
+    def verdict_on(self, lease: SwarmLease, file: RolloutFile, pair: str) -> Verified:
+        prefill, bars = self.prefills[pair], self.settings.bars[pair]
+        return check(file, lease, prefill.views(file, lease.lease), bars, self.settings, ends=prefill.ends)
+
+    def verdicts(self, pair: str, make: Callable[[SwarmLease], RolloutFile]) -> list[Verified]:
+        return [self.verdict_on(lease, make(lease), pair) for lease in LEASES]
+
+
+@pytest.fixture(scope="module")
+def world(tiny_model, tmp_path_factory) -> Iterator[World]:
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # more of them would wait for each other on a busy machine
+    path = swarm_answers.model(tmp_path_factory.mktemp("swarm") / "model", tiny_model)
+    engine, prefills = TransformersSampler(str(path)), {pair: Prefill(path, pair) for pair in PAIRS}
+    honest = [lease.lease for lease in swarm_answers.leases(4, tokens=64, answers=16, seed=1)]
+    bars = {pair: bars_from(list(measured_answers(engine, prefill, honest))) for pair, prefill in prefills.items()}
+    yield World(path, engine, prefills, swarm_answers.settings(path, bars, 640))
+    torch.set_num_threads(threads)
+
+
+def changed(world: World, change: Callable[[torch.nn.Module], None]) -> TransformersSampler:
+    """Return an engine with other weights."""
+    engine = TransformersSampler(str(world.path))
+    with torch.no_grad():
+        change(engine._model)
+    return engine
+
+
+def quantised(bits: int) -> Callable[[torch.nn.Module], None]:
+    def change(model: torch.nn.Module) -> None:
+        for name, weight in model.named_parameters():
+            if weight.ndim == 2 and "layers" in name:
+                scale = weight.abs().amax(1, keepdim=True) / (2 ** (bits - 1) - 1)
+                weight.copy_((weight / scale).round() * scale)
+
+    return change
+
+
+def moved(rate: float) -> Callable[[torch.nn.Module], None]:
+    """Return one step of Adam, whose updates all have the size of the learning rate."""
+
+    def change(model: torch.nn.Module) -> None:
+        generator = torch.Generator().manual_seed(5)
+        for weight in model.parameters():
+            weight += rate * torch.randn(weight.shape, generator=generator).sign()
+
+    return change
+
+
+def honest(world: World, lease: SwarmLease, **other: Any) -> RolloutFile:
+    return swarm_answers.file_of(lease, swarm_answers.drawn(world.engine, lease, **other))
+
+
+def with_right_commitments(world: World, lease: SwarmLease, answers: list[Completion]) -> RolloutFile:
+    """Return a file whose commitments and log-probabilities are those of the right model, whatever drew the tokens."""
+    file = swarm_answers.file_of(lease, answers)
+    views = world.prefills["float32"].views(file, lease.lease)
+    rows = [
+        replace(
+            row,
+            commitments=b"".join(one.to_bytes() for one in commit(view.hidden_TH)),
+            logprobs=tuple(view.logprobs.tolist()),
+        )
+        for row, view in zip(file.rows, views, strict=True)
+    ]
+    return replace(file, rows=tuple(rows))
+
+
+def with_row(file: RolloutFile, **fields: Any) -> RolloutFile:
+    """Return the file with something else in its first row."""
+    return replace(file, rows=(replace(file.rows[0], **fields), *file.rows[1:]))
+
+
+def no_views() -> Iterator[View]:
+    raise AssertionError("nothing has to be computed in order to reject this")
+    yield
+
+
+@pytest.mark.parametrize("pair", PAIRS)
+def test_honest_answers_are_accepted_with_the_log_probabilities_of_the_verifier(world, pair):
+    for lease in LEASES:
+        file = honest(world, lease)
+        found = world.verdict_on(lease, file, pair)
+        assert found.verdict == ACCEPTED
+        for row, view, answer in zip(
+            file.rows, world.prefills[pair].views(file, lease.lease), found.answers, strict=True
+        ):
+            assert tuple(unpack_tokens(answer.tokens)) == row.token_ids
+            assert list(unpack_logprobs(answer.logprobs)) == view.logprobs.tolist()
+            assert answer.finish == row.finish
+        assert found.figures["replayed_share"] > 0.95
+
+
+@pytest.mark.parametrize("pair", PAIRS)
+@pytest.mark.parametrize(
+    ("other", "reason"),
+    [
+        pytest.param({"temperature": 1.0}, "replay", id="temperature 1.0 for 0.8"),
+        pytest.param({"temperature": 0.6}, "replay", id="temperature 0.6 for 0.8"),
+        pytest.param({"temperature": 0.0}, "replay", id="greedy"),
+        pytest.param({"seeds": (1, 2, 3, 4)}, "replay", id="other seeds"),
+        pytest.param({"prompt": (7, 8, 9, 10, 11)}, "commitments", id="another prompt"),
+    ],
+)
+def test_drawing_otherwise_is_rejected(world, pair, other, reason):
+    found = world.verdicts(pair, lambda lease: honest(world, lease, **other))
+    assert {one.verdict.reason for one in found} == {reason}
+    # The fewer tokens and the coarser the numbers, the more does a temperature look like rounding.
+    takes_more = pair == "bfloat16" and other.get("temperature", 0.0) > 0
+    assert {one.verdict.outcome for one in found} <= {"hard", *(["soft"] if takes_more else [])}
+    assert not any(one.answers for one in found)
+
+
+def test_one_token_of_the_prompt_is_enough(world):
+    found = world.verdicts(
+        "bfloat16", lambda lease: honest(world, lease, prompt=(lease.lease.prompt[0] ^ 1, *lease.lease.prompt[1:]))
+    )
+    assert {one.verdict for one in found} == {Verdict("hard", "commitments")}
+
+
+@pytest.mark.parametrize("temperature", [0.75, 0.85])
+def test_a_temperature_nearby_is_rejected_if_there_are_enough_tokens(world, temperature):
+    (lease,) = swarm_answers.leases(1, tokens=64, answers=32, seed=3)
+    for pair, outcomes in (("float32", {"hard"}), ("bfloat16", {"hard", "soft"})):
+        found = world.verdict_on(lease, honest(world, lease, temperature=temperature), pair)
+        assert found.verdict.reason == "replay"
+        assert found.verdict.outcome in outcomes
+
+
+@pytest.mark.parametrize(
+    ("change", "outcomes"),
+    [
+        pytest.param(quantised(8), {"float32": {"hard"}, "bfloat16": {"hard", "soft"}}, id="int8"),
+        pytest.param(quantised(4), {"float32": {"hard"}, "bfloat16": {"hard"}}, id="int4"),
+        pytest.param(moved(0.03), {"float32": {"hard"}, "bfloat16": {"hard"}}, id="another model"),
+    ],
+)
+def test_other_weights_are_rejected(world, change, outcomes):
+    engine = changed(world, change)
+    for pair in PAIRS:
+        found = world.verdicts(pair, lambda lease: swarm_answers.file_of(lease, swarm_answers.drawn(engine, lease)))
+        assert {one.verdict.outcome for one in found} <= outcomes[pair]
+        assert {one.verdict.reason for one in found} <= {"commitments", "replay"}
+
+
+def test_weights_of_one_step_before_cannot_be_told_apart_and_need_not_be(world):
+    engine = changed(world, moved(1e-6))
+    found = world.verdicts("bfloat16", lambda lease: swarm_answers.file_of(lease, swarm_answers.drawn(engine, lease)))
+    assert {one.verdict for one in found} == {ACCEPTED}
+
+
+@pytest.mark.parametrize("pair", PAIRS)
+def test_a_cheap_model_behind_right_commitments_is_found_by_the_replay(world, pair):
+    cheap = changed(world, quantised(4))
+    for lease in LEASES:
+        file = with_right_commitments(world, lease, swarm_answers.drawn(cheap, lease))
+        found = world.verdict_on(lease, file, pair)
+        assert found.verdict == Verdict("hard", "replay")
+        assert found.figures["mismatches"] <= world.settings.bars[pair].mismatches
+
+
+def test_without_a_replay_a_cheap_model_is_found_by_its_unlikely_tokens(world):
+    cheap = changed(world, moved(0.03))
+    settings, prefill = replace_replays(world.settings), world.prefills["float32"]
+    for lease in LEASES:
+        for file, verdict in (
+            (honest(world, lease), ACCEPTED),
+            (with_right_commitments(world, lease, swarm_answers.drawn(cheap, lease)), Verdict("soft", "unlikely")),
+        ):
+            views = prefill.views(file, lease.lease)
+            found = check(file, lease, views, world.settings.bars["float32"], settings, ends=prefill.ends)
+            assert found.verdict == verdict
+
+
+def replace_replays(settings: SwarmSettings) -> SwarmSettings:
+    return SwarmSettings(settings.run, settings.terms, settings.vocabulary, settings.bars, replays=False)
+
+
+@pytest.mark.parametrize("pair", PAIRS)
+def test_the_best_of_several_answers_is_not_the_answer_that_was_asked_for(world, pair):
+    lease = LEASES[0]
+    tries = [
+        swarm_answers.drawn(world.engine, lease, seeds=[seed + attempt for seed in lease.lease.seeds])
+        for attempt in range(4)
+    ]
+    best = [max(answers, key=lambda answer: sum(answer.logprobs)) for answers in zip(*tries, strict=True)]
+    assert best != list(tries[0])
+    assert world.verdict_on(lease, swarm_answers.file_of(lease, best), pair).verdict == Verdict("hard", "replay")
+
+
+@pytest.mark.parametrize("pair", PAIRS)
+def test_one_token_that_was_put_in_is_found_even_behind_right_commitments(world, pair):
+    rng = random.Random(0)
+    for lease in LEASES:
+        (first, *others) = swarm_answers.drawn(world.engine, lease)
+        ids = list(first.token_ids)
+        place = rng.randrange(len(ids))
+        ids[place] = 5 + (ids[place] + 100) % 200
+        file = with_right_commitments(world, lease, [replace(first, token_ids=tuple(ids)), *others])
+        assert world.verdict_on(lease, file, pair).verdict.reason == "replay"
+
+
+def test_an_answer_ends_where_it_may_end(world):
+    lease, prefill = LEASES[0], world.prefills["float32"]
+    (end,) = prefill.ends
+    file = honest(world, lease)
+    first = file.rows[0]
+    for ids in (first.token_ids[:-1], (*first.token_ids[:5], end, *first.token_ids[6:])):
+        short = with_row(file, token_ids=ids, commitments=first.commitments[: CHUNK_BYTES * -(-len(ids) // 32)])
+        found = check(short, lease, no_views(), Bars(), world.settings, ends=prefill.ends)
+        assert found.verdict == Verdict("soft", "termination")
+    ended = [replace(first, token_ids=(*first.token_ids[:20], end)), *file.rows[1:]]
+    answers = [Completion("", row.finish, len(row.token_ids), token_ids=row.token_ids) for row in ended]
+    forged = with_right_commitments(world, lease, answers)
+    assert world.verdict_on(lease, forged, "float32").verdict == Verdict("hard", "replay")
+
+
+def test_without_a_replay_an_end_needs_a_chance(world):
+    lease, prefill = LEASES[0], world.prefills["float32"]
+    (end,) = prefill.ends
+    answers = [
+        replace(answer, token_ids=(*answer.token_ids[:3], end)) for answer in swarm_answers.drawn(world.engine, lease)
+    ]
+    file = with_right_commitments(world, lease, answers)
+    bars = Bars(end_probability=1.0, unlikely_share=1.0)
+    views = prefill.views(file, lease.lease)
+    found = check(file, lease, views, bars, replace_replays(world.settings), ends=prefill.ends)
+    assert found.verdict == Verdict("soft", "termination")
+
+
+def test_malformed_commitments_are_rejected_before_anything_is_computed(world):
+    lease = LEASES[0]
+    file = honest(world, lease)
+    for data in (b"", file.rows[0].commitments[:-1], b"\0" * len(file.rows[0].commitments)):
+        forged = with_row(file, commitments=data)
+        found = check(forged, lease, no_views(), Bars(), world.settings, ends=world.prefills["float32"].ends)
+        assert found.verdict == Verdict("hard", "malformed")
+
+
+def test_whatever_the_commitments_are_there_is_a_verdict(world):
+    lease = LEASES[0]
+    file = honest(world, lease)
+    views = list(world.prefills["float32"].views(file, lease.lease))
+    sizes = [len(row.commitments) for row in file.rows]
+    rng, reasons = random.Random(0), set()
+    for _ in range(10_000):
+        size = rng.choice((*sizes[:1] * 2, 0, 1, CHUNK_BYTES, rng.randrange(1000)))
+        data = bytearray(rng.randbytes(size))
+        if rng.random() < 0.1:  # well formed
+            data = bytearray(np.frombuffer(data[: size // 2 * 2], dtype=">u2").clip(0, 65000).tobytes())
+            data[::CHUNK_BYTES] = b"\xf0" * len(data[::CHUNK_BYTES])
+        forged = with_row(file, commitments=bytes(data))
+        found = check(forged, lease, views, Bars(), world.settings, ends=world.prefills["float32"].ends)
+        assert found.verdict.outcome == "hard"
+        reasons.add(found.verdict.reason)
+    assert reasons == {"malformed", "commitments"}
+
+
+def test_log_probabilities_that_are_not_the_models_are_noticed_and_never_used(world):
+    lease = LEASES[0]
+    file = honest(world, lease)
+    lying = with_row(file, logprobs=tuple(logprob - 1 for logprob in file.rows[0].logprobs))
+    assert world.verdict_on(lease, lying, "float32").verdict == Verdict("soft", "probabilities")
+
+
+def test_a_verifier_that_computes_no_numbers_does_not_know(world):
+    lease = LEASES[0]
+    file = honest(world, lease)
+    views = list(world.prefills["float32"].views(file, lease.lease))
+    views[1] = replace(views[1], logprobs=views[1].logprobs * np.float32(np.nan))
+    found = check(file, lease, views, Bars(), world.settings, ends=world.prefills["float32"].ends)
+    assert found.verdict == Verdict("unknown", "crashed")
+
+
+def test_answers_that_are_computed_together_look_as_they_do_alone(world):
+    prefill, file = world.prefills["float32"], honest(world, LEASES[1])
+    for row, view in zip(file.rows, prefill.views(file, LEASES[1].lease), strict=True):
+        alone = prefill.look(row.prompt_ids, row.token_ids, 0.8, row.seed)
+        assert np.allclose(alone.logprobs, view.logprobs, atol=1e-5)
+        assert alone.n_replayed == view.n_replayed == len(row.token_ids)
+    assert prefill.look_at([]) == []
+
+
+def test_a_verifier_loads_versions_as_engines_do(world, tmp_path):
+    from safetensors.torch import save_file
+
+    engine, prefill = changed(world, moved(0.01)), Prefill(world.path)
+    save_file({name: one.clone() for name, one in engine._model.named_parameters()}, tmp_path / "new.safetensors")
+    file = swarm_answers.file_of(LEASES[0], swarm_answers.drawn(engine, LEASES[0]))
+    for loaded, verdict in ((False, "hard"), (True, "accepted")):
+        if loaded:
+            prefill.load([tmp_path / "new.safetensors"])
+        views = prefill.views(file, LEASES[0].lease)
+        found = check(file, LEASES[0], views, world.settings.bars["float32"], world.settings, ends=prefill.ends)
+        assert found.verdict.outcome == verdict
+    save_file({"other": torch.zeros(1)}, tmp_path / "other.safetensors")
+    with pytest.raises(SamplerError, match="other are not weights"):
+        prefill.load([tmp_path / "other.safetensors"])
+
+
+def test_a_family_whose_head_does_more_is_refused(tmp_path, tiny_model):
+    import random_models
+    from transformers import AutoTokenizer
+
+    path = random_models.folder(tmp_path / "granite", "granite")
+    AutoTokenizer.from_pretrained(tiny_model).save_pretrained(path)
+    with pytest.raises(SamplerError, match="after the output layer"):
+        Prefill(path)
+
+
+def measured(n_tokens: int, **distances: float) -> Measured:
+    plain = {"mismatches": 1, "mismatches_mean": 0.5, "mantissa_mean": 0.1, "misses": 0, "margin": 0.0}
+    others = {"logprob_error": 1e-6, "end_probability": 0.5, "unlikely_share": 0.2}
+    return Measured(n_tokens=n_tokens, **{**plain, **others, **distances})  # type: ignore[arg-type]
+
+
+def test_bars_are_multiples_of_the_largest_honest_distance_but_not_below_a_floor():
+    bars = bars_from([[measured(1000, mismatches=9, misses=4, margin=0.3)], [measured(998, mismatches_mean=8)]])
+    assert (bars.mismatches, bars.mismatches_mean, bars.mantissa_mean, bars.margin) == (18, 12, 0.5, 0.6)
+    assert bars.replayed_share == pytest.approx(1 - 5 / 2000)
+    with pytest.raises(ConfigError, match="too few"):
+        bars_from([[measured(500)]])
+
+
+def test_misses_are_as_rare_as_was_asked_for():
+    misses = np.random.default_rng(0).binomial(200, 0.01, 200_000)
+    for sigmas, most in ((2.0, 0.0228), (3.0, 0.00135)):
+        assert 0 < (misses > allowed_misses(200, 0.99, sigmas)).mean() < most * 1.2
+    assert allowed_misses(100, 1.0, 4.0) == 0
+    assert allowed_misses(100, 0.0, 4.0) == 100
+    assert allowed_misses(1, 0.99, 4.0) == 1
+
+
+def test_bars_are_found_by_the_first_word_of_the_engine():
+    vllm, other = Bars(mismatches=1), Bars(mismatches=2)
+    settings = swarm_answers.settings(Path("m"), {"vllm/transformers": vllm, "": other}, 10)
+    assert bars_of(settings, "vllm 0.32.0 cpu") is vllm
+    assert bars_of(settings, "transformers 5") is bars_of(settings, "") is other
+    assert bars_of(swarm_answers.settings(Path("m"), {}, 10), "vllm") == Bars()
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("pair", PAIRS)
+def test_of_500_honest_answers_none_is_rejected(world, pair):
+    rejected = []
+    for lease in swarm_answers.leases(8, answers=64, tokens=64, seed=2):
+        found = world.verdict_on(lease, honest(world, lease), pair)
+        rejected += [] if found.verdict == ACCEPTED else [(found.verdict, found.figures)]
+    assert not rejected

@@ -1,0 +1,16 @@
+"""Are the answers in a file the model's own words? Checked by repeating the computation, and comparing.
+
+A verifier runs the finished answers through the model once (a prefill), which is much cheaper than drawing them. From
+that it has the hidden states to which the node has committed, and the logits, to which it adds the noise that belongs
+to the seeds of the lease: the largest noisy logit must be the token. Nothing that a node says about its own tokens is
+used later, log-probabilities included.
+
+view.py         View: what a verifier computes of an answer
+prefill.py      Prefill: computes views (torch, which it imports when it is made)
+measured.py     how far an answer is from a view
+misses.py       how many tokens may differ by honest rounding
+bounds.py       which distances are within the bars of the run
+checking.py     check: the verdict on a file
+calibration.py  bars from answers that are known to be honest
+bars_file.py    bars as a TOML file
+"""
