@@ -17,7 +17,7 @@ _MODULES = {
     + ["push", "sources", "split", "stats", "verify"],
     "sandbox.commands": ["doctor", "judge", "serve"],
     "train.commands": ["compare", "config", "difficulty", "evaluate", "evaluations", "export_evaluation", "plan"]
-    + ["plot", "relay", "rescore", "results", "rollout", "swarm", "train"],
+    + ["plot", "relay", "rescore", "results", "rollout", "swarm", "train", "verifier"],
 }
 COMMANDS = {name.replace("_", "-"): f"{folder}.{name}" for folder, names in _MODULES.items() for name in names}
 

@@ -13,4 +13,5 @@ rescore.py            curate rescore: judge the answers of an evaluation again
 results.py            curate results: models by suites, with what is best
 rollout.py            curate rollout: an engine that samples for a training run on another machine
 train.py              curate train: a training run
+verifier.py           curate verifier: checks what the nodes of a swarm send
 """

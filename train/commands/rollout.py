@@ -3,21 +3,16 @@
 import os
 import re
 import signal
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from sandbox.commands.frame import require, user_errors
 from train.commands.engine_options import engine_option
-
-if TYPE_CHECKING:
-    from train.asynchronous.workers.rollout import Rollout
-    from train.swarm.node.joined_rollout import JoinedRollout
+from train.commands.leaving import leaving_at_signals
 
 
 def _checked(context: click.Context, option: click.Parameter, name: str) -> str:
@@ -139,7 +134,7 @@ def command(
                 roll_out_on_ray(ray, options, workers=workers, gpus=gpus_per_worker, note=click.echo)
         else:
             worker = Rollout(options, note=click.echo)
-            with _leaving_at_signals(worker):
+            with leaving_at_signals(worker):
                 worker.run()
 
 
@@ -148,26 +143,8 @@ def _join(invite: str, model: str, engine: dict[str, Any], key: Path | None, pat
     from train.swarm.node.own_key import DEFAULT
 
     node = JoinedRollout(Options(invite, model, engine, key or Path(DEFAULT), patience), note=click.echo)
-    with _leaving_at_signals(node):
+    with leaving_at_signals(node):
         node.run()
-
-
-@contextmanager
-def _leaving_at_signals(worker: "Rollout | JoinedRollout") -> Iterator[None]:
-    """Leave at the first SIGINT or SIGTERM. A second one ends the process at once."""
-
-    def leave(number: int, frame: FrameType | None) -> None:
-        for each, handler in before.items():
-            signal.signal(each, handler)
-        # In another thread, because the signal may have come in the midst of a wait for the lock that this takes.
-        threading.Thread(target=worker.leave, name="leave").start()
-
-    before = {number: signal.signal(number, leave) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        for each, handler in before.items():
-            signal.signal(each, handler)
 
 
 @contextmanager

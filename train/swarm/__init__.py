@@ -19,4 +19,5 @@ folder.py      the folder of a coordinator
 files/         the answers to a lease, as nodes upload them and verifiers read them
 node/          a worker whose coordinator has its answers checked
 verification/  are these answers the model's own words?
+verifier/      takes files from a coordinator, and says what they are worth
 """

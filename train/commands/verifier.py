@@ -1,0 +1,45 @@
+"""Define the command `curate verifier`."""
+
+from pathlib import Path
+
+import click
+
+from sandbox.commands.frame import require, user_errors
+from train.commands.leaving import leaving_at_signals
+
+
+@click.command("verifier")
+@click.argument("invite")
+@click.option(
+    "--model", default="", metavar="NAME", help="Folder or Hub id of the model on this machine.  [default: the run's]"
+)
+@click.option(
+    "--key",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Key of this verifier; made if there is none.  [default: ~/.config/curate/verifier.key]",
+)
+@click.option(
+    "--patience",
+    type=click.FloatRange(min=0),
+    default=600.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="How long a coordinator that cannot be reached is called again.",
+)
+def command(invite: str, model: str, key: Path | None, patience: float) -> None:
+    """Check what the nodes of a swarm send, with the model on this machine.
+
+    INVITE is what `curate swarm invite FOLDER --verifier` prints. The verifier takes one file after another from the
+    coordinator, repeats the computation, and sends its verdict; it opens no port. Start several for more speed.
+    CUDA_VISIBLE_DEVICES says which GPU it gets. Ctrl-C and SIGTERM finish the file in hand, and leave.
+    """
+    require("train")
+    from train.errors import TrainError
+
+    with user_errors(TrainError):
+        from train.swarm.verifier.verifier import DEFAULT_KEY, Options, Verifier
+
+        verifier = Verifier(Options(invite, model, key or Path(DEFAULT_KEY), patience), note=click.echo)
+        with leaving_at_signals(verifier):
+            verifier.run()

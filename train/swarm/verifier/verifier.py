@@ -1,0 +1,182 @@
+"""What `curate verifier` does: join a swarm, take files, and say what they are worth."""
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from contextlib import closing, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+from msgspec.structs import replace
+
+from train.asynchronous.workers.patience import Patience
+from train.errors import ConfigError, ControllerGone, RunError
+from train.sampling.model_name import check_model
+from train.swarm.calls import Job, Verified
+from train.swarm.files.sizes import most_bytes
+from train.swarm.node.own_key import own_key
+from train.swarm.protocol.client import JoinFirst, SignedClient
+from train.swarm.protocol.invites import read_invite
+from train.swarm.protocol.joining import join
+from train.swarm.settings import SwarmSettings
+from train.swarm.verdict import Verdict
+from train.swarm.verifier.judging import Judge
+from train.swarm.verifier.versions import HeldVersions
+
+log = logging.getLogger(__name__)
+
+DEFAULT_KEY = "~/.config/curate/verifier.key"
+_ASK_AGAIN_SECONDS = 1.0
+_LOOK_SECONDS = 0.2
+_GOODBYE_SECONDS = 15.0  # for the verdict on the file in hand
+
+Note = Callable[[str], None]
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What the user says about a verifier.
+
+    invite            as `curate swarm invite --verifier` wrote it
+    model             a folder or a name on the Hub; empty: the run's own
+    key               file with the verifier's key; made if it is not there
+    patience_seconds  how long a coordinator that is gone is called again before the verifier gives up
+    folder            of the versions; None: one that all verifiers of this machine share
+    """
+
+    invite: str = field(repr=False)
+    model: str = ""
+    key: Path = Path(DEFAULT_KEY)
+    patience_seconds: float = 600.0
+    folder: Path | None = None
+
+
+class Verifier:
+    """One verifier with one model in this process. `note` is called with lines about what it does.
+
+    Raises ConfigError if the invite or the key cannot be used.
+    """
+
+    def __init__(self, options: Options, note: Note = log.info) -> None:
+        self._options = options
+        self._invite = read_invite(options.invite)
+        if self._invite.role != "verifier":
+            raise ConfigError("this invite is for a node. For a verifier: curate swarm invite FOLDER --verifier")
+        self._client = SignedClient(self._invite, own_key(options.key))
+        self._name = self._client.node.hex()[:12]
+        self._note = note
+        self._leaves = threading.Event()
+
+    def run(self) -> None:
+        """Verify until `leave` is called.
+
+        Raises ControllerGone when the coordinator has been away for too long, RunError if it refuses this verifier, and
+        SamplerError if the model cannot be loaded, or computes nothing any more.
+        """
+        with closing(self._client):
+            settings = self._patiently(self._join)
+            if settings is None:
+                return
+            self._note(f"verifier {self._name}: has joined {settings.run}, and loads the model")
+            prefill = self._prefill(settings)
+            with closing(self._versions(settings)) as versions:
+                versions.start()
+                while versions.newest < 0 and not self._leaves.wait(_LOOK_SECONDS):
+                    pass
+                judge = Judge(settings, prefill, versions.files)
+                while not self._leaves.is_set():
+                    self._take_one(judge)
+            with suppress(ControllerGone, RunError):  # what it has is given to others later
+                self._client.call("/leave", None, type(None))
+        self._note(f"verifier {self._name}: has left")
+
+    def leave(self) -> None:
+        """End after the file in hand, from any thread."""
+        self._leaves.set()
+
+    def _take_one(self, judge: Judge) -> None:
+        """Judge the next file, if there is one."""
+        job: Job | None = self._patiently(lambda: self._call("/job", None, Job | None))
+        if job is None:
+            self._leaves.wait(_ASK_AGAIN_SECONDS)
+            return
+        began, name = time.monotonic(), job.lease.id.hex()
+        try:
+            most = most_bytes(job.lease.lease)
+            content = self._patiently(lambda: self._joined(lambda: self._client.fetch(f"/file/{name}", most)))
+            if content is None:
+                return
+            verified = judge.judge(job, content)
+            self._patiently(
+                lambda: self._call(f"/verdict/{name}", verified, type(None)), goodbye_seconds=_GOODBYE_SECONDS
+            )
+        except RunError as error:
+            # It was started again, or has given the file to another verifier. If it refuses this one, it does so again.
+            self._note(f"lease {name[:8]}: not needed any more ({error})")
+            return
+        self._note(f"lease {name[:8]}: {_words(verified)} in {time.monotonic() - began:.1f} s")
+
+    def _prefill(self, settings: SwarmSettings) -> Any:
+        from train.swarm.verification.prefill import Prefill
+
+        model = self._options.model or settings.terms.model
+        check_model(model)
+        return Prefill.of(replace(settings.terms, model=model))
+
+    def _versions(self, settings: SwarmSettings) -> HeldVersions:
+        return HeldVersions(
+            self._invite,
+            keep=settings.versions_kept,
+            fetched=lambda version: self._note(f"verifier {self._name}: has weights {version}"),
+            folder=self._options.folder,
+        )
+
+    def _join(self) -> SwarmSettings:
+        return join(self._client, engine=_engine())
+
+    def _call(self, path: str, message: Any, kind: Any) -> Any:
+        return self._joined(lambda: self._client.call(path, message, kind))
+
+    def _joined(self, call: Callable[[], Result]) -> Result:
+        """Return the result of a call. A coordinator that was started again wants this verifier to join first."""
+        try:
+            return call()
+        except JoinFirst as error:
+            log.info("%s", error)
+        self._join()
+        return call()
+
+    def _patiently(self, call: Callable[[], Result], *, goodbye_seconds: float = 0.0) -> Result | None:
+        """Call again while the coordinator is away. Returns None if this verifier leaves before it is back.
+
+        goodbye_seconds  how long it is called again even then
+        """
+        until: float | None = None
+
+        def pause(seconds: float) -> bool:
+            nonlocal until
+            if not self._leaves.wait(seconds):
+                return True
+            until = until or time.monotonic() + goodbye_seconds
+            time.sleep(min(seconds, goodbye_seconds))
+            return time.monotonic() < until
+
+        return Patience(self._options.patience_seconds, pause).call(call)
+
+
+def _engine() -> str:
+    """Return the engine and the device in words. The bars are chosen by the first."""
+    import torch
+    import transformers
+
+    return f"transformers {transformers.__version__} {'cuda' if torch.cuda.is_available() else 'cpu'}"
+
+
+def _words(verified: Verified) -> str:
+    verdict: Verdict = verified.verdict
+    n_tokens = int(verified.figures.get("tokens", 0))
+    words = verdict.outcome if verdict.outcome == "accepted" else f"{verdict.outcome} ({verdict.reason})"
+    return f"{words}, {n_tokens} tokens" if n_tokens else words

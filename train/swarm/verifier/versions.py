@@ -1,0 +1,70 @@
+"""The versions of the weights that a verifier needs. The newest is fetched in the background, before files need it."""
+
+import logging
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+from train.errors import TransferError
+from train.swarm.broadcast.download import Download
+from train.swarm.broadcast.relay_source import default_folder
+from train.swarm.broadcast.relays import Relays
+from train.swarm.broadcast.versions import Versions
+from train.swarm.protocol.invites import Invite
+
+log = logging.getLogger(__name__)
+
+_POLL_SECONDS = 2.0
+_NEWEST_SECONDS = 3600.0  # for a whole model over a slow line
+_NEEDED_SECONDS = 240.0  # for a version that a file needs: then the coordinator waits
+
+
+class HeldVersions:
+    """Versions in a folder that all verifiers of this machine share.
+
+    keep     so many versions stay; one more may be there while it arrives
+    fetched  is called with each version that has come, from another thread
+    """
+
+    def __init__(
+        self, invite: Invite, *, keep: int, fetched: Callable[[int], None], folder: Path | None = None
+    ) -> None:  # fmt: skip
+        self._download = Download(Relays(invite.relays or (invite.coordinator,)), invite.run, invite.public)
+        folder = folder or default_folder(invite.run, invite.public)
+        self._versions = Versions(folder, self._download, keep=keep + 1)
+        self._fetched = fetched
+        self._newest = -1
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._follow, name="versions", daemon=True)
+
+    def start(self) -> None:
+        """Begin to follow the run."""
+        self._thread.start()
+
+    def files(self, version: int) -> tuple[Path, ...]:
+        """Return the files of a version. Raises TransferError if it cannot be had in time."""
+        place, manifest = self._versions.fetch(version, seconds=_NEEDED_SECONDS)
+        return tuple(place / file.name for file in manifest.weights.files)
+
+    @property
+    def newest(self) -> int:
+        """The newest version that is here; -1 if there is none yet."""
+        return self._newest
+
+    def close(self) -> None:
+        """Stop following. A transfer that is under way goes on from where it is when a verifier is started again."""
+        self._stop.set()
+        self._download.close()
+
+    def _follow(self) -> None:
+        said = ""
+        while not self._stop.wait(_POLL_SECONDS if self._newest >= 0 else _POLL_SECONDS / 4):
+            try:
+                version = self._download.latest().version
+                if version != self._newest:
+                    self._versions.fetch(version, seconds=_NEWEST_SECONDS)
+                    self._newest, said = version, ""
+                    self._fetched(version)
+            except TransferError as error:
+                (log.debug if str(error) == said else log.warning)("%s", error)
+                said = str(error)
