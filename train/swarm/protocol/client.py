@@ -146,15 +146,17 @@ class SignedClient:
 
 
 def _words(content: bytes) -> str:
+    """Return what a refusal says, without letters that would do something to a terminal or a log."""
     try:
-        return str(msgspec.json.decode(content)["detail"])[:1000]
-    except (msgspec.DecodeError, KeyError, TypeError, UnicodeDecodeError):
+        words = str(msgspec.json.decode(content)["detail"])[:1000]
+    except (msgspec.DecodeError, KeyError, TypeError, UnicodeDecodeError, RecursionError):
         return repr(content[:200])
+    return "".join(letter if letter.isprintable() else "?" for letter in words)
 
 
 def _start_in(content: bytes) -> bytes:
     try:
         start = bytes.fromhex(msgspec.json.decode(content)["start"])
-    except (msgspec.DecodeError, KeyError, TypeError, ValueError):
+    except (msgspec.DecodeError, KeyError, TypeError, ValueError, RecursionError):
         return UNKNOWN_START
     return start if len(start) == START_BYTES else UNKNOWN_START
