@@ -9,10 +9,15 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import numpy as np
+import uvicorn
 from blake3 import blake3
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from starlette.types import ASGIApp
 
+from sandbox.service.http_protocol import bounded_config
+from sandbox.service.server import listen
 from train.swarm.broadcast.download import Download
+from train.swarm.broadcast.manifest import Latest, sealed_latest
 from train.swarm.broadcast.origin import Origin
 from train.swarm.broadcast.relays import Relays
 from train.swarm.signed import public_of
@@ -56,12 +61,29 @@ def honest(handler: BaseHTTPRequestHandler, content: bytes | None) -> None:
     """Send what is there."""
     if content is None:
         handler.send_response(404)
+        handler.send_header("content-length", "0")
         handler.end_headers()
         return
     handler.send_response(200)
     handler.send_header("content-length", str(len(content)))
     handler.end_headers()
     handler.wfile.write(content)
+
+
+@contextmanager
+def serving(app: ASGIApp) -> Iterator[int]:
+    """Serve an application as a relay does, and yield the port."""
+    listener = listen("127.0.0.1", 0)
+    config = bounded_config(app, head_seconds=10, answer_seconds=10, keep_alive_seconds=10, stop_seconds=1)
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
+    thread.start()
+    try:
+        yield listener.getsockname()[1]
+    finally:
+        server.should_exit = True
+        thread.join(10)
+        listener.close()
 
 
 @contextmanager
@@ -151,6 +173,88 @@ def redirecting(handler: BaseHTTPRequestHandler, content: bytes | None) -> None:
     handler.send_header("location", "http://127.0.0.1:9/")
     handler.send_header("content-length", "0")
     handler.end_headers()
+
+
+def stalling(handler: BaseHTTPRequestHandler, content: bytes | None) -> None:
+    """Take the question, and say nothing until the client hangs up."""
+    handler.connection.settimeout(20)
+    handler.connection.recv(1)
+    handler.close_connection = True
+
+
+def dripping(handler: BaseHTTPRequestHandler, content: bytes | None) -> None:
+    """Send a head that never ends, one byte at a time."""
+    _drip(handler, b"HTTP/1.1 200 OK\r\nx-padding: ")
+
+
+def dripping_chunks(handler: BaseHTTPRequestHandler, content: bytes | None) -> None:
+    """Promise chunks, and send the length of the first one without end."""
+    handler.wfile.write(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n")
+    _drip(handler, b"")
+
+
+def continuing(handler: BaseHTTPRequestHandler, content: bytes | None) -> None:
+    """Announce an answer again and again."""
+    until = time.monotonic() + 20
+    while time.monotonic() < until:
+        handler.wfile.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+        time.sleep(0.01)
+
+
+def longer(handler: BaseHTTPRequestHandler, content: bytes | None) -> None:
+    """Send some bytes more than there are."""
+    honest(handler, content if content is None or not _is_shard(handler) else content + b"more")
+
+
+def shorter(handler: BaseHTTPRequestHandler, content: bytes | None) -> None:
+    """Send less than there is, as if it were all."""
+    honest(handler, content if content is None or not _is_shard(handler) else content[:-1])
+
+
+def empty(handler: BaseHTTPRequestHandler, content: bytes | None) -> None:
+    """Send nothing, as if it were all."""
+    honest(handler, b"")
+
+
+def senseless(handler: BaseHTTPRequestHandler, content: bytes | None) -> None:
+    """Send a length that is none."""
+    handler.wfile.write(b"HTTP/1.1 200 OK\r\ncontent-length: -5\r\ncontent-length: 7\r\n\r\nabc")
+    handler.close_connection = True
+
+
+def limiting(handler: BaseHTTPRequestHandler, content: bytes | None) -> None:
+    """Say that it is too much, always, and ask to be left alone for a year."""
+    handler.send_response(429)
+    handler.send_header("retry-after", "31536000")
+    handler.send_header("content-length", "0")
+    handler.end_headers()
+
+
+def forging(handler: BaseHTTPRequestHandler, content: bytes | None) -> None:
+    """Name a version that does not exist, with a key of its own."""
+    latest = Latest(RUN, 99, bytes(32), 2e9)
+    is_latest = handler.path.endswith("/latest")
+    honest(handler, sealed_latest(latest, Ed25519PrivateKey.from_private_bytes(bytes(32))) if is_latest else content)
+
+
+def lacking(handler: BaseHTTPRequestHandler, content: bytes | None) -> None:
+    """Name the newest version, and have none of it."""
+    honest(handler, content if handler.path.endswith("/latest") else None)
+
+
+def slow(handler: BaseHTTPRequestHandler, content: bytes | None) -> None:
+    """Send everything, and take half a second for each shard."""
+    if content is not None and _is_shard(handler):
+        time.sleep(0.5)
+    honest(handler, content)
+
+
+def _drip(handler: BaseHTTPRequestHandler, first: bytes) -> None:
+    handler.wfile.write(first)
+    until = time.monotonic() + 20
+    while time.monotonic() < until:
+        handler.wfile.write(b"0")
+        time.sleep(0.05)
 
 
 def _is_shard(handler: BaseHTTPRequestHandler) -> bool:

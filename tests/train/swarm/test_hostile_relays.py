@@ -1,0 +1,163 @@
+"""Relays may do what they like: weights arrive whole, or there is a named error in time."""
+
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+from published_weights import (
+    KEY,
+    PUBLIC,
+    RUN,
+    Behaviour,
+    continuing,
+    corrupting,
+    download,
+    dripping,
+    dripping_chunks,
+    empty,
+    endless,
+    forging,
+    honest,
+    lacking,
+    limiting,
+    longer,
+    publish,
+    redirecting,
+    relay,
+    senseless,
+    shorter,
+    slow,
+    stalling,
+    trickling,
+    truncating,
+)
+
+from train.errors import TransferError
+from train.swarm.broadcast.download import Download
+from train.swarm.broadcast.manifest import latest_path, manifest_path, read_manifest, sealed_manifest
+from train.swarm.broadcast.relay_source import RelaySource
+from train.swarm.broadcast.relays import Relays
+from train.swarm.broadcast.versions import Versions
+
+BAD = [stalling, dripping, dripping_chunks, continuing, longer, shorter, empty, senseless, limiting, forging, lacking]
+
+
+def same(fetched: Path, folder: Path, version: int) -> bool:
+    made = {path.name: path.read_bytes() for path in (folder / "weights" / str(version)).iterdir()}
+    return {path.name: path.read_bytes() for path in fetched.iterdir()} == made
+
+
+@pytest.mark.parametrize("behaviour", BAD, ids=lambda behaviour: behaviour.__name__)
+def test_one_honest_relay_among_five_suffices(tmp_path: Path, behaviour: Behaviour) -> None:
+    publish(tmp_path, range(2))
+    with ExitStack() as stack:
+        bad = [stack.enter_context(relay(tmp_path, behaviour)) for _ in range(4)]
+        client = download(*bad, stack.enter_context(relay(tmp_path)))
+        assert client.latest().version == 1
+        place, _ = Versions(tmp_path / "client", client).fetch(1, seconds=60)
+        assert same(place, tmp_path, 1)
+
+
+def test_one_honest_relay_suffices_among_all_kinds_of_bad_ones(tmp_path: Path) -> None:
+    publish(tmp_path, range(4))
+    with ExitStack() as stack:
+        bad = [*BAD, corrupting, truncating, endless, trickling, redirecting]
+        urls = [stack.enter_context(relay(tmp_path, behaviour)) for behaviour in [*bad, honest]]
+        client = download(*urls)
+        assert client.latest().version == 3
+        place, _ = Versions(tmp_path / "client", client).fetch(3, seconds=60)
+        assert same(place, tmp_path, 3)
+
+
+def test_bad_relays_alone_end_in_a_named_error_and_nothing_has_a_final_name(tmp_path: Path) -> None:
+    publish(tmp_path, range(1))
+    with ExitStack() as stack:
+        bad = [stalling, dripping, dripping_chunks, continuing, truncating, trickling, lacking, limiting, senseless]
+        client = download(*(stack.enter_context(relay(tmp_path, behaviour)) for behaviour in bad))
+        with pytest.raises(TransferError, match="of version 0 of coder"):
+            Versions(tmp_path / "client", client).fetch(0, seconds=1.5)
+    assert not list((tmp_path / "client").glob("[0-9]*[0-9]"))
+
+
+def test_a_relay_that_is_slower_than_any_deadline_still_brings_the_weights(tmp_path: Path) -> None:
+    publish(tmp_path, range(1))
+    with relay(tmp_path, slow) as url:
+        relays = Relays([url], least_seconds=0.1)
+        place, _ = Versions(tmp_path / "client", Download(relays, RUN, PUBLIC)).fetch(0, seconds=60)
+        assert same(place, tmp_path, 0)
+
+
+def test_the_manifest_of_the_newest_version_is_the_one_that_was_named_with_it(tmp_path: Path) -> None:
+    publish(tmp_path, range(2))
+    place = tmp_path / "public" / manifest_path(RUN, 1)
+    right = place.read_bytes()
+    other = replace(read_manifest(right, RUN, 1, PUBLIC), next_anchor=77)
+    with relay(tmp_path) as url:
+        place.write_bytes(sealed_manifest(other, KEY))  # the run has signed it, but never named it
+        assert download(url).manifest(1, seconds=1)[0].next_anchor == 77
+        client = download(url)
+        assert client.latest().version == 1
+        with pytest.raises(TransferError, match="not the manifest of version 1 that the run has named"):
+            client.manifest(1, seconds=1)
+
+
+def test_what_was_seen_is_remembered_by_the_next_process(tmp_path: Path) -> None:
+    publish(tmp_path / "now", range(3))
+    publish(tmp_path / "then", range(1))
+    for folder in ("now", "then"):
+        with relay(tmp_path / folder) as url:
+            assert RelaySource([url], RUN, PUBLIC, tmp_path / "node").latest().version == 2
+    (tmp_path / "node" / "latest").write_bytes(b"not signed by anybody")
+    with relay(tmp_path / "then") as url:
+        assert RelaySource([url], RUN, PUBLIC, tmp_path / "node").latest().version == 0
+
+
+def test_a_relay_that_holds_back_new_versions_counts_as_failing(tmp_path: Path) -> None:
+    publish(tmp_path / "now", range(4))
+    publish(tmp_path / "then", range(2))
+    with relay(tmp_path / "now") as now, relay(tmp_path / "then") as then:
+        relays = Relays([now, then])
+        client = Download(relays, RUN, PUBLIC)
+        for _ in range(10):
+            assert client.latest().version == 3
+        drawn = [relays.draw(10**6, relays.urls) for _ in range(200)]
+        assert drawn.count(now) > 180
+    assert (tmp_path / "then" / "public" / latest_path(RUN)).exists()
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_a_relay_that_lies_is_left_alone_twice_as_long_each_time() -> None:
+    clock = Clock()
+    relays = Relays(["a", "b"], clock=clock)
+    for seconds in (600, 1200, 2400):
+        relays.lied("a")
+        relays.lied("a")  # another thread had asked it at the same time
+        clock.now += seconds - 1
+        assert relays.able() == ["b"]
+        clock.now += 1
+        assert set(relays.able()) == {"a", "b"}
+    for _ in range(2000):  # no number of lies overflows anything
+        clock.now += 10**6
+        relays.lied("a")
+    clock.now += 86_400
+    assert set(relays.able()) == {"a", "b"}
+
+
+def test_shards_go_to_relays_by_their_bandwidth() -> None:
+    clock = Clock()
+    relays = Relays(["slow", "fast"], clock=clock)
+    for url, seconds in (("slow", 4.0), ("fast", 1.0)):
+        transfer = relays.begin(url, 2**22)
+        transfer.arrived(2**22)
+        clock.now += seconds
+        relays.served(transfer)
+    running = [relays.begin(relays.draw(2**20, relays.urls) or "", 2**20) for _ in range(50)]
+    n_fast = sum(transfer.url == "fast" for transfer in running)
+    assert 36 <= n_fast <= 44  # four fifths

@@ -1,0 +1,148 @@
+"""A relay sends three kinds of files, in bounded amounts, and never anything else."""
+
+import random
+import socket
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from published_weights import RUN, SHARD_BYTES, download, publish, serving
+
+from train.swarm.broadcast.rates import Rates
+from train.swarm.broadcast.relay import Files
+from train.swarm.broadcast.versions import Versions
+
+SECRET = b"the key of the run"
+PLENTY = Rates(1e6, 1e12)
+
+
+def answer(port: int, request: bytes, seconds: float = 10) -> bytes:
+    """Return all that a server says to some bytes until it hangs up, or is silent for so long."""
+    said = b""
+    with socket.create_connection(("127.0.0.1", port), timeout=seconds) as connection, suppress(OSError):
+        connection.sendall(request)
+        while piece := connection.recv(2**16):
+            said += piece
+    return said
+
+
+def get(path: bytes, method: bytes = b"GET") -> bytes:
+    return method + b" " + path + b" HTTP/1.1\r\nhost: relay\r\nconnection: close\r\n\r\n"
+
+
+def test_no_path_leads_out_of_the_three_kinds_of_files(tmp_path: Path) -> None:
+    publish(tmp_path, range(1))
+    run = tmp_path / "public" / "runs" / RUN
+    for place in (tmp_path / "secret", tmp_path / "public" / "secret", run / "secret", run / "0" / ".new-secret"):
+        place.write_bytes(SECRET)
+    (run / "0" / "00000.part").write_bytes(SECRET)
+    base = f"/runs/{RUN}".encode()
+    attempts = [
+        b"/secret",
+        base + b"/secret",
+        base + b"/0/.new-secret",
+        base + b"/0/00000.part",
+        base + b"/0/00000%00",
+        base + b"/0",
+        base + b"/0/",
+        base,
+        b"/",
+        b"//secret",
+        b"secret",
+        b"*",
+        b"http://relay/secret",
+        b"file:///" + str(tmp_path / "secret").encode(),
+        str(tmp_path / "secret").encode(),
+        base + b"/latest/../secret",
+        base + b"/latest%0a",
+        base + b"/latest\xc2\xa0",
+        base + b"/0/\xd9\xa0\xd9\xa0\xd9\xa0\xd9\xa0\xd9\xa0",  # five digits, but not of ASCII
+        base + b"/0/00000/" + b"a" * 5000,
+        *(b"/runs/" + up * n + b"secret" for up in (b"../", b"%2e%2e/", b"..%2f", b"..\\", b"%252e%252e/") for n in (1, 2, 3)),
+        *(base + b"/" + up + b"/manifest" for up in (b"..", b"%2e%2e", b"0/..", b".")),
+    ]  # fmt: skip
+    with serving(Files(tmp_path / "public", PLENTY)) as port:
+        for path in attempts:
+            said = answer(port, get(path))
+            assert SECRET not in said, path
+            assert b" 200 " not in said.split(b"\r\n")[0], path
+        for method in (b"POST", b"PUT", b"DELETE", b"PATCH", b"OPTIONS"):
+            assert b" 405 " in answer(port, get(base + b"/latest", method)), method
+        assert b" 200 " in answer(port, get(base + b"/latest"))
+        assert answer(port, get(base + b"/0/00000", b"HEAD")).endswith(b"\r\n\r\n")
+        assert b"retry-after: 1" in answer(port, get(base + b"/1/00000"))
+
+
+def test_any_bytes_are_answered_or_hung_up_on(tmp_path: Path) -> None:
+    publish(tmp_path, range(1))
+    (tmp_path / "secret").write_bytes(SECRET)
+    rng = random.Random(0)
+    whole = get(f"/runs/{RUN}/0/00000".encode())
+    with serving(Files(tmp_path / "public", PLENTY)) as port:
+        for _ in range(100):
+            request = bytearray(whole)
+            for _ in range(rng.randrange(1, 6)):
+                request[rng.randrange(len(request))] = rng.randrange(256)
+            assert SECRET not in answer(port, bytes(request), seconds=0.1)
+        assert b" 200 " in answer(port, whole)
+
+
+def test_parts_of_a_shard_can_be_asked_for(tmp_path: Path) -> None:
+    publish(tmp_path, range(1))
+    shard = (tmp_path / "public" / "runs" / RUN / "0" / "00000").read_bytes()
+    with serving(Files(tmp_path / "public", PLENTY)) as port:
+        request = get(f"/runs/{RUN}/0/00000".encode()).replace(b"\r\n\r\n", b"\r\nrange: bytes=100-199\r\n\r\n")
+        said = answer(port, request)
+    assert b" 206 " in said
+    assert said.endswith(shard[100:200])
+
+
+def test_an_address_that_asks_for_too_much_is_told_to_wait_and_a_client_does(tmp_path: Path) -> None:
+    publish(tmp_path, range(1))
+    with serving(Files(tmp_path / "public", Rates(1000, 4 * SHARD_BYTES))) as port:
+        place, _ = Versions(tmp_path / "client", download(f"http://127.0.0.1:{port}")).fetch(0, seconds=60)
+        assert (place / "model-00000.safetensors").stat().st_size == 12 * SHARD_BYTES
+        said = [answer(port, get(f"/runs/{RUN}/0/00000".encode())) for _ in range(12)]
+    refused = [each for each in said if b" 429 " in each]
+    assert refused
+    assert all(b"retry-after: " in each for each in refused)
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@given(st.lists(st.tuples(st.floats(0, 2), st.integers(0, 5000)), max_size=60))
+def test_no_address_gets_more_than_its_rate_and_one_burst(asked: list[tuple[float, int]]) -> None:
+    clock, granted, times = Clock(), 0, 0
+    rates = Rates(5, 1000, burst_seconds=2, clock=clock)
+    for pause, n_bytes in asked:
+        clock.now += pause
+        wait = rates.wait_seconds("one", n_bytes)
+        assert 0 <= wait < 10
+        if wait == 0:
+            granted += n_bytes
+            times += 1
+        # An answer that is larger than the bucket puts it in debt, once.
+        assert granted <= 2000 + 1000 * clock.now + 5000
+        assert times <= 10 + 5 * clock.now + 1
+    assert rates.wait_seconds("another", 1) == 0
+
+
+def test_addresses_that_are_forgotten_do_not_fill_the_memory() -> None:
+    rates = Rates(5, 1000)
+    for number in range(30_000):
+        rates.wait_seconds(str(number), 1)
+    assert len(rates._buckets) <= 10_000
+
+
+@pytest.mark.parametrize("header", ["5", "0", "-1", "soon", "", "1e9", "99999999999999999999"])
+def test_a_wait_that_makes_no_sense_is_no_reason_to_wait_for_ever(header: str) -> None:
+    from train.swarm.broadcast.request import _busy_seconds
+
+    assert 0 <= _busy_seconds(header) <= 10
