@@ -15,6 +15,7 @@ from train.swarm.broadcast.relay import Files
 from train.swarm.broadcast.versions import Versions
 
 SECRET = b"the key of the run"
+UPWARDS = [b"../", b"%2e%2e/", b"..%2f", b"..\\", b"%252e%252e/"]
 PLENTY = Rates(1e6, 1e12)
 
 
@@ -60,9 +61,9 @@ def test_no_path_leads_out_of_the_three_kinds_of_files(tmp_path: Path) -> None:
         base + b"/latest\xc2\xa0",
         base + b"/0/\xd9\xa0\xd9\xa0\xd9\xa0\xd9\xa0\xd9\xa0",  # five digits, but not of ASCII
         base + b"/0/00000/" + b"a" * 5000,
-        *(b"/runs/" + up * n + b"secret" for up in (b"../", b"%2e%2e/", b"..%2f", b"..\\", b"%252e%252e/") for n in (1, 2, 3)),
+        *(b"/runs/" + up * n + b"secret" for up in UPWARDS for n in (1, 2, 3)),
         *(base + b"/" + up + b"/manifest" for up in (b"..", b"%2e%2e", b"0/..", b".")),
-    ]  # fmt: skip
+    ]
     with serving(Files(tmp_path / "public", PLENTY)) as port:
         for path in attempts:
             said = answer(port, get(path))
