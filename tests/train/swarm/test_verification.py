@@ -20,7 +20,8 @@ from train.swarm.calls import SwarmLease, Verified
 from train.swarm.files.rows import RolloutFile
 from train.swarm.settings import Bars, SwarmSettings
 from train.swarm.verdict import ACCEPTED, Verdict
-from train.swarm.verification.calibration import bars_from, measured_answers
+from train.swarm.verification import calibration
+from train.swarm.verification.calibration import bars_from
 from train.swarm.verification.checking import bars_of, check
 from train.swarm.verification.measured import Measured
 from train.swarm.verification.misses import allowed_misses
@@ -57,7 +58,11 @@ def world(tiny_model, tmp_path_factory) -> Iterator[World]:
     path = swarm_answers.model(tmp_path_factory.mktemp("swarm") / "model", tiny_model)
     engine, prefills = TransformersSampler(str(path)), {pair: Prefill(path, pair) for pair in PAIRS}
     honest = [lease.lease for lease in swarm_answers.leases(4, tokens=64, answers=16, seed=1)]
-    bars = {pair: bars_from(list(measured_answers(engine, prefill, honest))) for pair, prefill in prefills.items()}
+    answers = list(zip(honest, calibration.drawn(engine, honest, lambda n_finished: None), strict=True))
+    bars = {
+        pair: bars_from([calibration.measured(prefill, lease, completions) for lease, completions in answers])
+        for pair, prefill in prefills.items()
+    }
     yield World(path, engine, prefills, swarm_answers.settings(path, bars, 640))
     torch.set_num_threads(threads)
 

@@ -2,7 +2,7 @@
 
 import click
 
-from train.commands.swarm import invite
+from train.commands.swarm import calibrate, invite
 
 
 @click.group("swarm")
@@ -10,5 +10,5 @@ def command() -> None:
     """Look after a training run whose samples come from machines that nobody has to trust."""
 
 
-for _one in (invite.command,):
+for _one in (calibrate.command, invite.command):
     command.add_command(_one)

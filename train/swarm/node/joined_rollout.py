@@ -77,7 +77,7 @@ class JoinedRollout:
             check_model(model)
             self._note(f"node {self._name}: has joined {settings.run}, and starts an engine with {model}")
             prepare_for_engine()
-            engine = stack.enter_context(closing(open_for(terms, model, self._options.engine)))
+            engine = stack.enter_context(closing(open_for(terms, model, self._options.engine, verifiable=True)))
             source = stack.enter_context(closing(self._source()))
             words = engine_words(terms), hardware_words()
             controller = SwarmController(

@@ -12,5 +12,6 @@ misses.py       how many tokens may differ by honest rounding
 bounds.py       which distances are within the bars of the run
 checking.py     check: the verdict on a file
 calibration.py  bars from answers that are known to be honest
+calibrate.py    such answers, drawn by a run's engine to its own prompts
 bars_file.py    bars as a TOML file
 """

@@ -4,7 +4,7 @@ A bar is a multiple of the largest distance that was measured, because the large
 never below a floor: engines that agree to the last bit here may differ in it elsewhere.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 from train.asynchronous.messages import Lease
 from train.errors import ConfigError
@@ -20,6 +20,47 @@ _FLOOR = Bars(
     mismatches=4.0, mismatches_mean=2.0, mantissa_mean=0.5, margin=0.02, logprob_error=1e-3, unlikely_share=0.1
 )
 _LEAST_TOKENS = 1000  # with fewer, the share of replayed tokens says little
+
+
+def drawn(engine: Engine, leases: Sequence[Lease], note: Callable[[int], None]) -> list[list[Completion]]:
+    """Return an engine's answers to leases; `note` is called with the number of answers that are finished.
+
+    Raises ConfigError if the engine cannot take a prompt, and SamplerError if it fails.
+    """
+    waiting = [(group, number) for group, lease in enumerate(leases) for number in range(len(lease.seeds))]
+    found: dict[str, Completion] = {}
+    n_begun = 0
+    while len(found) < len(waiting):
+        while n_begun < len(waiting) and n_begun - len(found) < engine.at_once:
+            group, number = waiting[n_begun]
+            _begin(engine, f"{group}.{number}", leases[group], number)
+            n_begun += 1
+        found |= engine.step()
+        note(len(found))
+    return [[found[f"{group}.{number}"] for number in range(len(lease.seeds))] for group, lease in enumerate(leases)]
+
+
+def _begin(engine: Engine, key: str, lease: Lease, number: int) -> None:
+    draw = lease.draw
+    sampling = Sampling(draw.temperature, draw.top_p, draw.max_tokens, logprobs=True, verifiable=True)
+    try:
+        engine.add(key, lease.prompt, lease.seeds[number], sampling)
+    except ValueError as error:
+        raise ConfigError(f"a prompt to calibrate with cannot be used: {error}") from error
+
+
+def measured(prefill: Prefill, lease: Lease, completions: Sequence[Completion]) -> list[Measured]:
+    """Return how far the answers to a lease are from what a verifier computes."""
+    views = prefill.look_at(
+        [
+            Finished(lease.prompt, completion.token_ids, lease.draw.temperature, seed)
+            for seed, completion in zip(lease.seeds, completions, strict=True)
+        ]
+    )
+    return [
+        measure(read(completion.commitments, completion.n_tokens), completion.logprobs, view)
+        for completion, view in zip(completions, views, strict=True)
+    ]
 
 
 def bars_from(honest: Sequence[Sequence[Measured]]) -> Bars:
@@ -42,30 +83,3 @@ def bars_from(honest: Sequence[Sequence[Measured]]) -> Bars:
         logprob_error=max(_LOGPROB * max(file.logprob_error for file in files), _FLOOR.logprob_error),
         unlikely_share=min(max(_MEAN * max(file.unlikely_share for file in files), _FLOOR.unlikely_share), 1.0),
     )
-
-
-def measured_answers(engine: Engine, prefill: Prefill, leases: Sequence[Lease]) -> Iterator[list[Measured]]:
-    """Yield the distances of an engine's own answers to each lease. The answers to one lease are drawn together."""
-    for lease in leases:
-        completions = _drawn(engine, lease)
-        views = prefill.look_at(
-            [
-                Finished(lease.prompt, completion.token_ids, lease.draw.temperature, seed)
-                for seed, completion in zip(lease.seeds, completions, strict=True)
-            ]
-        )
-        yield [
-            measure(read(completion.commitments, completion.n_tokens), completion.logprobs, view)
-            for completion, view in zip(completions, views, strict=True)
-        ]
-
-
-def _drawn(engine: Engine, lease: Lease) -> list[Completion]:
-    draw = lease.draw
-    sampling = Sampling(draw.temperature, draw.top_p, draw.max_tokens, logprobs=True, verifiable=True)
-    for number, seed in enumerate(lease.seeds):
-        engine.add(str(number), lease.prompt, seed, sampling)
-    found: dict[str, Completion] = {}
-    while len(found) < len(lease.seeds):
-        found |= engine.step()
-    return [found[str(number)] for number in range(len(lease.seeds))]

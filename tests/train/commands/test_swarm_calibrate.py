@@ -1,0 +1,42 @@
+"""`curate swarm calibrate` measures honest engines, and writes bars that a coordinator can read."""
+
+import pytest
+from click.testing import CliRunner
+
+from cli import main
+from train.swarm.settings import Bars
+from train.swarm.verification.bars_file import read_bars, write_bars
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # of torch and transformers about each other
+
+
+def calibrate(*arguments):
+    return CliRunner().invoke(main, ["swarm", "calibrate", *map(str, arguments)])
+
+
+def test_bars_are_measured_and_written_beside_those_of_other_pairs(small, tmp_path):
+    out = tmp_path / "bars.toml"
+    write_bars(out, {"vllm/transformers": Bars(mismatches=7)})
+    result = calibrate(small, "--out", out, "--groups", 10)
+    assert result.exit_code == 0, result.output
+    assert "transformers/transformers: 1," in result.output
+    bars = read_bars(out)
+    assert bars["vllm/transformers"] == Bars(mismatches=7)
+    assert bars["transformers/transformers"].mismatches == 4  # the floor: it is the same model in the same library
+    assert 0.998 < bars["transformers/transformers"].replayed_share < 1
+
+
+def test_too_few_answers_are_an_error_that_says_so(small, tmp_path):
+    result = calibrate(small, "--out", tmp_path / "bars.toml", "--groups", 1)
+    assert result.exit_code == 1
+    assert "too few to calibrate by" in result.output
+    assert not (tmp_path / "bars.toml").exists()
+
+
+def test_a_file_that_holds_no_bars_is_not_replaced(small, tmp_path):
+    out = tmp_path / "bars.toml"
+    out.write_text("[other]\nmismatches = 'many'\n")
+    result = calibrate(small, "--out", out)
+    assert result.exit_code == 1
+    assert "does not hold bars" in result.output
+    assert "many" in out.read_text()

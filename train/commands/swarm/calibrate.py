@@ -1,0 +1,62 @@
+"""Define the command `curate swarm calibrate`."""
+
+from pathlib import Path
+
+import click
+
+from sandbox.commands.frame import ProgressBar, require, user_errors
+
+
+@click.command("calibrate")
+@click.argument("config", type=click.Path(dir_okay=False, path_type=Path))
+@click.option(
+    "--out",
+    type=click.Path(dir_okay=False, path_type=Path),
+    required=True,
+    help="File for the bars. Those of other pairs of engines in it stay.",
+)
+@click.option(
+    "--groups",
+    type=click.IntRange(min=1),
+    default=8,
+    show_default=True,
+    help="Groups to draw, each of rollout.completions answers.",
+)
+@click.option(
+    "--set",
+    "changes",
+    multiple=True,
+    metavar="SECTION.KEY=VALUE",
+    help="Replace a value of CONFIG. Can be given several times.",
+)
+def command(config: Path, out: Path, groups: int, changes: tuple[str, ...]) -> None:
+    """Measure how far honest answers are from what a verifier computes, and set the bars of a swarm by it.
+
+    CONFIG is the file of `curate train`. Its engine draws answers to its prompts on this machine, which should be as
+    those of the nodes are; then a verifier looks at the answers, on this machine as well. `curate coordinator --bars`
+    takes the file.
+    """
+    require("train")
+    from curate.errors import CurateError
+    from train.config import read_config
+    from train.errors import TrainError
+    from train.swarm.verification.bars_file import read_bars, write_bars
+    from train.swarm.verification.calibrate import calibrate
+
+    with user_errors(TrainError, CurateError):
+        settings = read_config(config, changes)
+        others = read_bars(out) if out.exists() else {}
+        with ProgressBar(" answers") as progress:
+            pair, bars, found = calibrate(settings, n_leases=groups, report=progress)
+        write_bars(out, {**others, pair: bars})
+    click.echo(f"{pair}: {found.n_tokens:,} tokens of {groups * settings.rollout.completions} answers")
+    for name, measured, bar in (
+        ("exponents that differ in a chunk, at most", found.mismatches, bars.mismatches),
+        ("exponents that differ, on average", found.mismatches_mean, bars.mismatches_mean),
+        ("difference of mantissas, on average", found.mantissa_mean, bars.mantissa_mean),
+        ("tokens that the seeds give, share", 1 - found.misses / found.n_tokens, bars.replayed_share),
+        ("nats that a token was below the best, at most", found.margin, bars.margin),
+        ("difference of log-probabilities, on average", found.logprob_error, bars.logprob_error),
+    ):
+        click.echo(f"  {name:<47}{measured:>12.4g}   bar {bar:.4g}")
+    click.echo(f"the bars are in {out}")

@@ -1,0 +1,37 @@
+"""Bars as a TOML file: a table for each pair of engines, such as ["vllm/transformers"]."""
+
+import tomllib
+from pathlib import Path
+
+import msgspec
+
+from train.errors import ConfigError
+from train.swarm.settings import Bars
+
+
+def read_bars(path: Path) -> dict[str, Bars]:
+    """Return the bars in a file, by the pair of engines. Raises ConfigError if they make no sense."""
+    try:
+        return msgspec.convert(tomllib.loads(path.read_text(encoding="utf-8")), dict[str, Bars])
+    except (OSError, ValueError, msgspec.ValidationError) as error:
+        raise ConfigError(f"{path} does not hold bars: {error}. Make it: curate swarm calibrate") from None
+
+
+def write_bars(path: Path, bars: dict[str, Bars]) -> None:
+    """Write the file, or replace it. Raises ConfigError if that is not possible."""
+    tables = [
+        "\n".join(
+            [f'["{pair}"]', *(f"{name} = {float(value)!r}" for name, value in msgspec.structs.asdict(of).items())]
+        )
+        for pair, of in sorted(bars.items())
+    ]
+    aside = path.with_name(path.name + ".part")
+    try:
+        aside.write_text("\n\n".join(tables) + "\n", encoding="utf-8")
+        aside.replace(path)
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be written: {error.strerror}") from error
+
+
+def _lines(bars: Bars) -> list[str]:
+    return [f"{name} = {float(value)!r}" for name, value in msgspec.structs.asdict(bars).items()]
