@@ -16,8 +16,9 @@ _MODULES = {
     "curate.commands": ["build_dataset", "completion", "decontaminate", "diff", "export", "filter", "inspect", "merge"]
     + ["push", "sources", "split", "stats", "verify"],
     "sandbox.commands": ["doctor", "judge", "serve"],
-    "train.commands": ["compare", "config", "difficulty", "evaluate", "evaluations", "export_evaluation", "plan"]
-    + ["plot", "relay", "rescore", "results", "rollout", "swarm", "train", "verifier"],
+    "train.commands": ["compare", "config", "coordinator", "difficulty", "evaluate", "evaluations"]
+    + ["export_evaluation", "ledger", "plan", "plot", "relay", "rescore", "results", "rollout", "swarm", "train"]
+    + ["verifier"],
 }
 COMMANDS = {name.replace("_", "-"): f"{folder}.{name}" for folder, names in _MODULES.items() for name in names}
 

@@ -20,10 +20,11 @@ from train.errors import ConfigError
 
 
 class Address(Struct, frozen=True):
-    """How a swarm is reached from outside, for invites."""
+    """How a swarm is reached: from outside, for invites, and from this machine."""
 
     run: str
     coordinator: str
+    here: str
     relays: tuple[str, ...] = ()
 
 
@@ -50,16 +51,23 @@ class SwarmFolder:
         return self.path / "store"
 
     @property
+    def versions(self) -> Path:
+        return self.path / "versions"
+
+    @property
     def uploads(self) -> Path:
         return self.path / "uploads"
 
     @property
-    def known(self) -> Path:
-        return self.path / "known"
-
-    @property
     def page_token(self) -> Path:
         return self.path / "page.token"
+
+    def page_url(self) -> str:
+        """Return the URL of the status page, with what it asks for. Raises ConfigError."""
+        try:
+            return f"{self.address().here}/page?token={self.page_token.read_text(encoding='ascii').strip()}"
+        except OSError as error:
+            raise ConfigError(f"{self.path} has no token of a page: {error}") from error
 
     def address(self) -> Address:
         """Return how the swarm is reached. Raises ConfigError if no coordinator has been started here."""

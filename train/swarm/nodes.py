@@ -67,6 +67,11 @@ class Node:
     verdicts: tuple[bool, ...] = ()
 
     @property
+    def is_alive(self) -> bool:
+        """Whether it has joined, and has neither gone nor been excluded since."""
+        return self.state in _ALIVE
+
+    @property
     def may_lease(self) -> bool:
         """Whether it gets ordinary leases."""
         return self.state is State.HEALTHY
@@ -100,7 +105,8 @@ def after(node: Node, event: Event, now: float) -> tuple[Node, Effects]:
 def _joined(node: Node, now: float) -> tuple[Node, Effects]:
     if node.state in _ALIVE or node.state is State.BANNED:
         return node, ()
-    return Node(State.PROBATION, now), (Effect.PROBE,)
+    # Its verdicts stay: leaving and coming back must not wash off what it did.
+    return replace(node, state=State.PROBATION, beat_at=now), (Effect.PROBE,)
 
 
 def _beaten(node: Node, now: float) -> tuple[Node, Effects]:

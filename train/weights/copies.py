@@ -1,11 +1,13 @@
 """Copies of tensors for safetensors files of bounded size."""
 
 from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
 
-from torch import Tensor
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
-def copies(weights: Iterable[tuple[str, Tensor]], most_bytes: int) -> Iterator[dict[str, Tensor]]:
+def copies(weights: Iterable[tuple[str, "Tensor"]], most_bytes: int) -> "Iterator[dict[str, Tensor]]":
     """Yield copies of the tensors on the CPU, as many at once as fit into a file. A single one may be larger."""
     group: dict[str, Tensor] = {}
     size = 0

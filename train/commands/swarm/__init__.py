@@ -2,7 +2,7 @@
 
 import click
 
-from train.commands.swarm import calibrate, invite
+from train.commands.swarm import ban, calibrate, invite, status
 
 
 @click.group("swarm")
@@ -10,5 +10,5 @@ def command() -> None:
     """Look after a training run whose samples come from machines that nobody has to trust."""
 
 
-for _one in (calibrate.command, invite.command):
+for _one in (ban.command, calibrate.command, invite.command, status.command):
     command.add_command(_one)

@@ -69,6 +69,10 @@ class Fold:
         else:
             self._nodes[entry.node] = _changed(self._nodes.get(entry.node, Account()), entry)
 
+    def account(self, node: bytes) -> Account:
+        """Return the account of a node."""
+        return self._nodes.get(node, Account())
+
     def accounts(self) -> Accounts:
         """Return what the entries add up to so far."""
         return Accounts(dict(self._nodes), self._version)

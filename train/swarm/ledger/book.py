@@ -7,7 +7,7 @@ on the disk when `append` returns. A process that is killed loses at most the ro
 import sqlite3
 import time
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,7 +16,7 @@ from blake3 import blake3
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from train.errors import RunError
-from train.swarm.ledger.accounts import Accounts, Fold
+from train.swarm.ledger.accounts import Account, Accounts, Fold
 from train.swarm.ledger.entries import Entry
 from train.swarm.signed import SIGNATURE_BYTES, seal
 
@@ -54,7 +54,7 @@ def digest_of(number: int, time_ms: int, entry: bytes, previous: bytes) -> bytes
 
 
 class Book:
-    """A ledger that can grow. One process at a time has it open.
+    """A ledger that can grow. One process at a time has it open, and one thread at a time uses it.
 
     key   the coordinator's
 
@@ -85,20 +85,53 @@ class Book:
         number, time_ms, content = self._n + 1, time.time_ns() // 1_000_000, msgspec.msgpack.encode(entry)
         digest = digest_of(number, time_ms, content, self.head)
         signature = seal(DOMAIN, digest, self._key)[-SIGNATURE_BYTES:]
-        try:
+        with self._writing():
             self._rows.execute(
                 f"INSERT INTO entries ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?)",
                 (number, time_ms, content, self.head, digest, signature),
             )
-        except sqlite3.Error as error:
-            raise RunError(f"the ledger cannot grow: {error}. Make room on its disk, then continue.") from error
         self._n, self.head = number, digest
         self._fold.add(entry)
+
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """Add the entries of a block together: they are on the disk when it ends, all of them or none.
+
+        Raises RunError if the disk does not take them; the book cannot be used any more then.
+        """
+        with self._writing():
+            self._rows.execute("BEGIN")
+        try:
+            yield
+        finally:
+            with self._writing():
+                self._rows.execute("COMMIT")
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.Error as error:
+            self._rows.close()  # what is in memory is not what is on the disk
+            raise RunError(f"the ledger cannot grow: {error}. Make room on its disk, then continue.") from error
+
+    def entries(self) -> Iterator[Entry]:
+        """Yield all entries, from the first on."""
+        return (row.decoded() for row in _all(self._rows))
+
+    def account(self, node: bytes) -> Account:
+        """What the entries about a node add up to."""
+        return self._fold.account(node)
 
     @property
     def accounts(self) -> Accounts:
         """What all entries add up to."""
         return self._fold.accounts()
+
+    @property
+    def n_entries(self) -> int:
+        """How many entries there are."""
+        return self._n
 
     def close(self) -> None:
         """Close the file."""

@@ -4,14 +4,16 @@ from typing import Literal
 
 from msgspec import Struct
 
+Role = Literal["node", "verifier"]
 Reason = str  # one of train/swarm/verdict.py, or what the operator said
 
 
 class Join(Struct, frozen=True, tag="join"):
-    """A node was admitted on probation; `invite` is the digest of its invite."""
+    """A node was admitted on probation, or a verifier was admitted; `invite` is the digest of its invite."""
 
     node: bytes
     invite: bytes
+    role: Role = "node"
 
 
 class Stake(Struct, frozen=True, tag="stake"):

@@ -23,8 +23,7 @@ _CHUNK_BYTES = 2**18
 JOIN_FIRST, EARLIER_START = HTTPStatus.CONFLICT, HTTPStatus.MISDIRECTED_REQUEST
 # The run refuses the node, or what it sends, and would do so again. After all others the call may succeed later.
 _FINAL = {
-    HTTPStatus.BAD_REQUEST, HTTPStatus.FORBIDDEN, HTTPStatus.NOT_FOUND, HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
-    HTTPStatus.UNPROCESSABLE_ENTITY,
+    HTTPStatus.BAD_REQUEST, HTTPStatus.FORBIDDEN, HTTPStatus.REQUEST_ENTITY_TOO_LARGE, HTTPStatus.UNPROCESSABLE_ENTITY,
 }  # fmt: skip
 
 Reply = TypeVar("Reply")
@@ -32,6 +31,10 @@ Reply = TypeVar("Reply")
 
 class JoinFirst(ControllerGone):
     """The coordinator does not count this node among those that live: it has to join again, with its invite."""
+
+
+class Missing(RunError):
+    """What was asked for is not there, or is not this node's any more, such as the file of a lease that is over."""
 
 
 class SignedClient:
@@ -58,7 +61,7 @@ class SignedClient:
     def call(self, path: str, message: Any, kind: Any) -> Any:
         """Send a message, and return the reply. `message` None is an empty body, and an empty reply is None.
 
-        Raises JoinFirst, ControllerGone (it may work later) and RunError (it is refused for good).
+        Raises JoinFirst, ControllerGone (it may work later), Missing and RunError (it is refused for good).
         """
         return self.send(path, b"" if message is None else msgspec.msgpack.encode(message), kind)
 
@@ -96,13 +99,15 @@ class SignedClient:
             return content
         if status == JOIN_FIRST:
             raise JoinFirst(_words(content))
+        if status == HTTPStatus.NOT_FOUND:
+            raise Missing(_words(content))
         if status in _FINAL:
             raise RunError(f"the coordinator at {self._url} refuses this node: {_words(content)}")
         raise ControllerGone(f"the coordinator at {self._url} answers {status}: {_words(content)}")
 
     def _signed_exchange(self, path: str, body: bytes, most_bytes: int) -> tuple[int, bytes]:
         """Return status and content of a reply that the run has signed. Raises ControllerGone if there is none."""
-        headers = signed_headers(new_head(path, self.invite.run, self.node, self._start), body, self._key)
+        headers = signed_headers(new_head(path, self.invite.run, self.node, body, self._start), self._key)
         status, content, signature = self._exchange(path, body, headers, most_bytes)
         try:
             check_reply(bytes.fromhex(headers[SIGNATURE]), status, content, {SIGNATURE: signature}, self.invite.public)

@@ -12,8 +12,9 @@ meant for; the refusal of a request for an earlier start says which one is right
     x-curate-time       milliseconds since 1970, decimal
     x-curate-nonce      16 bytes
     x-curate-start      8 bytes that the coordinator drew at its start; zeros as long as they are not known
+    x-curate-digest     32 bytes: blake3 of the body, so that a request can be refused before its body is read
     x-curate-signature  64 bytes: Ed25519 of "curate-request-1", a zero byte, and msgpack of
-                        ["POST", path, node, time, nonce, start, run, blake3 of the body]
+                        ["POST", path, node, time, nonce, start, run, digest]
 """
 
 import os
@@ -28,8 +29,8 @@ from msgspec import Struct
 
 from train.swarm.signed import SIGNATURE_BYTES, Forged, public_of, seal, unsealed
 
-RUN, NODE, TIME, NONCE, START, SIGNATURE = (
-    f"x-curate-{name}" for name in ("run", "node", "time", "nonce", "start", "signature")
+RUN, NODE, TIME, NONCE, START, DIGEST, SIGNATURE = (
+    f"x-curate-{name}" for name in ("run", "node", "time", "nonce", "start", "digest", "signature")
 )
 NONCE_BYTES, START_BYTES = 16, 8
 UNKNOWN_START = bytes(START_BYTES)
@@ -40,12 +41,13 @@ _PATTERNS = {
     TIME: re.compile(r"[0-9]{1,15}"),
     NONCE: re.compile(r"[0-9a-f]{32}"),
     START: re.compile(r"[0-9a-f]{16}"),
+    DIGEST: re.compile(r"[0-9a-f]{64}"),
     SIGNATURE: re.compile(r"[0-9a-f]{128}"),
 }
 
 
 class Head(Struct, frozen=True):
-    """What a request says about itself, its body apart. `time_ms` counts from 1970."""
+    """What a request says about itself. `time_ms` counts from 1970, and `digest` is that of the body."""
 
     path: str
     node: bytes
@@ -53,24 +55,27 @@ class Head(Struct, frozen=True):
     nonce: bytes
     start: bytes
     run: str
+    digest: bytes
 
 
-def new_head(path: str, run: str, node: bytes, start: bytes = UNKNOWN_START) -> Head:
+def new_head(path: str, run: str, node: bytes, body: bytes, start: bytes = UNKNOWN_START) -> Head:
     """Return the head of a request that is sent now."""
-    return Head(path, node, time.time_ns() // 1_000_000, os.urandom(NONCE_BYTES), start, run)
+    now_ms = time.time_ns() // 1_000_000
+    return Head(path, node, now_ms, os.urandom(NONCE_BYTES), start, run, blake3(body).digest())
 
 
-def signed_headers(head: Head, body: bytes, key: Ed25519PrivateKey) -> dict[str, str]:
+def signed_headers(head: Head, key: Ed25519PrivateKey) -> dict[str, str]:
     """Return the headers of a request. Raises ValueError if the key is not that of the node."""
     if head.node != public_of(key):
         raise ValueError("the key is not the node's")
-    signature = seal(_DOMAIN, _covered(head, blake3(body).digest()), key)[-SIGNATURE_BYTES:]
+    signature = seal(_DOMAIN, _covered(head), key)[-SIGNATURE_BYTES:]
     return {
         RUN: head.run,
         NODE: head.node.hex(),
         TIME: str(head.time_ms),
         NONCE: head.nonce.hex(),
         START: head.start.hex(),
+        DIGEST: head.digest.hex(),
         SIGNATURE: signature.hex(),
     }
 
@@ -84,16 +89,17 @@ def read_head(path: str, headers: Mapping[str, str]) -> tuple[Head, bytes]:
     for name, pattern in _PATTERNS.items():
         if pattern.fullmatch(texts[name]) is None:
             raise Forged(f"the header {name} is missing or makes no sense")
-    node, nonce, start, signature = (bytes.fromhex(texts[name]) for name in (NODE, NONCE, START, SIGNATURE))
-    return Head(path, node, int(texts[TIME]), nonce, start, headers.get(RUN, "")), signature
-
-
-def check_signature(head: Head, digest: bytes, signature: bytes) -> None:
-    """Raise Forged unless the node has signed this head with a body of this blake3 digest."""
-    unsealed(_DOMAIN, _covered(head, digest) + signature, head.node)
-
-
-def _covered(head: Head, digest: bytes) -> bytes:
-    return msgspec.msgpack.encode(
-        [_METHOD, head.path, head.node, head.time_ms, head.nonce, head.start, head.run, digest]
+    node, nonce, start, digest, signature = (
+        bytes.fromhex(texts[name]) for name in (NODE, NONCE, START, DIGEST, SIGNATURE)
     )
+    return Head(path, node, int(texts[TIME]), nonce, start, headers.get(RUN, ""), digest), signature
+
+
+def check_signature(head: Head, signature: bytes) -> None:
+    """Raise Forged unless the node has signed this head."""
+    unsealed(_DOMAIN, _covered(head) + signature, head.node)
+
+
+def _covered(head: Head) -> bytes:
+    parts = [_METHOD, head.path, head.node, head.time_ms, head.nonce, head.start, head.run, head.digest]
+    return msgspec.msgpack.encode(parts)

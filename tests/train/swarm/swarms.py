@@ -1,0 +1,166 @@
+"""A swarm in this process: a real controller over HTTP, a real coordinator, and nodes and verifiers that do as told."""
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import fleet
+from blake3 import blake3
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from train.asynchronous.controller.controller import Controller
+from train.asynchronous.controller.settings import Settings
+from train.asynchronous.http.client import HttpController
+from train.asynchronous.http.server import ControllerServer
+from train.asynchronous.messages import Lease
+from train.sampling.engine_terms import EngineTerms
+from train.swarm.calls import (
+    Job,
+    LeaseRequest,
+    Leases,
+    NodeBeat,
+    NodeOrders,
+    SwarmLease,
+    Verified,
+    VerifiedAnswer,
+)
+from train.swarm.coordinator.opened import Options, run_coordinator
+from train.swarm.folder import SwarmFolder
+from train.swarm.protocol.client import SignedClient
+from train.swarm.protocol.invites import Invite, Role, new_invite
+from train.swarm.protocol.joining import join
+from train.swarm.settings import SwarmSettings
+from train.swarm.signed import read_key
+from train.swarm.verdict import ACCEPTED, Verdict
+from train.weights.manifest import Manifest, WeightFile
+
+RUN = "a-run"
+TERMS = EngineTerms(RUN, "a-model", "transformers", 128)
+RULES = Settings(prompts=2, completions=3, steps=10, max_tokens=8, staleness=2, online_filter=False)
+
+
+def settings(**changes: Any) -> SwarmSettings:
+    return SwarmSettings(**{"run": RUN, "terms": TERMS, "vocabulary": 1000, "lease_seconds": 60.0, **changes})
+
+
+def publish(controller: Controller, folder: Path, version: int) -> None:
+    content = bytes([version]) * 1000
+    place = folder / f"weights-{version}"
+    place.mkdir()
+    (place / "model.safetensors").write_bytes(content)
+    file = WeightFile("model.safetensors", len(content), blake3(content).hexdigest())
+    controller.published(Manifest(version, (file,), str(place)))
+
+
+def invite(folder: Path, role: Role = "node", *, seconds: float = 600.0, url: str = "") -> Invite:
+    place = SwarmFolder(folder)
+    return new_invite(
+        read_key(place.key), run=RUN, coordinator=url or place.address().coordinator, relays=(), role=role,
+        seconds=seconds,
+    )  # fmt: skip
+
+
+def verified_answers(lease: Lease) -> tuple[VerifiedAnswer, ...]:
+    answers = (fleet.answer_to(lease, number) for number in range(len(lease.seeds)))
+    return tuple(VerifiedAnswer(answer.tokens, answer.logprobs, answer.finish) for answer in answers)
+
+
+@dataclass
+class Member:
+    """A node or a verifier. `running` are leases that it names in its beats."""
+
+    client: SignedClient
+    running: dict[bytes, SwarmLease] = field(default_factory=dict)
+    engine: str = "transformers 5.0"
+
+    def join(self) -> SwarmSettings:
+        return join(self.client, engine=self.engine, hardware="a box")
+
+    def ask(self, loaded: int = 0, slots: int = 100) -> list[SwarmLease]:
+        """Ask until there is a lease."""
+        until = time.monotonic() + 20
+        while time.monotonic() < until:
+            reply = self.client.call("/lease", LeaseRequest(loaded, slots), Leases)
+            if reply.leases or reply.over:
+                self.running |= {lease.id: lease for lease in reply.leases}
+                return list(reply.leases)
+            time.sleep(0.05)
+        raise AssertionError("there was no lease")
+
+    def upload(self, lease: SwarmLease, content: bytes = b"a file") -> str:
+        self.running.pop(lease.id, None)
+        return self.client.send(f"/upload/{lease.id.hex()}", content, str)
+
+    def beat(self, loaded: int = 0) -> NodeOrders:
+        return self.client.call("/beat", NodeBeat(loaded, tuple(self.running), 10.0), NodeOrders)
+
+    def job(self) -> Job:
+        until = time.monotonic() + 20
+        while (job := self.client.call("/job", None, Job | None)) is None:
+            assert time.monotonic() < until, "there was no job"
+            time.sleep(0.02)
+        assert isinstance(job, Job)
+        return job
+
+    def judge(self, job: Job, verdict: Verdict = ACCEPTED) -> None:
+        content = self.client.fetch(f"/file/{job.lease.id.hex()}", 10**6)
+        assert (len(content), blake3(content).digest()) == (job.n_bytes, job.blake3)
+        answers = verified_answers(job.lease.lease) if verdict is ACCEPTED else ()
+        self.client.call(f"/verdict/{job.lease.id.hex()}", Verified(verdict, answers), type(None))
+
+
+class World:
+    """A trainer's controller and the folder of a coordinator."""
+
+    def __init__(self, folder: Path, rules: Settings = RULES) -> None:
+        self.folder, self.place = folder, folder / "swarm"
+        self.controller = fleet.controller(rules, now=time.monotonic)
+        publish(self.controller, folder, 0)
+        self.server = ControllerServer(self.controller, "127.0.0.1:0", token=None, run=RUN, terms=TERMS)
+        self.url = ""
+
+    def member(self, role: Role = "node", **changes: Any) -> Member:
+        client = SignedClient(invite(self.place, role, **changes), Ed25519PrivateKey.generate())
+        joined = Member(client)
+        joined.join()
+        return joined
+
+    @contextmanager
+    def coordinator(self, **changes: Any) -> Iterator[None]:
+        """Run a coordinator in a thread."""
+        is_ready = threading.Event()
+        errors: list[Exception] = []
+
+        def serve() -> None:
+            try:
+                run_coordinator(options, lambda controller: settings(**changes), ready=ready, stop=stop)
+            except Exception as error:
+                errors.append(error)
+                is_ready.set()
+
+        def ready(url: str, page: str) -> None:
+            self.url, self.page = url, page
+            is_ready.set()
+
+        options, stop = Options(self.place, self.server.url, None, "127.0.0.1:0"), threading.Event()
+        thread = threading.Thread(target=serve)
+        thread.start()
+        try:
+            assert is_ready.wait(30)
+            assert not errors, errors
+            yield
+        finally:
+            stop.set()
+            thread.join(30)
+            assert not errors, errors
+
+    def close(self) -> None:
+        self.server.close(over=False)
+
+
+def controller_client(world: World) -> HttpController:
+    return HttpController(world.server.url)

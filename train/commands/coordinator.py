@@ -1,0 +1,102 @@
+"""Define the command `curate coordinator`."""
+
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from sandbox.commands.frame import require, user_errors
+
+if TYPE_CHECKING:
+    from train.asynchronous.http.client import HttpController
+    from train.swarm.settings import SwarmSettings
+
+
+@click.command("coordinator")
+@click.argument("folder", type=click.Path(file_okay=False, path_type=Path))
+@click.option("--controller", "url", required=True, metavar="URL", help="The run: http://HOST:PORT of workers.listen.")
+@click.option(
+    "--listen", default="0.0.0.0:8720", show_default=True, metavar="HOST:PORT",
+    help="Address that nodes, verifiers and relays reach; port 0 takes a free one.",
+)  # fmt: skip
+@click.option(
+    "--url",
+    "public_url",
+    default="",
+    metavar="URL",
+    help="URL in invites.  [default: this machine's name, and the port]",
+)
+@click.option(
+    "--relay", "relays", multiple=True, metavar="URL",
+    help="URL of a relay, for invites. Can be given several times.  [default: none but the coordinator itself]",
+)  # fmt: skip
+@click.option(
+    "--bars", type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="File that `curate swarm calibrate` has written: how far honest answers may be off.  [default: general bars]",
+)  # fmt: skip
+@click.option(
+    "--lease-seconds", type=click.FloatRange(min=1), default=1800.0, show_default=True,
+    help="Time that a node has for a group of answers.",
+)  # fmt: skip
+@click.option(
+    "--versions-kept", type=click.IntRange(min=1), default=3, show_default=True,
+    help="Versions of the weights that verifiers hold: one more than the run's rollout.staleness, or more.",
+)  # fmt: skip
+@click.option("--stake", type=click.IntRange(min=0), default=100, show_default=True, help="Units behind each invite.")
+@click.option(
+    "--vocabulary", type=click.IntRange(min=1), help="Number of token ids.  [default: that of the model's config.json]"
+)
+def command(
+    folder: Path, url: str, listen: str, public_url: str, relays: tuple[str, ...], bars: Path | None,
+    lease_seconds: float, versions_kept: int, stake: int, vocabulary: int | None,
+) -> None:  # fmt: skip
+    """Let machines that nobody has to trust sample for a training run.
+
+    To the run, the coordinator is one worker. It leases groups to nodes that came with an invite, has verifiers check
+    what they send, publishes new weights for relays, and keeps a ledger. All of it is in FOLDER: start the command
+    again to go on. Bars, seconds, versions, stake and vocabulary are fixed at the first start. The environment
+    variable CURATE_TOKEN has the token of the run.
+    """
+    require("relay")
+    from train.errors import TrainError
+
+    with user_errors(TrainError), _interrupted():
+        from train.asynchronous.workers.local_workers import TOKEN_VARIABLE
+        from train.swarm.broadcast.manifest import run_name
+        from train.swarm.coordinator.opened import Options, run_coordinator
+        from train.swarm.coordinator.proposed import read_bars, vocabulary_of
+        from train.swarm.settings import SwarmSettings
+
+        token = os.environ.get(TOKEN_VARIABLE) or None
+
+        def settings(controller: "HttpController") -> "SwarmSettings":
+            terms = controller.terms()
+            return SwarmSettings(
+                run=run_name(terms.run),
+                terms=terms,
+                vocabulary=vocabulary or vocabulary_of(terms.model),
+                bars={} if bars is None else read_bars(bars),
+                lease_seconds=lease_seconds,
+                versions_kept=versions_kept,
+                stake=stake,
+            )
+
+        def ready(here: str, page: str) -> None:
+            click.echo(f"listening on {here}\nstatus: {page}\ninvite nodes: curate swarm invite {folder}")
+
+        run_coordinator(Options(folder, url, token, listen, public_url, relays), settings, ready=ready, note=click.echo)
+        click.echo("the run is over")
+
+
+@contextmanager
+def _interrupted() -> Iterator[None]:
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        with user_errors(interrupted="start the command again to go on"):
+            yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

@@ -1,0 +1,61 @@
+"""Define the command `curate ledger`."""
+
+from pathlib import Path
+
+import click
+
+from sandbox.commands.frame import user_errors
+from train.commands.cells import print_cells
+
+
+@click.group("ledger")
+def command() -> None:
+    """Look into the ledger of a swarm: what nodes did, earned and lost."""
+
+
+@command.command("audit")
+@click.argument("folder", type=click.Path(exists=True, path_type=Path))
+@click.option(
+    "--seen", default="", metavar="DIGEST", help="Digest of an entry that was published once.  [default: none]"
+)
+@click.option(
+    "--public", default="", metavar="KEY", help="Public key of the run, as in an invite.  [default: that in FOLDER]"
+)
+def audit_command(folder: Path, seen: str, public: str) -> None:
+    """Check the ledger of the coordinator in FOLDER, or the file of a ledger, and print what it adds up to.
+
+    Every entry is signed by the run, and names the one before it. An audit finds what was changed, dropped or moved;
+    with --seen, such as the head that was shown on the status page, also what was cut off. It ends with 1 if something
+    is wrong.
+    """
+    from train.errors import ConfigError, TrainError
+    from train.swarm.folder import SwarmFolder
+    from train.swarm.ledger.audit import audit
+    from train.swarm.ledger.book import rows
+    from train.swarm.signed import public_of, read_key
+
+    with user_errors(TrainError):
+        if folder.is_dir():
+            path = SwarmFolder(folder).ledger
+        elif public:
+            path = folder
+        else:
+            raise ConfigError("the file of a ledger alone does not tell who signed it: give --public KEY")
+        try:
+            key = bytes.fromhex(public) if public else public_of(read_key(SwarmFolder(folder).key))
+            found = audit(rows(path), key, seen=bytes.fromhex(seen))
+        except ValueError as error:
+            raise ConfigError(f"--seen and --public are hexadecimal: {error}") from None
+    heads = ("node", "state", "given", "accepted", "reputation", "earned", "stake", "reasons")
+    lines = [
+        (
+            node.hex()[:16], account.state, str(account.given), str(account.verdicts.get("accepted", 0)),
+            f"{account.reputation:.2f}", str(account.earned), str(account.stake),
+            ", ".join(f"{reason} {n}" for reason, n in sorted(account.reasons.items())),
+        )
+        for node, account in found.accounts.nodes.items()
+    ]  # fmt: skip
+    print_cells(heads, lines)
+    click.echo(f"{found.n_rows} entries, the last is {found.head.hex()}")
+    if found.fault:
+        raise click.ClickException(found.fault)

@@ -1,0 +1,20 @@
+"""The process between a trainer and the nodes that nobody trusts.
+
+To the trainer it is one worker, named "swarm". It hands each group that the trainer asks it for to one node, has a
+verifier check the file that comes back, and hands over what the verifier computed: nothing that a node says about its
+own answers is believed. What is not accepted is given back, and the trainer asks for it again, with the same prompt and
+seeds.
+
+leases.py       the life of a lease, a pure function
+known.py        answers that are known already, by which new nodes are tried
+desk.py         nodes, verifiers and leases, with the ledger; no clock, no network, no threads
+restored.py     what the ledger still knows when a coordinator is started again
+uploads.py      the files of answers
+trainer.py      the trainer's side: asks, hands over, gives back, beats
+coordinator.py  the parts together: what each call does
+bodies.py       bodies of requests, bounded in size and time
+app.py          the ASGI application
+page.py         the page for the operator
+status.py       what the operator sees
+opened.py       start a coordinator in its folder
+"""

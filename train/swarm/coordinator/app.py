@@ -1,0 +1,301 @@
+"""A coordinator as an ASGI application.
+
+    POST /...            signed calls, see train/swarm/calls.py
+    GET  /runs/...       versions of the weights, as relays fetch them
+    GET  /page?token=T   the page for the operator
+    GET  /health         open to everyone
+
+A call is checked from its headers, before its body is read: the signature, the time, that it did not come before, and
+that the node does not call too often. What strangers send is neither read nor remembered.
+"""
+
+import hmac
+import logging
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Any
+
+import anyio
+import msgspec
+from blake3 import blake3
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from sandbox.service.refusals import Failed, Malformed, Refusal, Unauthorized
+from train.errors import RunError
+from train.swarm.broadcast.rates import Rates
+from train.swarm.calls import LEASE_ID_BYTES, Ban, Join, LeaseRequest, NodeBeat, Receipt, Verified
+from train.swarm.coordinator.bodies import Room, body_of
+from train.swarm.coordinator.coordinator import Coordinator
+from train.swarm.coordinator.page import SECURITY, page
+from train.swarm.coordinator.refusals import Excluded, Later, NotThere
+from train.swarm.protocol.client import EARLIER_START
+from train.swarm.protocol.nonces import Crowded, EarlierStart, Nonces, Stale
+from train.swarm.protocol.replies import reply_headers
+from train.swarm.protocol.requests import Head, check_signature, read_head
+from train.swarm.signed import Forged
+
+log = logging.getLogger(__name__)
+
+_SMALL_BYTES = 64 * 2**10  # of all bodies but files and verdicts
+_LATE_BYTES = 64 * 2**20  # of a file that nobody needs; it is not kept
+_CALLS_PER_SECOND = 20.0  # of one node, in the long run
+_JOINS_PER_SECOND = 5.0  # of one address
+_BURST_SECONDS = 10.0
+_THREADS, _ASKING_THREADS = 16, 8  # those that ask the trainer may have to wait for it
+
+_OF_OPERATOR = {"/ban", "/status"}
+_OF_LEASES = {"upload", "file", "verdict"}
+_JOIN = "/join"
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """A request whose head is right. `lease_id` is b"" unless the path names a lease."""
+
+    request: Request
+    head: Head
+    signature: bytes
+    name: str
+    lease_id: bytes
+
+
+class App:
+    """The ASGI application.
+
+    key         of the run, which signs replies
+    start       8 bytes that were drawn at this start
+    files       serves what begins with /runs/
+    page_token  what the page asks for
+    """
+
+    def __init__(
+        self, coordinator: Coordinator, key: Ed25519PrivateKey, *, start: bytes, files: ASGIApp, page_token: str,
+        calls_per_second: float = _CALLS_PER_SECOND,
+    ) -> None:  # fmt: skip
+        self._coordinator, self._key, self._files, self._page_token = coordinator, key, files, page_token.encode()
+        self._run = coordinator.settings.run
+        self._nonces = Nonces(start)
+        self._rates = Rates(calls_per_second, 1e12, burst_seconds=_BURST_SECONDS)
+        self._joins = Rates(_JOINS_PER_SECOND, 1e12, burst_seconds=_BURST_SECONDS)
+        self._room = Room()
+        self._uploading: set[bytes] = set()
+        self._threads: anyio.CapacityLimiter | None = None  # they belong to the event loop
+        self._asking_threads: anyio.CapacityLimiter | None = None
+        self._answers: Mapping[str, Callable[[_Call], Any]] = {
+            "join": self._join,
+            "lease": self._lease,
+            "upload": self._upload,
+            "beat": self._beat,
+            "leave": self._leave,
+            "step": self._step,
+            "job": self._job,
+            "file": self._file,
+            "verdict": self._verdict,
+            "ban": self._ban,
+            "status": self._status,
+        }
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return
+        if scope["path"].startswith("/runs/"):
+            await self._files(scope, receive, send)
+            return
+        request = Request(scope, receive)
+        reply = await (self._signed(request) if scope["method"] == "POST" else self._shown(request))
+        await reply(scope, receive, send)
+
+    # --- pages ---
+
+    async def _shown(self, request: Request) -> Response:
+        path = request.scope["path"]
+        if request.method not in ("GET", "HEAD"):
+            return PlainTextResponse("calls are sent with POST\n", HTTPStatus.METHOD_NOT_ALLOWED)
+        if path == "/health":
+            return JSONResponse({"service": "curate", "status": "coordinator"})
+        if path != "/page":
+            return PlainTextResponse("a coordinator has no such page\n", HTTPStatus.NOT_FOUND)
+        if not hmac.compare_digest(request.query_params.get("token", "").encode(), self._page_token):
+            return PlainTextResponse("curate swarm status FOLDER prints the address of this page\n", 403)
+        status = await self._call(self._coordinator.status)
+        return HTMLResponse(page(status), headers=SECURITY)
+
+    # --- calls ---
+
+    async def _signed(self, request: Request) -> Response:
+        """Answer a call. What is refused before its signature is known to be right is not signed."""
+        try:
+            call = self._checked(request)
+        except Refusal as refusal:
+            return _refused(refusal)
+        try:
+            self._admit(call)
+            content = await self._answers[call.name](call)
+            body = b"" if content is None else content
+            status = HTTPStatus.OK if body else HTTPStatus.NO_CONTENT
+            reply = Response(body, status, media_type="application/octet-stream")
+        except EarlierStart as error:
+            reply = JSONResponse({"detail": str(error), "start": self._nonces.start.hex()}, EARLIER_START)
+        except Refusal as refusal:
+            reply = _refused(refusal)
+        except RunError as error:
+            reply = _refused(Failed(str(error), retry_after=5))
+        reply.headers.update(reply_headers(call.signature, reply.status_code, bytes(reply.body), self._key))
+        return reply
+
+    def _checked(self, request: Request) -> _Call:
+        """Return a call that its sender has signed. Raises Refusal."""
+        path = request.scope["path"]
+        name, _, last = path.removeprefix("/").partition("/")
+        if request.scope["query_string"] or name not in self._answers or (name in _OF_LEASES) != bool(last):
+            raise NotThere(f"{path[:100]!r} is not a call of a coordinator")
+        try:
+            lease_id = bytes.fromhex(last) if last.isascii() and last.islower() | last.isdecimal() else b""
+            if last and (len(lease_id) != LEASE_ID_BYTES or lease_id.hex() != last):
+                raise Forged("this is not the id of a lease")
+            head, signature = read_head(path, request.headers)
+            if head.run != self._run:
+                raise Forged(f"another run is here ({self._run}, not {head.run[:100]!r})")
+            if not self._coordinator.knows(head.node):
+                self._let_join(request, path)
+            check_signature(head, signature)
+        except (Forged, ValueError) as error:
+            raise Unauthorized(str(error)) from None
+        return _Call(request, head, signature, name, lease_id)
+
+    def _let_join(self, request: Request, path: str) -> None:
+        """Let strangers do nothing but join, and not too often."""
+        if path != _JOIN:
+            raise Forged("this key is not known here; join first")
+        wait = self._joins.wait_seconds(request.client.host if request.client else "", 0)
+        if wait:
+            raise Later("too many strangers from this address", max(1, round(wait)))
+
+    def _admit(self, call: _Call) -> None:
+        """Refuse what came before, is too old or too much. Raises EarlierStart and Refusal."""
+        head, now = call.head, time.time()
+        if (call.request.scope["path"] in _OF_OPERATOR) != self._coordinator.is_operator(head.node):
+            raise Excluded("calls of the operator are signed with the key of the run, and no others are")
+        try:
+            self._nonces.check(head, now)
+            wait = self._rates.wait_seconds(head.node.hex(), 0)
+            if wait:
+                raise Later("this node calls too often", max(1, round(wait)))
+            if self._coordinator.knows(head.node):
+                self._nonces.take(head, now)
+        except Stale as error:
+            raise Unauthorized(str(error)) from None
+        except Crowded as error:
+            raise Later(str(error), 30) from None
+
+    async def _join(self, call: _Call) -> bytes:
+        message = await self._message(call, Join)
+        return _packed(await self._call(lambda: self._coordinator.join(call.head.node, message)))
+
+    async def _lease(self, call: _Call) -> bytes:
+        message = await self._message(call, LeaseRequest)
+        self._asking_threads = self._asking_threads or anyio.CapacityLimiter(_ASKING_THREADS)
+        return _packed(
+            await anyio.to_thread.run_sync(
+                lambda: self._coordinator.lease(call.head.node, message), limiter=self._asking_threads
+            )
+        )
+
+    async def _upload(self, call: _Call) -> bytes:
+        node, coordinator = call.head.node, self._coordinator
+        if node in self._uploading:
+            raise Later("one file of a node at a time", 2)
+        self._uploading.add(node)
+        try:
+            most_bytes = await self._call(lambda: coordinator.most_bytes(node, call.lease_id))
+            if most_bytes is None:
+                await body_of(call.request, _LATE_BYTES, keep=False)
+                receipt: Receipt = coordinator.late(node, call.lease_id, call.head.digest)
+                return _packed(receipt)
+            with self._room.for_body(most_bytes):
+                content = await _digested(call, most_bytes)
+                return _packed(
+                    await self._call(lambda: coordinator.submit(node, call.lease_id, content, call.head.digest))
+                )
+        finally:
+            self._uploading.discard(node)
+
+    async def _beat(self, call: _Call) -> bytes:
+        message = await self._message(call, NodeBeat)
+        return _packed(await self._call(lambda: self._coordinator.beat(call.head.node, message)))
+
+    async def _leave(self, call: _Call) -> None:
+        await _digested(call, _SMALL_BYTES)
+        await self._call(lambda: self._coordinator.leave(call.head.node))
+
+    async def _step(self, call: _Call) -> bytes:
+        await _digested(call, _SMALL_BYTES)
+        return _packed(self._coordinator.step())
+
+    async def _job(self, call: _Call) -> bytes | None:
+        await _digested(call, _SMALL_BYTES)
+        job = await self._call(lambda: self._coordinator.job(call.head.node))
+        return None if job is None else _packed(job)
+
+    async def _file(self, call: _Call) -> bytes:
+        await _digested(call, _SMALL_BYTES)
+        content: bytes = await self._call(lambda: self._coordinator.file(call.head.node, call.lease_id))
+        return content
+
+    async def _verdict(self, call: _Call) -> None:
+        node, coordinator = call.head.node, self._coordinator
+        most_bytes = await self._call(lambda: coordinator.most_verdict_bytes(node, call.lease_id))
+        if most_bytes is None:  # somebody else has the lease by now
+            await body_of(call.request, _LATE_BYTES, keep=False)
+            return
+        with self._room.for_body(most_bytes):
+            verified = _decoded(await _digested(call, most_bytes), Verified)
+            await self._call(lambda: coordinator.verdict(node, call.lease_id, verified))
+
+    async def _ban(self, call: _Call) -> None:
+        message = await self._message(call, Ban)
+        await self._call(lambda: self._coordinator.ban(message))
+
+    async def _status(self, call: _Call) -> bytes:
+        await _digested(call, _SMALL_BYTES)
+        return _packed(await self._call(self._coordinator.status))
+
+    # --- parts ---
+
+    async def _message(self, call: _Call, kind: Any) -> Any:
+        return _decoded(await _digested(call, _SMALL_BYTES), kind)
+
+    async def _call(self, what: Callable[[], Any]) -> Any:
+        self._threads = self._threads or anyio.CapacityLimiter(_THREADS)
+        return await anyio.to_thread.run_sync(what, limiter=self._threads)
+
+
+async def _digested(call: _Call, most_bytes: int) -> bytes:
+    """Return the body of a call. Raises Unauthorized if it is not what was signed, and what `body_of` raises."""
+    body = await body_of(call.request, most_bytes)
+    if blake3(body).digest() != call.head.digest:
+        raise Unauthorized("the body is not what was signed")
+    return body
+
+
+def _decoded(body: bytes, kind: Any) -> Any:
+    try:
+        return msgspec.msgpack.decode(body, type=kind)
+    except (msgspec.MsgspecError, OverflowError, RecursionError, UnicodeDecodeError) as error:
+        raise Malformed(
+            f"the body is no {kind.__name__}: {error}. Coordinator and node must have the same version of curate"
+        ) from None
+
+
+def _packed(message: Any) -> bytes:
+    return msgspec.msgpack.encode(message)
+
+
+def _refused(refusal: Refusal) -> Response:
+    headers = {} if refusal.retry_after is None else {"retry-after": str(refusal.retry_after)}
+    return JSONResponse({"detail": str(refusal), "error": refusal.error}, refusal.status, headers)

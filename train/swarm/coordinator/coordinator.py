@@ -1,0 +1,283 @@
+"""The parts of a coordinator together: what each call of a node, a verifier or the operator does."""
+
+import logging
+import random
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from blake3 import blake3
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from train.asynchronous.messages import ControllerCalls
+from train.errors import ConfigError, RunError
+from train.swarm.broadcast.manifest import Latest
+from train.swarm.calls import (
+    Ban,
+    Job,
+    Join,
+    Joined,
+    LeaseRequest,
+    Leases,
+    NodeBeat,
+    NodeOrders,
+    Receipt,
+    Status,
+    Step,
+    Verified,
+)
+from train.swarm.coordinator.desk import Desk
+from train.swarm.coordinator.refusals import Excluded, Later, NotThere
+from train.swarm.coordinator.status import status_of
+from train.swarm.coordinator.trainer import Trainer
+from train.swarm.coordinator.uploads import Uploads
+from train.swarm.ledger.book import Book
+from train.swarm.protocol.invites import Invite, read_invite
+from train.swarm.settings import SwarmSettings, sealed_settings
+from train.swarm.signed import public_of
+
+log = logging.getLogger(__name__)
+
+_CLOCK_SECONDS = 1.0
+_ASK_AGAIN_SECONDS = 0.5
+_NODES_PER_SECOND = 100  # that ask again while there is nothing
+
+
+class Coordinator:
+    """Serves calls in any thread; who calls was found out from the signature.
+
+    controller  the trainer's
+    key         of the run
+    uploads     where files wait for a verdict
+    latest      returns the newest version that is published, or None
+    relays      returns which version each relay names, for the operator
+    fail        called with an error after which the process has to end
+    """
+
+    def __init__(
+        self, settings: SwarmSettings, controller: ControllerCalls, key: Ed25519PrivateKey, ledger: Book,
+        uploads: Uploads, *, latest: Callable[[], Latest | None], relays: Callable[[], dict[str, int]] = dict,
+        fail: Callable[[BaseException], None],
+    ) -> None:  # fmt: skip
+        self.settings = settings
+        self._sealed_settings = sealed_settings(settings, key)
+        self._public = public_of(key)
+        self._ledger, self._uploads, self._latest, self._relays, self._fail = ledger, uploads, latest, relays, fail
+        self._lock = threading.RLock()
+        with ledger.together():
+            self._desk = Desk(settings, ledger, time.monotonic())
+        self._trainer = Trainer(
+            controller, running=self._running, unwanted=self._unwanted, version=lambda: self._desk.version
+        )
+        self._completions = 1  # answers in a group, as far as is known
+        self._stop = threading.Event()
+        self._threads = [
+            threading.Thread(target=self._guarded, args=(what,), name=name, daemon=True)
+            for what, name in ((self._trainer.follow, "trainer"), (self._follow_clock, "clock"))
+        ]
+
+    def start(self) -> None:
+        """Begin to talk to the trainer."""
+        for thread in self._threads:
+            thread.start()
+
+    def close(self) -> None:
+        """Stop, and close the ledger. Leases that are open are unknown from now on."""
+        self._stop.set()
+        for thread in self._threads:
+            thread.join(10.0)
+        with self._lock:
+            self._ledger.close()
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the run has ended."""
+        return self._desk.is_over
+
+    @property
+    def head(self) -> bytes:
+        """The digest of the newest entry of the ledger."""
+        return self._ledger.head
+
+    def has_told_all(self) -> bool:
+        """Return whether every node that lives knows that the run is over."""
+        with self._lock:
+            return all(member.knows_end for member in self._desk.members.values() if member.life.is_alive)
+
+    # --- who calls ---
+
+    def knows(self, key: bytes) -> bool:
+        """Return whether this key may ask for anything but to join."""
+        return key == self._public or self._desk.knows(key)
+
+    def is_operator(self, key: bytes) -> bool:
+        """Return whether this is the key of the run."""
+        return key == self._public
+
+    def invite_of(self, join: Join) -> Invite:
+        """Return the invite in a message. Raises Excluded if it is none of this run."""
+        try:
+            invite = read_invite(join.invite.decode("ascii"), self._public)
+        except (ConfigError, UnicodeDecodeError) as error:
+            raise Excluded(str(error)) from None
+        if invite.run != self.settings.run:
+            raise Excluded(f"the invite is for another run, {invite.run}")
+        return invite
+
+    # --- calls of nodes ---
+
+    def join(self, key: bytes, join: Join) -> Joined:
+        """Raises Excluded and Later."""
+        invite = self.invite_of(join)
+        is_valid = time.time() < invite.expires_at
+        with self._turn() as (desk, now):
+            digest = blake3(join.invite.strip()).digest()
+            desk.join(key, invite, digest, join.engine, join.hardware, now, is_valid=is_valid)
+        log.info("%s %s has joined (%s)", invite.role, key.hex()[:16], join.engine)
+        return Joined(self._sealed_settings)
+
+    def lease(self, key: bytes, request: LeaseRequest) -> Leases:
+        """Raises NotJoined and Excluded."""
+        with self._turn() as (desk, now):
+            room = desk.room(key)
+            if desk.is_over:
+                desk.members[key].knows_end = True
+                return Leases(over=True)
+            if room <= 0 or request.slots <= 0 or desk.is_too_old(request.loaded):
+                return Leases(wait_seconds=self._wait_seconds())
+            if (probe := desk.probe(key, request.loaded, now)) is not None:
+                return Leases((probe,))
+        # The trainer is asked while others may call.
+        asked = self._trainer.ask(request.loaded, min(request.slots, room * self._completions))
+        with self._turn() as (desk, now):
+            self._completions = max((len(lease.seeds) for lease in asked), default=self._completions)
+            granted = [desk.grant(key, lease, now) for lease in asked]
+            desk.is_over = desk.is_over or self._trainer.is_over
+            leases = tuple(lease for lease in granted if lease is not None)
+            return Leases(leases, 0.0 if leases else self._wait_seconds(), desk.is_over)
+
+    def beat(self, key: bytes, beat: NodeBeat) -> NodeOrders:
+        """Raises NotJoined and Excluded."""
+        with self._turn() as (desk, now):
+            return desk.beat(key, beat, now)
+
+    def leave(self, key: bytes) -> None:
+        """Let a node or a verifier go."""
+        with self._turn() as (desk, now):
+            desk.leave(key, now)
+
+    def most_bytes(self, key: bytes, lease_id: bytes) -> int | None:
+        """Return how long the file of a lease may be; None if the lease is not this node's, or not any more."""
+        with self._turn() as (desk, _):
+            return desk.most_bytes(key, lease_id)
+
+    def submit(self, key: bytes, lease_id: bytes, content: bytes, digest: bytes) -> Receipt:
+        """Take the file of a lease. Raises RunError if the disk is full."""
+        with self._turn() as (desk, now):
+            self._uploads.write(lease_id, digest, content)
+            receipt = desk.submit(key, lease_id, len(content), digest, now)
+            if receipt == "late":
+                self._uploads.remove(lease_id)
+            return receipt
+
+    def late(self, key: bytes, lease_id: bytes, digest: bytes) -> Receipt:
+        """Return the receipt for a file that nobody needs."""
+        with self._turn() as (desk, now):
+            return desk.submit(key, lease_id, 0, digest, now)
+
+    def step(self) -> Step:
+        """Raises Later if no version is published yet."""
+        latest = self._latest()
+        if latest is None:
+            raise Later("no version of the weights is published yet", 2)
+        return Step(latest.version, latest.manifest, self.head)
+
+    # --- calls of verifiers ---
+
+    def job(self, key: bytes) -> Job | None:
+        """Raises NotJoined and Excluded."""
+        with self._turn() as (desk, now):
+            return desk.job(key, now)
+
+    def file(self, key: bytes, lease_id: bytes) -> bytes:
+        """Return the file of a lease. Raises NotJoined, Excluded, and NotThere."""
+        with self._turn() as (desk, now):
+            digest = desk.digest_for(key, lease_id, now)
+            content = None if digest is None else self._uploads.read(lease_id, digest)
+        if content is None:
+            raise NotThere("this verifier does not have that lease any more")
+        return content
+
+    def most_verdict_bytes(self, key: bytes, lease_id: bytes) -> int | None:
+        """Return how long a verdict may be; None if this verifier does not have the lease any more."""
+        with self._turn() as (desk, now):
+            return None if desk.digest_for(key, lease_id, now) is None else desk.most_bytes_of(lease_id)
+
+    def verdict(self, key: bytes, lease_id: bytes, verified: Verified) -> None:
+        """Raises NotJoined and Excluded."""
+        with self._turn() as (desk, now):
+            desk.verdict(key, lease_id, verified, now)
+        verdict = verified.verdict
+        log.info("lease %s: %s %s %s", lease_id.hex()[:8], verdict.outcome, verdict.reason, verified.figures)
+
+    # --- calls of the operator ---
+
+    def ban(self, ban: Ban) -> None:
+        """Raises NotThere."""
+        with self._turn() as (desk, now):
+            desk.ban(ban.node, now)
+
+    def status(self) -> Status:
+        """Return what the operator sees."""
+        relays = self._relays()
+        with self._turn() as (desk, now):
+            return status_of(desk, self._ledger, self.settings.run, relays, now)
+
+    # --- inside ---
+
+    @contextmanager
+    def _turn(self) -> Iterator[tuple[Desk, float]]:
+        """Hold the lock. What happens in here is in the ledger, all of it, before anybody hears of it."""
+        with self._lock:
+            try:
+                with self._ledger.together():
+                    yield self._desk, time.monotonic()
+            except RunError as error:
+                self._fail(error)
+                raise
+            desk = self._desk
+            self._trainer.hand_over(desk.accepted)
+            self._trainer.give_back(desk.given_back)
+            for lease_id in desk.discarded:
+                self._uploads.remove(lease_id)
+            desk.accepted.clear()
+            desk.given_back.clear()
+            desk.discarded.clear()
+
+    def _running(self) -> tuple[tuple[int, int], ...]:
+        with self._lock:
+            return self._desk.running()
+
+    def _unwanted(self, keys: object) -> None:
+        with self._turn() as (desk, now):
+            desk.unwanted(keys, now)  # type: ignore[arg-type]
+            desk.is_over = desk.is_over or self._trainer.is_over
+
+    def _follow_clock(self, stop: threading.Event) -> None:
+        while not stop.wait(_CLOCK_SECONDS):
+            latest = self._latest()
+            with self._turn() as (desk, now):
+                desk.clock(now)
+                if latest is not None:
+                    desk.published(latest.version, latest.manifest)
+
+    def _guarded(self, what: Callable[[threading.Event], None]) -> None:
+        try:
+            what(self._stop)
+        except BaseException as error:
+            self._fail(error)
+
+    def _wait_seconds(self) -> float:
+        crowd = max(1.0, len(self._desk.members) / _NODES_PER_SECOND / _ASK_AGAIN_SECONDS)
+        return _ASK_AGAIN_SECONDS * crowd * random.uniform(0.7, 1.3)

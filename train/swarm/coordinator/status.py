@@ -1,0 +1,40 @@
+"""What the operator sees of a swarm."""
+
+from train.swarm.calls import NodeStatus, Status
+from train.swarm.coordinator.desk import Desk
+from train.swarm.ledger.book import Book
+
+
+def status_of(desk: Desk, ledger: Book, run: str, relays: dict[str, int], now: float) -> Status:
+    """Return the state of a swarm at a time of the desk's clock. Relays are given by URL."""
+    return Status(
+        run=run,
+        version=desk.version,
+        ledger=ledger.head,
+        n_entries=ledger.n_entries,
+        nodes=tuple(_node(desk, ledger, key, now) for key in desk.members),
+        leases=desk.lease_counts(),
+        verdicts=dict(desk.verdicts),  # type: ignore[arg-type]
+        relays=relays,
+        verifiers=desk.n_verifiers(now),
+    )
+
+
+def _node(desk: Desk, ledger: Book, key: bytes, now: float) -> NodeStatus:
+    member, account = desk.members[key], ledger.account(key)
+    return NodeStatus(
+        node=key,
+        state=member.life.state.value,
+        engine=member.engine,
+        hardware=member.hardware,
+        loaded=member.loaded,
+        seen_seconds_ago=now - member.life.beat_at,
+        tokens_per_second=member.tokens_per_second,
+        leases=len(member.leases),
+        given=account.given,
+        accepted=account.verdicts.get("accepted", 0),
+        reputation=account.reputation,
+        earned=account.earned,
+        stake=account.stake,
+        reasons=dict(account.reasons),  # type: ignore[arg-type]
+    )
