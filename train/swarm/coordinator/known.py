@@ -9,11 +9,11 @@ import random
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import sqrt
 
 from train.asynchronous.messages import Lease
 from train.asynchronous.packed import unpack_tokens
 from train.swarm.settings import Bars
+from train.swarm.verification.misses import allowed_misses
 
 _KEPT = 32  # leases
 
@@ -54,7 +54,7 @@ def agrees(known: Sequence[bytes], given: Sequence[bytes], bars: Bars) -> bool:
     if n_compared == 0:
         return True
     share = bars.replayed_share**2  # both differ from what a verifier draws
-    return same / n_compared >= share - bars.replayed_sigmas * sqrt(share * (1 - share) / n_compared)
+    return differing <= max(1, allowed_misses(n_compared, share, bars.replayed_sigmas))
 
 
 def _common(before: Sequence[int], now: Sequence[int]) -> tuple[int, bool]:
