@@ -6,7 +6,7 @@
     POST /beat      Beat -> Orders            a sign of life, each 10 seconds
     POST /leave     None -> None
     POST /step      None -> Step              the newest version
-    POST /job       None -> Job | None        verifiers alone: a file to verify
+    POST /job       None -> Jobs              verifiers alone: a file to verify
     POST /file/ID   None -> the file          verifiers alone
     POST /verdict/ID Verified -> None         verifiers alone
     POST /ban       Ban -> None               the key of the run alone
@@ -103,6 +103,13 @@ class Job(Struct, frozen=True):
     engine: str
     n_bytes: int
     blake3: bytes
+
+
+class Jobs(Struct, frozen=True):
+    """The reply to a verifier: a file, if one waits, and whether the run has ended."""
+
+    job: Job | None = None
+    over: bool = False
 
 
 class VerifiedAnswer(Struct, frozen=True):

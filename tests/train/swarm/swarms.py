@@ -20,6 +20,7 @@ from train.asynchronous.messages import Lease
 from train.sampling.engine_terms import EngineTerms
 from train.swarm.calls import (
     Job,
+    Jobs,
     LeaseRequest,
     Leases,
     NodeBeat,
@@ -100,10 +101,9 @@ class Member:
 
     def job(self) -> Job:
         until = time.monotonic() + 20
-        while (job := self.client.call("/job", None, Job | None)) is None:
+        while (job := self.client.call("/job", None, Jobs).job) is None:
             assert time.monotonic() < until, "there was no job"
             time.sleep(0.02)
-        assert isinstance(job, Job)
         return job
 
     def judge(self, job: Job, verdict: Verdict = ACCEPTED) -> None:
@@ -130,7 +130,7 @@ class World:
         return joined
 
     @contextmanager
-    def coordinator(self, **changes: Any) -> Iterator[None]:
+    def coordinator(self, *, listen: str = "127.0.0.1:0", **changes: Any) -> Iterator[None]:
         """Run a coordinator in a thread."""
         is_ready = threading.Event()
         errors: list[Exception] = []
@@ -146,7 +146,7 @@ class World:
             self.url, self.page = url, page
             is_ready.set()
 
-        options, stop = Options(self.place, self.server.url, None, "127.0.0.1:0"), threading.Event()
+        options, stop = Options(self.place, self.server.url, None, listen), threading.Event()
         thread = threading.Thread(target=serve)
         thread.start()
         try:

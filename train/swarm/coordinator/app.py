@@ -237,10 +237,9 @@ class App:
         await _digested(call, _SMALL_BYTES)
         return _packed(self._coordinator.step())
 
-    async def _job(self, call: _Call) -> bytes | None:
+    async def _job(self, call: _Call) -> bytes:
         await _digested(call, _SMALL_BYTES)
-        job = await self._call(lambda: self._coordinator.job(call.head.node))
-        return None if job is None else _packed(job)
+        return _packed(await self._call(lambda: self._coordinator.job(call.head.node)))
 
     async def _file(self, call: _Call) -> bytes:
         await _digested(call, _SMALL_BYTES)

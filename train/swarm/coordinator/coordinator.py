@@ -15,7 +15,7 @@ from train.errors import ConfigError, RunError
 from train.swarm.broadcast.manifest import Latest
 from train.swarm.calls import (
     Ban,
-    Job,
+    Jobs,
     Join,
     Joined,
     LeaseRequest,
@@ -101,9 +101,10 @@ class Coordinator:
         return self._ledger.head
 
     def has_told_all(self) -> bool:
-        """Return whether every node that lives knows that the run is over."""
+        """Return whether every node that lives, and every verifier, knows that the run is over."""
         with self._lock:
-            return all(member.knows_end for member in self._desk.members.values() if member.life.is_alive)
+            nodes = [member.knows_end for member in self._desk.members.values() if member.life.is_alive]
+            return all(nodes) and self._desk.verifiers_know_end(time.monotonic())
 
     # --- who calls ---
 
@@ -195,7 +196,7 @@ class Coordinator:
 
     # --- calls of verifiers ---
 
-    def job(self, key: bytes) -> Job | None:
+    def job(self, key: bytes) -> Jobs:
         """Raises NotJoined and Excluded."""
         with self._turn() as (desk, now):
             return desk.job(key, now)

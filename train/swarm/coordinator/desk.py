@@ -15,12 +15,13 @@ from msgspec.structs import replace as changed
 
 from train.asynchronous.messages import Answer, Key, Lease
 from train.swarm import nodes
-from train.swarm.calls import LEASE_ID_BYTES, Job, NodeBeat, NodeOrders, Receipt, SwarmLease, Verified
+from train.swarm.calls import LEASE_ID_BYTES, Job, Jobs, NodeBeat, NodeOrders, Receipt, SwarmLease, Verified
 from train.swarm.coordinator import leases
 from train.swarm.coordinator.answers import answers_of
 from train.swarm.coordinator.known import Known, KnownAnswers, agrees
 from train.swarm.coordinator.refusals import Excluded, Later, NotJoined, NotThere
 from train.swarm.coordinator.restored import restored
+from train.swarm.files.sizes import most_bytes
 from train.swarm.ledger.book import Book
 from train.swarm.ledger.entries import Join, Judged, Leased, Left, Paid, Published, Slashed, Stake, Submitted, Unbonded
 from train.swarm.protocol.invites import Invite
@@ -31,6 +32,7 @@ _ENGINE = re.compile(r"(vllm|transformers)( [\w.+-]{1,40}){0,4}", re.ASCII)
 _MOST_HARDWARE = 200  # characters
 _MOST_LEASES = 8  # of one node, not counting those that wait for a verdict
 _UNHEARD_SECONDS = 30.0  # a lease that its node does not name in its beats for so long never reached it
+_LATELY_SECONDS = 60.0  # verifiers ask each second, unless they are busy
 _SUSPENDED_SECONDS = 600.0  # doubled with each suspension
 _FINISHED = 10_000  # leases whose ids are remembered, so that a file that comes again is known
 _NOTES = 256  # verdicts that wait for the next beat of a node
@@ -69,6 +71,7 @@ class Verifier:
 
     engine: str
     seen: float
+    knows_end: bool = False
 
 
 @dataclass(slots=True)
@@ -221,7 +224,7 @@ class Desk:
     def most_bytes(self, key: bytes, lease_id: bytes) -> int | None:
         """Return how long the file of a lease may be; None if the lease is not this node's, or not any more."""
         record = self._records.get(lease_id)
-        return None if record is None or record.node != key else _most_bytes(record.asked)
+        return None if record is None or record.node != key else most_bytes(record.asked)
 
     def submit(self, key: bytes, lease_id: bytes, n_bytes: int, digest: bytes, now: float) -> Receipt:
         """Note the file of a lease. It is taken if the receipt says so; its bytes are kept by the caller.
@@ -254,9 +257,10 @@ class Desk:
 
     # --- verifiers ---
 
-    def job(self, key: bytes, now: float) -> Job | None:
+    def job(self, key: bytes, now: float) -> Jobs:
         """Give a verifier the file that has waited longest. Raises NotJoined and Excluded."""
-        self._verifier(key).seen = now
+        verifier = self._verifier(key)
+        verifier.seen, verifier.knows_end = now, self.is_over
         while self._waiting:
             lease_id = self._waiting.popleft()
             record = self._records.get(lease_id)
@@ -264,8 +268,8 @@ class Desk:
                 self._lease_event(lease_id, leases.Taken(key), now)
                 state = record.state
                 engine = self.members[record.node].engine
-                return Job(record.swarm_lease, engine, state.n_bytes, state.blake3)
-        return None
+                return Jobs(Job(record.swarm_lease, engine, state.n_bytes, state.blake3), self.is_over)
+        return Jobs(over=self.is_over)
 
     def digest_for(self, key: bytes, lease_id: bytes, now: float) -> bytes | None:
         """Return the digest of the file of a lease if this verifier works on it. Raises NotJoined and Excluded."""
@@ -277,11 +281,16 @@ class Desk:
 
     def most_bytes_of(self, lease_id: bytes) -> int:
         """Return how long a file or a verdict may be."""
-        return _most_bytes(self._records[lease_id].asked)
+        return most_bytes(self._records[lease_id].asked)
 
     def n_verifiers(self, now: float) -> int:
         """Return how many verifiers have said something lately."""
         return sum(now - verifier.seen < leases.VERIFY_SECONDS for verifier in self.verifiers.values())
+
+    def verifiers_know_end(self, now: float) -> bool:
+        """Return whether all verifiers that have said something lately were told that the run is over."""
+        lately = [verifier for verifier in self.verifiers.values() if now - verifier.seen < _LATELY_SECONDS]
+        return all(verifier.knows_end for verifier in lately)
 
     def verdict(self, key: bytes, lease_id: bytes, verified: Verified, now: float) -> None:
         """Note what a verifier says. Of a lease that it does not have any more, nothing is noted.
@@ -477,10 +486,6 @@ class Desk:
 def _can_be_verified(lease: Lease) -> bool:
     """Return whether tokens that are drawn like this can be drawn again by somebody else."""
     return lease.draw.temperature > 0 and lease.draw.top_p == 1 and not lease.draw.stop
-
-
-def _most_bytes(lease: Lease) -> int:
-    return 64 * 2**10 + 24 * len(lease.seeds) * (len(lease.prompt) + lease.draw.max_tokens)
 
 
 def _printable(text: str) -> str:

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from train.asynchronous.workers.patience import Patience
 from train.errors import ConfigError, ControllerGone, RunError
 from train.sampling.model_name import check_model
-from train.swarm.calls import Job, Verified
+from train.swarm.calls import Job, Jobs, Verified
 from train.swarm.files.sizes import most_bytes
 from train.swarm.node.own_key import own_key
 from train.swarm.protocol.client import JoinFirst, SignedClient
@@ -71,10 +71,11 @@ class Verifier:
         self._leaves = threading.Event()
 
     def run(self) -> None:
-        """Verify until `leave` is called.
+        """Verify until the run is over, or `leave` is called.
 
-        Raises ControllerGone when the coordinator has been away for too long, RunError if it refuses this verifier, and
-        SamplerError if the model cannot be loaded, or computes nothing any more.
+        Raises ControllerGone when the coordinator has been away for too long, RunError if it refuses this verifier,
+        TransferError if there are no weights, and SamplerError if the model cannot be loaded, or computes nothing any
+        more.
         """
         with closing(self._client):
             settings = self._patiently(self._join)
@@ -84,25 +85,28 @@ class Verifier:
             prefill = self._prefill(settings)
             with closing(self._versions(settings)) as versions:
                 versions.start()
-                while versions.newest < 0 and not self._leaves.wait(_LOOK_SECONDS):
-                    pass
+                versions.wait_for_first(self._options.patience_seconds, lambda: self._leaves.wait(_LOOK_SECONDS))
                 judge = Judge(settings, prefill, versions.files)
-                while not self._leaves.is_set():
-                    self._take_one(judge)
+                while not self._leaves.is_set() and self._take_one(judge):
+                    pass
             with suppress(ControllerGone, RunError):  # what it has is given to others later
                 self._client.call("/leave", None, type(None))
-        self._note(f"verifier {self._name}: has left")
+        self._note(f"verifier {self._name}: " + ("has left" if self._leaves.is_set() else "the run is over"))
 
     def leave(self) -> None:
         """End after the file in hand, from any thread."""
         self._leaves.set()
 
-    def _take_one(self, judge: Judge) -> None:
-        """Judge the next file, if there is one."""
-        job: Job | None = self._patiently(lambda: self._call("/job", None, Job | None))
-        if job is None:
+    def _take_one(self, judge: Judge) -> bool:
+        """Judge the next file, if there is one. Returns whether the run goes on."""
+        jobs = self._patiently(lambda: self._call("/job", None, Jobs)) or Jobs()
+        if jobs.job is not None:
+            self._judge(judge, jobs.job)
+        elif not jobs.over:
             self._leaves.wait(_ASK_AGAIN_SECONDS)
-            return
+        return jobs.job is not None or not jobs.over
+
+    def _judge(self, judge: Judge, job: Job) -> None:
         began, name = time.monotonic(), job.lease.id.hex()
         try:
             most = most_bytes(job.lease.lease)

@@ -2,6 +2,7 @@
 
 import logging
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -34,6 +35,7 @@ class HeldVersions:
         self._versions = Versions(folder, self._download, keep=keep + 1)
         self._fetched = fetched
         self._newest = -1
+        self._failing: tuple[float, TransferError] | None = None  # since when, and why
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._follow, name="versions", daemon=True)
 
@@ -46,10 +48,15 @@ class HeldVersions:
         place, manifest = self._versions.fetch(version, seconds=_NEEDED_SECONDS)
         return tuple(place / file.name for file in manifest.weights.files)
 
-    @property
-    def newest(self) -> int:
-        """The newest version that is here; -1 if there is none yet."""
-        return self._newest
+    def wait_for_first(self, patience_seconds: float, wait: Callable[[], bool]) -> None:
+        """Wait until a version is here, or `wait` returns that there is no point in it.
+
+        Raises TransferError if no relay has named a version for so long.
+        """
+        while self._newest < 0 and not wait():
+            failing = self._failing
+            if failing is not None and time.monotonic() - failing[0] > patience_seconds:
+                raise TransferError(f"there are no weights, after {patience_seconds:.0f} s: {failing[1]}")
 
     def close(self) -> None:
         """Stop following. A transfer that is under way goes on from where it is when a verifier is started again."""
@@ -61,10 +68,12 @@ class HeldVersions:
         while not self._stop.wait(_POLL_SECONDS if self._newest >= 0 else _POLL_SECONDS / 4):
             try:
                 version = self._download.latest().version
+                self._failing = None
                 if version != self._newest:
                     self._versions.fetch(version, seconds=_NEWEST_SECONDS)
                     self._newest, said = version, ""
                     self._fetched(version)
             except TransferError as error:
+                self._failing = self._failing or (time.monotonic(), error)
                 (log.debug if str(error) == said else log.warning)("%s", error)
                 said = str(error)
