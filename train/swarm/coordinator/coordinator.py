@@ -133,7 +133,7 @@ class Coordinator:
         invite = self.invite_of(join)
         is_valid = time.time() < invite.expires_at
         with self._turn() as (desk, now):
-            digest = blake3(join.invite.strip()).digest()
+            digest = blake3(invite.id).digest()  # the same bytes can be written down in several ways
             desk.join(key, invite, digest, join.engine, join.hardware, now, is_valid=is_valid)
         log.info("%s %s has joined (%s)", invite.role, key.hex()[:16], join.engine)
         return Joined(self._sealed_settings)
@@ -174,9 +174,9 @@ class Coordinator:
             return desk.most_bytes(key, lease_id)
 
     def submit(self, key: bytes, lease_id: bytes, content: bytes, digest: bytes) -> Receipt:
-        """Take the file of a lease. Raises RunError if the disk is full."""
+        """Take the file of a lease. Raises RunError if the disk is full: the node may send it again."""
+        self._uploads.write(lease_id, digest, content)  # not in a turn, whose errors end the coordinator
         with self._turn() as (desk, now):
-            self._uploads.write(lease_id, digest, content)
             receipt = desk.submit(key, lease_id, len(content), digest, now)
             if receipt == "late":
                 self._uploads.remove(lease_id)

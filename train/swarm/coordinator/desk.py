@@ -9,7 +9,7 @@ import re
 from collections import Counter, OrderedDict, deque
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
-from math import ceil
+from math import ceil, isfinite
 
 from msgspec.structs import replace as changed
 
@@ -144,6 +144,11 @@ class Desk:
             raise Excluded(f"this key belongs to a {role}; use another key")
         if _ENGINE.fullmatch(engine) is None:
             raise Excluded('the engine must be named like "vllm 0.32.0 cuda" or "transformers 5.0"')
+        if role == "node" and not self._knows_bars_for(engine):
+            raise Excluded(
+                f"this swarm was not calibrated for engines of the kind {engine.split()[0]}; it takes "
+                + ", ".join(sorted({pair.partition("/")[0] for pair in self._settings.bars}))
+            )
         if role == "verifier":
             self._join_verifier(key, digest, engine, now)
         else:
@@ -154,7 +159,8 @@ class Desk:
         member = self._alive(key)
         self._node_event(key, nodes.Event.BEAT, now)
         member.loaded = beat.loaded
-        member.tokens_per_second = min(max(beat.tokens_per_second, 0.0), 1e7)  # nan becomes 0
+        speed = beat.tokens_per_second
+        member.tokens_per_second = min(max(speed, 0.0), 1e7) if isfinite(speed) else 0.0
         running = set(beat.running)
         for lease_id in list(member.leases):
             record = self._records[lease_id]
@@ -477,6 +483,11 @@ class Desk:
         member.wants_stake = False
         if member.life.state is nodes.State.LEFT and (stake := self._ledger.account(key).stake) > 0:
             self._ledger.append(Unbonded(key, stake))
+
+    def _knows_bars_for(self, engine: str) -> bool:
+        """Return whether bars were measured for an engine: a node must not get those that are for nobody."""
+        name, bars = engine.split()[0], self._settings.bars
+        return not bars or "" in bars or any(pair.partition("/")[0] == name for pair in bars)
 
     def _bars(self, node: bytes, verifier: bytes) -> Bars:
         pair = "/".join(engine.split()[0] for engine in (self.members[node].engine, self.verifiers[verifier].engine))

@@ -9,7 +9,7 @@ Reason = str  # one of train/swarm/verdict.py, or what the operator said
 
 
 class Join(Struct, frozen=True, tag="join"):
-    """A node was admitted on probation, or a verifier was admitted; `invite` is the digest of its invite."""
+    """A node was admitted on probation, or a verifier was admitted; `invite` is the digest of its invite's id."""
 
     node: bytes
     invite: bytes

@@ -1,0 +1,311 @@
+"""A hostile node, stranger or bystander gets nothing out of a coordinator, and takes nothing from the others."""
+
+import base64
+import http.client
+import math
+import shutil
+import socket
+import string
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import msgspec
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from msgspec.structs import replace
+from swarms import RUN, World, invite
+
+from train.errors import ControllerGone, RunError, TrainError
+from train.swarm.calls import Ban, Join, Joined, LeaseRequest, Leases, NodeBeat, NodeOrders, Status, Verified
+from train.swarm.folder import SwarmFolder
+from train.swarm.operator import operator_client
+from train.swarm.protocol.client import SignedClient
+from train.swarm.protocol.invites import new_invite
+from train.swarm.protocol.requests import new_head, signed_headers
+from train.swarm.settings import Bars
+from train.swarm.signed import public_of, read_key
+from train.swarm.verdict import Verdict
+
+DEEP = b"\x91" * 60_000 + b"\xc0"
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    made = World(tmp_path)
+    yield made
+    made.close()
+
+
+def status_of(world: World) -> Status:
+    client = operator_client(SwarmFolder(world.place))
+    try:
+        return client.call("/status", None, Status)
+    finally:
+        client.close()
+
+
+def raw(
+    world: World, method: str, path: str, headers: dict[str, str] | None = None, body: bytes = b""
+) -> tuple[int, bytes]:
+    """Send a request as it is."""
+    connection = http.client.HTTPConnection(urlsplit(world.url).netloc, timeout=20)
+    try:
+        connection.putrequest(method, path, skip_accept_encoding=True)
+        for name, value in {**(headers or {}), "content-length": str(len(body))}.items():
+            connection.putheader(name, value)
+        connection.endheaders(body)
+        reply = connection.getresponse()
+        return reply.status, reply.read()
+    finally:
+        connection.close()
+
+
+def spellings(text: str) -> Iterator[str]:
+    """Yield ways to write an invite down that mean the same bytes."""
+    yield from (text, f"\x1c{text}", f"{text}\x1f\n", text.replace("-", "+").replace("_", "/"))
+    bare = text.rstrip("=")
+    for letter in string.ascii_letters if bare != text else "":  # the last letter has bits that mean nothing
+        spelled = bare[:-1] + letter + text[len(bare) :]
+        if base64.urlsafe_b64decode(spelled) == base64.urlsafe_b64decode(text) and spelled != text:
+            yield spelled
+            return
+
+
+def test_one_invite_admits_one_key_however_it_is_written(world: World) -> None:
+    with world.coordinator():
+        for url in (world.url, f"{world.url}/", f"{world.url}//"):  # of three lengths, two leave bits over
+            given, n_admitted = invite(world.place, url=url), 0
+            for text in spellings(given.text):
+                client = SignedClient(replace(given, coordinator=world.url), Ed25519PrivateKey.generate())
+                with suppress(RunError):
+                    client.call("/join", Join(text.encode(), "transformers 5.0"), Joined)
+                    n_admitted += 1
+                client.close()
+            assert n_admitted == 1
+        assert len(status_of(world).nodes) == 3
+
+
+def test_invites_of_others_for_others_and_of_yesterday_admit_nobody(world: World) -> None:
+    with world.coordinator():
+        run_key, stranger = read_key(world.place / "run.key"), Ed25519PrivateKey.generate()
+        form: dict[str, Any] = {"coordinator": world.url, "relays": (), "seconds": 60.0}
+        for invited in (
+            new_invite(stranger, run=RUN, role="node", **form),
+            new_invite(run_key, run="another-run", role="node", **form),
+            new_invite(run_key, run=RUN, role="node", **{**form, "seconds": -1.0}),
+            new_invite(run_key, run=RUN, role="node", **{**form, "seconds": math.nan}),
+        ):
+            client = SignedClient(replace(invited, run=RUN, public=public_of(run_key)), Ed25519PrivateKey.generate())
+            with pytest.raises(RunError):
+                client.call("/join", Join(invited.text.encode(), "transformers 5.0"), Joined)
+            client.close()
+        node = world.member()
+        verifier_invite = invite(world.place, "verifier")
+        with pytest.raises(RunError, match="belongs to a node"):  # it would verify itself
+            node.client.call("/join", Join(verifier_invite.text.encode(), "transformers 5.0"), Joined)
+        assert len(status_of(world).nodes) == 1
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, -1.0, 1e308])
+def test_numbers_that_are_none_do_not_hide_the_swarm_from_its_operator(world: World, value: float) -> None:
+    with world.coordinator():
+        node = world.member()
+        node.client.call("/beat", NodeBeat(-(2**63), (b"", b"x" * 1000), value), NodeOrders)
+        [found] = status_of(world).nodes
+        assert 0 <= found.tokens_per_second <= 1e7
+        parts = urlsplit(world.page)
+        status, page = raw(world, "GET", f"{parts.path}?{parts.query}")
+        assert status == 200
+        assert found.node.hex()[:16] in page.decode()
+
+
+HOSTILE_BODIES = {
+    "deep": DEEP,
+    "deep in a field that nobody knows": b"\x81\xa1x" + DEEP,
+    "a map without end": b"\xdf\xff\xff\xff\xff",
+    "huge numbers": msgspec.msgpack.encode({"loaded": 2**64 - 1, "slots": 2**64 - 1, "invite": b"", "engine": ""}),
+    "other types": msgspec.msgpack.encode({"loaded": "0", "slots": [], "invite": 3, "verdict": 7}),
+    "no text": b"\x81\xa6engine\xa2\xff\xff",
+    "more than is allowed": bytes(10**6),
+}
+
+
+@pytest.mark.parametrize("body", HOSTILE_BODIES.values(), ids=HOSTILE_BODIES)
+def test_no_body_does_any_harm(world: World, body: bytes) -> None:
+    with world.coordinator():
+        node, verifier = world.member(), world.member("verifier")
+        [lease] = node.ask(slots=1)
+        node.upload(lease)
+        job = verifier.job()
+        for member, path in (
+            *((node, path) for path in ("/join", "/lease", "/beat", "/leave", "/step", "/upload/" + "0" * 32)),
+            *((verifier, path) for path in ("/job", f"/file/{job.lease.id.hex()}", f"/verdict/{job.lease.id.hex()}")),
+        ):
+            with suppress(TrainError):
+                member.client.send(path, body, dict)
+            node.client._start = verifier.client._start = node.client._start
+        assert status_of(world).run == RUN
+        node.join()
+        node.beat()
+
+
+def test_a_lease_belongs_to_one_node_and_a_job_to_one_verifier(world: World) -> None:
+    with world.coordinator():
+        owner, thief = world.member(), world.member()
+        honest, hasty = world.member("verifier"), world.member("verifier")
+        [lease] = owner.ask(slots=1)
+        assert thief.upload(lease, b"something else") == "late"
+        thief.running[lease.id] = lease
+        assert thief.beat().drop == (lease.id,)
+        assert owner.beat().drop == ()
+        assert owner.upload(lease, b"a file") == "taken"
+        job = honest.job()
+        name = lease.id.hex()
+        for verdict in (Verified(Verdict("hard", "replay")), Verified(Verdict("accepted"))):
+            hasty.client.call(f"/verdict/{name}", verdict, type(None))
+        with pytest.raises(RunError):
+            hasty.client.fetch(f"/file/{name}", 10**6)
+        for node in (owner, thief):
+            for path in ("/job", f"/file/{name}"):
+                with pytest.raises(TrainError):
+                    node.client.send(path, b"", dict)
+            with pytest.raises(TrainError):
+                node.client.call(f"/verdict/{name}", Verified(Verdict("accepted")), type(None))
+        with pytest.raises(TrainError):
+            honest.client.call("/lease", LeaseRequest(0, 1), Leases)
+        honest.judge(job)
+        assert [verdict.outcome for _, verdict in owner.beat().verdicts] == ["accepted"]
+        assert thief.beat().verdicts == ()
+
+
+def test_the_operators_calls_are_the_operators(world: World) -> None:
+    with world.coordinator():
+        node, verifier = world.member(), world.member("verifier")
+        for member in (node, verifier):
+            for path, message in (("/status", None), ("/ban", Ban(node.client.node))):
+                with pytest.raises(RunError):
+                    member.client.call(path, message, dict)
+        assert [each.state for each in status_of(world).nodes] == ["probation"]
+
+
+def test_a_node_cannot_take_all_leases(world: World) -> None:
+    with world.coordinator():
+        node, verifier = world.member(), world.member("verifier")
+        for slots in (0, -1, -(2**63)):
+            assert node.client.call("/lease", LeaseRequest(0, slots), Leases).leases == ()
+        [first] = node.ask(slots=2**63 - 1)
+        assert [node.client.call("/lease", LeaseRequest(0, 10**9), Leases).leases for _ in range(3)] == [(), (), ()]
+        node.upload(first)
+        verifier.judge(verifier.job())
+        taken = [*node.ask(slots=2**63 - 1), *node.client.call("/lease", LeaseRequest(0, 10**9), Leases).leases]
+        assert len(taken) <= 2, "a newcomer gets few"
+
+
+@pytest.mark.parametrize("loaded", [-1, 1, 2**62, -(2**63)])
+def test_a_node_does_not_choose_a_version_that_is_not_there(world: World, loaded: int) -> None:
+    with world.coordinator():
+        assert world.member().client.call("/lease", LeaseRequest(loaded, 1), Leases).leases == ()
+
+
+def test_a_request_counts_once_here_and_now(world: World) -> None:
+    with world.coordinator():
+        node = world.member()
+        node.beat()
+        key, body = node.client._key, msgspec.msgpack.encode(LeaseRequest(0, 1))
+        head = new_head("/lease", RUN, node.client.node, body, node.client._start)
+        headers = signed_headers(head, key)
+        assert raw(world, "POST", "/lease", headers, body)[0] == 200
+        assert raw(world, "POST", "/lease", headers, body)[0] == 401  # again
+        fresh = signed_headers(new_head("/lease", RUN, node.client.node, body, node.client._start), key)
+        for path, sent, changed in (
+            ("/beat", body, {}),
+            ("/lease?a=b", body, {}),
+            ("//lease", body, {}),
+            ("/lease/", body, {}),
+            ("/%6cease/" + "0" * 32, body, {}),
+            ("/lease", body + b"x", {}),
+            ("/lease", b"", {}),
+            ("/lease", body, {"x-curate-run": "another-run"}),
+            ("/lease", body, {"x-curate-time": str(int(time.time() * 1000) + 120_000)}),
+            ("/lease", body, {"x-curate-node": "ab" * 32}),
+            ("/lease", body, {"x-curate-run": "\xe9" * 100}),
+        ):
+            status, _ = raw(world, "POST", path, {**fresh, **changed}, sent)
+            assert status in (400, 401, 404), (path, changed, status)
+        early = replace(new_head("/lease", RUN, node.client.node, body, node.client._start), time_ms=0)
+        assert raw(world, "POST", "/lease", signed_headers(early, key), body)[0] == 401
+    first = signed_headers(new_head("/beat", RUN, node.client.node, b"", node.client._start), key)
+    with world.coordinator():
+        assert raw(world, "POST", "/beat", first)[0] == 421  # it was meant for the coordinator before
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/runs/../run.key", "/runs/%2e%2e/run.key", "/runs/a-run/../../../run.key", "/runs/a-run/%2e%2e%2frun.key",
+        "/runs//run.key", "/runs/a-run/latest/../../../../run.key", "/runs/a-run/0/../../../../run.key",
+        "/runs/./latest", "/runs/a-run/00000000000000000000/manifest", "/run.key", "//run.key", "/..%2frun.key",
+        "/runs/a-run/0/%00", "/page/../run.key", "/page", "/page?token=", "/page?token=%00", "/page?token=%F0%9F%98%80",
+    ],
+)  # fmt: skip
+def test_no_path_leads_to_the_key(world: World, path: str) -> None:
+    with world.coordinator():
+        secret = (world.place / "run.key").read_bytes()
+        status, content = raw(world, "GET", path)
+        assert status in (400, 403, 404)
+        assert secret.strip() not in content
+
+
+def test_what_a_node_says_about_itself_stays_text(world: World) -> None:
+    with world.coordinator():
+        node = world.member()
+        words = "<script>alert(1)</script>\"'&\u202e\x1b[2J\n<img src=x onerror=1>" + "x" * 60_000
+        given = node.client.invite.text.encode()
+        node.client.call("/join", Join(given, "vllm 0.32.0 cpu", words), Joined)
+        for engine in ("vllm <b>", "vllm\n", "\u0000", "other 1", "vllm " + "x" * 1000, "vllm/transformers"):
+            with pytest.raises(RunError):
+                node.client.call("/join", Join(given, engine, ""), Joined)
+        [found] = status_of(world).nodes
+        assert found.hardware.isprintable()
+        assert len(found.hardware) <= 200
+        parts = urlsplit(world.page)
+        _, page = raw(world, "GET", f"{parts.path}?{parts.query}")
+        assert b"<script" not in page
+        assert b"<img" not in page
+        assert "\u202e".encode() not in page
+
+
+def test_connections_that_say_nothing_keep_nobody_out(world: World) -> None:
+    with world.coordinator(), ExitStack() as stack:
+        place = urlsplit(world.url)
+        node = world.member()
+        for number in range(300):
+            idle = stack.enter_context(socket.create_connection((place.hostname, place.port)))
+            if number % 2:
+                idle.sendall(b"POST /upload/" + b"0" * 32 + b" HTTP/1.1\r\nContent-Length: 1000000\r\n\r\nx")
+        node.beat()
+        assert len(node.ask(slots=1)) == 1
+
+
+def test_a_full_disk_ends_neither_the_coordinator_nor_the_lease(world: World) -> None:
+    with world.coordinator():
+        node, verifier = world.member(), world.member("verifier")
+        [lease] = node.ask(slots=1)
+        shutil.rmtree(world.place / "uploads")
+        with pytest.raises(ControllerGone):
+            node.upload(lease)
+        (world.place / "uploads").mkdir()
+        assert node.upload(lease) == "taken"
+        verifier.judge(verifier.job())
+        assert [verdict.outcome for _, verdict in node.beat().verdicts] == ["accepted"]
+
+
+def test_a_node_does_not_choose_bars_that_were_measured_for_nobody(world: World) -> None:
+    with world.coordinator(bars={"vllm/transformers": Bars(margin=0.02)}):
+        with pytest.raises(RunError, match="not calibrated for engines of the kind transformers; it takes vllm"):
+            world.member()
+        world.member("verifier")
