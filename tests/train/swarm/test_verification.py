@@ -22,7 +22,8 @@ from train.swarm.settings import Bars, SwarmSettings
 from train.swarm.verdict import ACCEPTED, Verdict
 from train.swarm.verification import calibration
 from train.swarm.verification.calibration import bars_from
-from train.swarm.verification.checking import bars_of, check
+from train.swarm.verification.checking import check
+from train.swarm.verification.choice import bars_of
 from train.swarm.verification.measured import Measured
 from train.swarm.verification.misses import allowed_misses
 from train.swarm.verification.prefill import Prefill
@@ -386,6 +387,12 @@ def test_bars_are_found_by_the_first_word_of_the_engine():
     assert bars_of(settings, "vllm 0.32.0 cpu") is vllm
     assert bars_of(settings, "transformers 5") is bars_of(settings, "") is other
     assert bars_of(swarm_answers.settings(Path("m"), {}, 10), "vllm") == Bars()
+
+
+def test_an_engine_that_nobody_has_calibrated_gets_no_wider_bars():
+    narrow, wide = Bars(margin=0.02), Bars(margin=0.5)
+    settings = swarm_answers.settings(Path("m"), {"vllm/transformers": wide, "transformers/transformers": narrow}, 10)
+    assert bars_of(settings, "invented 1.0") is narrow
 
 
 @pytest.mark.thorough

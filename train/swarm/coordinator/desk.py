@@ -27,6 +27,7 @@ from train.swarm.ledger.entries import Join, Judged, Leased, Left, Paid, Publish
 from train.swarm.protocol.invites import Invite
 from train.swarm.settings import Bars, SwarmSettings
 from train.swarm.verdict import Reason, Verdict
+from train.swarm.verification.choice import bars_of
 
 _ENGINE = re.compile(r"(vllm|transformers)( [\w.+-]{1,40}){0,4}", re.ASCII)
 _MOST_HARDWARE = 200  # characters
@@ -490,8 +491,7 @@ class Desk:
         return not bars or "" in bars or any(pair.partition("/")[0] == name for pair in bars)
 
     def _bars(self, node: bytes, verifier: bytes) -> Bars:
-        pair = "/".join(engine.split()[0] for engine in (self.members[node].engine, self.verifiers[verifier].engine))
-        return self._settings.bars.get(pair) or self._settings.bars.get("") or Bars()
+        return bars_of(self._settings, self.members[node].engine, self.verifiers[verifier].engine)
 
 
 def _can_be_verified(lease: Lease) -> bool:

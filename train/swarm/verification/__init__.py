@@ -10,6 +10,7 @@ prefill.py      Prefill: computes views (torch, which it imports when it is made
 measured.py     how far an answer is from a view
 misses.py       how many tokens may differ by honest rounding
 bounds.py       which distances are within the bars of the run
+choice.py       the bars of a pair of engines
 checking.py     check: the verdict on a file
 calibration.py  bars from answers that are known to be honest
 calibrate.py    such answers, drawn by a run's engine to its own prompts

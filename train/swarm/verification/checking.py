@@ -32,12 +32,6 @@ from train.swarm.verification.measured import Measured, measure, pooled
 from train.swarm.verification.view import View
 
 
-def bars_of(settings: SwarmSettings, engine: str, verifier: str = "transformers") -> Bars:
-    """Return the bars of a pair of engines. `engine` is what a node named, such as "vllm 0.32.0 cpu"."""
-    name = engine.split(maxsplit=1)[0] if engine.strip() else ""
-    return settings.bars.get(f"{name}/{verifier}") or settings.bars.get("") or Bars()
-
-
 def check(
     file: RolloutFile,
     lease: SwarmLease,

@@ -13,7 +13,8 @@ from train.swarm.files.reading import read
 from train.swarm.files.rows import RolloutFile
 from train.swarm.settings import SwarmSettings
 from train.swarm.verdict import Verdict
-from train.swarm.verification.checking import bars_of, check
+from train.swarm.verification.checking import check
+from train.swarm.verification.choice import bars_of
 
 if TYPE_CHECKING:
     from train.swarm.verification.prefill import Prefill
