@@ -398,7 +398,9 @@ class Desk:
     def _grant(self, key: bytes, lease: Lease, known: Known | None, now: float) -> SwarmLease:
         lease_id = os.urandom(LEASE_ID_BYTES)
         draw = changed(lease.draw, verifiable=True, logprobs=True)
-        swarm_lease = SwarmLease(lease_id, changed(lease, draw=draw, seconds=self._settings.lease_seconds))
+        # The trainer's number is not told: it would give away which answers are known already.
+        told = changed(lease, group=0, attempt=0, draw=draw, seconds=self._settings.lease_seconds)
+        swarm_lease = SwarmLease(lease_id, told)
         self._ledger.append(Leased(key, lease_id, lease.group, lease.attempt, lease.version))
         state = leases.LeaseState(now + self._settings.lease_seconds)
         self._records[lease_id] = _Record(swarm_lease, lease, key, state, now, known)
