@@ -23,7 +23,7 @@ _NEEDED_SECONDS = 240.0  # for a version that a file needs: then the coordinator
 class HeldVersions:
     """Versions in a folder that all verifiers of this machine share.
 
-    keep     so many versions stay; one more may be there while it arrives
+    keep     so many versions stay, those that were fetched last
     fetched  is called with each version that has come, from another thread
     """
 
@@ -32,7 +32,10 @@ class HeldVersions:
     ) -> None:  # fmt: skip
         self._download = Download(Relays(invite.relays or (invite.coordinator,)), invite.run, invite.public)
         folder = folder or default_folder(invite.run, invite.public)
-        self._versions = Versions(folder, self._download, keep=keep + 1)
+        # More stay on the disk than are handed out, so that none is removed while it is being read.
+        self._versions, self._keep = Versions(folder, self._download, keep=keep + 2), keep
+        self._here: dict[int, tuple[Path, ...]] = {}  # in the order in which they came
+        self._lock = threading.Lock()  # of what is here
         self._fetched = fetched
         self._newest = -1
         self._failing: tuple[float, TransferError] | None = None  # since when, and why
@@ -44,9 +47,13 @@ class HeldVersions:
         self._thread.start()
 
     def files(self, version: int) -> tuple[Path, ...]:
-        """Return the files of a version. Raises TransferError if it cannot be had in time."""
-        place, manifest = self._versions.fetch(version, seconds=_NEEDED_SECONDS)
-        return tuple(place / file.name for file in manifest.weights.files)
+        """Return the files of a version. Raises TransferError if it cannot be had in time.
+
+        A version that is here does not wait for another one that is on its way.
+        """
+        with self._lock:
+            files = self._here.get(version)
+        return files or self._fetch(version, _NEEDED_SECONDS)
 
     def wait_for_first(self, patience_seconds: float, wait: Callable[[], bool]) -> None:
         """Wait until a version is here, or `wait` returns that there is no point in it.
@@ -58,9 +65,20 @@ class HeldVersions:
             if failing is not None and time.monotonic() - failing[0] > patience_seconds:
                 raise TransferError(f"there are no weights, after {patience_seconds:.0f} s: {failing[1]}")
 
+    def _fetch(self, version: int, seconds: float) -> tuple[Path, ...]:
+        place, manifest = self._versions.fetch(version, seconds=seconds)
+        files = tuple(place / file.name for file in manifest.weights.files)
+        with self._lock:
+            self._here.pop(version, None)
+            self._here[version] = files
+            for old in [*self._here][: -self._keep]:
+                del self._here[old]
+        return files
+
     def close(self) -> None:
-        """Stop following. A transfer that is under way goes on from where it is when a verifier is started again."""
+        """Stop following, and remove what no process of this machine reads any more."""
         self._stop.set()
+        self._versions.close()
         self._download.close()
 
     def _follow(self) -> None:
@@ -70,7 +88,7 @@ class HeldVersions:
                 version = self._download.latest().version
                 self._failing = None
                 if version != self._newest:
-                    self._versions.fetch(version, seconds=_NEWEST_SECONDS)
+                    self._fetch(version, _NEWEST_SECONDS)
                     self._newest, said = version, ""
                     self._fetched(version)
             except TransferError as error:
