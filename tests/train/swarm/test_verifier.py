@@ -22,6 +22,7 @@ from train.sampling.engine_terms import EngineTerms
 from train.sampling.transformers import TransformersSampler
 from train.swarm.calls import SwarmLease
 from train.swarm.files.writing import write
+from train.swarm.node.own_key import own_key
 from train.swarm.verdict import ACCEPTED, Verdict
 from train.swarm.verifier.verifier import Options, Verifier
 from train.weights.manifest import Manifest, WeightFile
@@ -130,6 +131,14 @@ def test_a_verifier_ends_with_the_run(world: swarms.World, model: Path, tmp_path
         thread.join(60)
         assert not thread.is_alive()
     assert lines[-1].endswith("the run is over")
+
+
+def test_two_processes_do_not_share_a_key(world: swarms.World, model: Path, tmp_path: Path) -> None:
+    own_key(tmp_path / "verifier.key")
+    with coordinator(world, model), verifier(swarms.invite(world.place, "verifier").text, tmp_path) as process:
+        said, _ = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert "another process uses the key" in said
 
 
 def test_an_invite_for_a_node_is_refused(world: swarms.World, model: Path, tmp_path: Path) -> None:
