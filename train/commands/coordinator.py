@@ -68,7 +68,7 @@ def command(
         from train.asynchronous.workers.local_workers import TOKEN_VARIABLE
         from train.swarm.broadcast.manifest import run_name
         from train.swarm.coordinator.opened import Options, run_coordinator
-        from train.swarm.coordinator.proposed import vocabulary_of
+        from train.swarm.coordinator.vocabulary import vocabulary_of
         from train.swarm.settings import SwarmSettings
         from train.swarm.verification.bars_file import read_bars
 

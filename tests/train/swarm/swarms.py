@@ -130,7 +130,7 @@ class World:
         return joined
 
     @contextmanager
-    def coordinator(self, *, listen: str = "127.0.0.1:0", **changes: Any) -> Iterator[None]:
+    def coordinator(self, *, listen: str = "127.0.0.1:0", **changes: Any) -> Iterator[threading.Thread]:
         """Run a coordinator in a thread."""
         is_ready = threading.Event()
         errors: list[Exception] = []
@@ -152,7 +152,7 @@ class World:
         try:
             assert is_ready.wait(30)
             assert not errors, errors
-            yield
+            yield thread
         finally:
             stop.set()
             thread.join(30)

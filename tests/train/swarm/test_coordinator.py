@@ -1,14 +1,27 @@
-"""A coordinator between a trainer and nodes that nobody trusts."""
+"""A coordinator between a trainer and nodes that nobody trusts, over real connections."""
 
+import subprocess
+import sys
+import threading
+import time
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
+import msgspec
 import pytest
-from swarms import World
+from click.testing import CliRunner
+from swarms import RUN, TERMS, Member, World, invite, publish
 
+from curate.commands.main import main
+from train.asynchronous.http.server import ControllerServer
+from train.errors import ControllerGone, RunError
+from train.swarm.calls import LeaseRequest, Leases, Step
 from train.swarm.ledger.audit import Audit, audit
 from train.swarm.ledger.book import rows
+from train.swarm.protocol.client import JoinFirst, Missing
 from train.swarm.signed import public_of, read_key
+from train.swarm.verdict import Verdict
 
 
 @pytest.fixture
@@ -20,6 +33,14 @@ def world(tmp_path: Path) -> Iterator[World]:
 
 def audited(world: World) -> Audit:
     return audit(rows(world.place / "ledger.sqlite"), public_of(read_key(world.place / "run.key")))
+
+
+def wait_for(world: World, figure: str, value: float) -> None:
+    """Wait until the trainer has heard."""
+    until = time.monotonic() + 10
+    while world.controller.figures()[figure] != value:
+        assert time.monotonic() < until, f"{figure} is {world.controller.figures()[figure]}, not {value}"
+        time.sleep(0.02)
 
 
 def test_what_a_verifier_accepts_reaches_the_trainer(world: World) -> None:
@@ -35,8 +56,215 @@ def test_what_a_verifier_accepts_reaches_the_trainer(world: World) -> None:
         assert [len(group) for group in batch] == [3, 3]
         orders = node.beat()
         assert [verdict.outcome for _, verdict in orders.verdicts] == ["accepted", "accepted"]
-    found = audit(
-        rows(world.place.path if False else world.place / "ledger.sqlite"), public_of(read_key(world.place / "run.key"))
-    )
+        assert node.client.call("/step", None, Step).version == 0
+    found = audited(world)
     assert found.fault == ""
     assert found.accounts.nodes[node.client.node].earned == 24
+
+
+def test_what_is_rejected_is_asked_again_with_the_same_prompt_and_seeds(world: World) -> None:
+    with world.coordinator():
+        cheat, verifier = world.member(), world.member("verifier")
+        [lease] = cheat.ask(slots=1)
+        cheat.upload(lease)
+        verifier.judge(verifier.job(), Verdict("hard", "replay"))
+        with pytest.raises(RunError, match="banned"):
+            cheat.beat()
+        with pytest.raises(RunError, match="banned"):
+            cheat.join()
+        wait_for(world, "groups/running", 0)
+        honest = world.member()
+        [again] = honest.ask(slots=1)
+        assert msgspec.structs.replace(again.lease, attempt=0) == lease.lease
+        assert again.lease.attempt == 1
+        assert honest.upload(again) == "taken"
+        verifier.judge(verifier.job())
+        wait_for(world, "groups/ready", 1)
+    assert audited(world).accounts.nodes[cheat.client.node].stake == 0
+
+
+def test_a_group_is_never_with_two_nodes(world: World) -> None:
+    seen: list[tuple[int, int]] = []
+    with world.coordinator():
+        verifier, members = world.member("verifier"), [world.member() for _ in range(4)]
+        stop = threading.Event()
+
+        def work(node: Member) -> None:
+            while not stop.is_set():
+                with suppress(ControllerGone):
+                    reply = node.client.call("/lease", LeaseRequest(0, 10), Leases)
+                    for lease in reply.leases:
+                        seen.append((lease.lease.group, lease.lease.attempt))
+                        node.upload(lease)
+                    stop.wait(0.1)
+
+        def verify() -> None:
+            while not stop.is_set():
+                with suppress(ControllerGone, Missing, AssertionError):
+                    verifier.judge(verifier.job())
+
+        threads = [threading.Thread(target=work, args=(node,)) for node in members]
+        threads.append(threading.Thread(target=verify, daemon=True))
+        for thread in threads:
+            thread.start()
+        try:
+            world.controller.wait_for_cut(0, 30)
+        finally:
+            stop.set()
+            for thread in threads[:-1]:
+                thread.join()
+    of_trainer = set(seen)
+    known = len(seen) - len(of_trainer)  # new nodes were tried with groups that others had answered
+    assert known <= len(members) - 1
+    assert audited(world).fault == ""
+
+
+def test_a_trainer_that_is_gone_gets_its_answers_when_it_is_back(world: World) -> None:
+    with world.coordinator():
+        node, verifier = world.member(), world.member("verifier")
+        [lease] = node.ask(slots=1)
+        address = world.server.url.removeprefix("http://")
+        world.server.close(over=False)
+        node.upload(lease)
+        verifier.judge(verifier.job())
+        assert node.client.call("/lease", LeaseRequest(0, 1), Leases).leases == ()
+        world.server = ControllerServer(world.controller, address, token=None, run=RUN, terms=TERMS)
+        wait_for(world, "groups/ready", 1)
+        assert node.ask(slots=1)
+
+
+def test_nodes_hear_that_the_run_is_over_and_the_coordinator_ends(world: World) -> None:
+    with world.coordinator() as thread:
+        node = world.member()
+        [lease] = node.ask(slots=1)
+        world.controller.close()
+        until = time.monotonic() + 20
+        while not (orders := node.beat()).over:
+            assert time.monotonic() < until
+            time.sleep(0.05)
+        assert orders.drop == (lease.id,)
+        thread.join(20)
+        assert not thread.is_alive()
+
+
+def test_new_weights_are_published_and_named_in_the_ledger(world: World) -> None:
+    with world.coordinator():
+        node, verifier = world.member(), world.member("verifier")
+        for _ in range(2):
+            [lease] = node.ask(slots=1)
+            node.upload(lease)
+            verifier.judge(verifier.job())
+        world.controller.wait_for_cut(0, 20)
+        publish(world.controller, world.folder, 1)
+        [lease] = node.ask(loaded=1, slots=1)
+        assert lease.lease.version == 1
+        assert node.client.call("/step", None, Step).version == 1
+        assert (world.place / "store" / "runs" / RUN / "latest").exists()
+    assert audited(world).accounts.version == 1
+
+
+@contextmanager
+def process(world: World) -> Iterator["subprocess.Popen[str]"]:
+    """Run the command in a process of its own."""
+    words = ["coordinator", str(world.place), "--controller", world.server.url, "--listen", "127.0.0.1:0"]
+    running = subprocess.Popen(
+        [sys.executable, "-m", "cli", *words, "--vocabulary", "1000"], stdout=subprocess.PIPE, text=True
+    )
+    try:
+        assert running.stdout is not None
+        line = running.stdout.readline()
+        assert line.startswith("listening on http://127.0.0.1:"), line
+        yield running
+    finally:
+        running.kill()
+        running.communicate()
+
+
+def moved(node: Member, world: World) -> Member:
+    """The same node, which has heard of the coordinator's new address."""
+    client = type(node.client)(
+        msgspec.structs.replace(node.client.invite, coordinator=invite(world.place).coordinator), node.client._key
+    )
+    return Member(client)
+
+
+def test_a_coordinator_that_is_killed_in_mid_lease_goes_on(world: World) -> None:
+    with process(world) as running:
+        node, verifier = world.member(), world.member("verifier")
+        [first] = node.ask(slots=1)
+        node.upload(first)
+        verifier.judge(verifier.job())
+        wait_for(world, "groups/ready", 1)
+        [submitted] = node.ask(slots=1)
+        node.upload(submitted)
+        [leased] = node.ask(slots=1)
+        running.kill()
+        running.wait()
+        with pytest.raises(ControllerGone):
+            node.beat()
+    with process(world):
+        node, verifier = moved(node, world), moved(verifier, world)
+        with pytest.raises(JoinFirst):
+            node.beat()
+        node.join()
+        verifier.join()
+        assert node.upload(leased) == "late"
+        with pytest.raises(Missing):
+            verifier.client.fetch(f"/file/{submitted.id.hex()}", 1000)
+        lost = {(lease.lease.group, lease.lease.seeds) for lease in (submitted, leased)}
+        again: set[tuple[int, tuple[int, ...]]] = set()
+        while len(again) < 2:
+            [lease] = node.ask(slots=1)
+            assert lease.lease.attempt == 1
+            again.add((lease.lease.group, lease.lease.seeds))
+            node.upload(lease)
+            verifier.judge(verifier.job())
+        assert again == lost
+        assert len(world.controller.wait_for_cut(0, 20)) == 2
+    found = audited(world)
+    assert found.fault == ""
+    account = found.accounts.nodes[node.client.node]
+    assert (account.given, dict(account.verdicts)) == (5, {"accepted": 3, "unknown": 2})
+    assert account.state == "healthy"
+
+
+def test_the_operator_sees_bans_and_audits(world: World) -> None:
+    def curate(*words: str) -> tuple[int, str]:
+        shown = CliRunner().invoke(main, list(words))
+        return shown.exit_code, shown.output
+
+    place = str(world.place)
+    with world.coordinator():
+        node = world.member()
+        node.ask(slots=1)
+        name = node.client.node.hex()
+        status, printed = curate("swarm", "status", place)
+        assert (status, f"{name[:16]}" in printed, "open 1" in printed) == (0, True, True), printed
+        assert curate("swarm", "ban", place, "ffff")[0] == 1
+        assert curate("swarm", "ban", place, name[:12]) == (0, f"{name} is banned\n")
+        with pytest.raises(RunError, match="banned"):
+            node.beat()
+        assert "banned" in curate("swarm", "status", place)[1]
+    status, printed = curate("ledger", "audit", place)
+    assert (status, "banned" in printed) == (0, True), printed
+    head = printed.split()[-1]
+    assert curate("ledger", "audit", place, "--seen", head)[0] == 0
+    assert curate("ledger", "audit", place, "--seen", "00" * 32)[0] == 1
+    assert curate("ledger", "audit", place, "--seen", "zz")[0] == 1
+    assert curate("ledger", "audit", f"{place}/ledger.sqlite")[0] == 1
+    assert curate("swarm", "status", place)[0] == 1
+
+
+def test_a_folder_belongs_to_one_run(world: World, tmp_path: Path) -> None:
+    with world.coordinator():
+        pass
+    world.server.close(over=False)
+    other = msgspec.structs.replace(TERMS, run="another")
+    world.server = ControllerServer(world.controller, "127.0.0.1:0", token=None, run="another", terms=other)
+    with pytest.raises(AssertionError, match="another swarm"), world.coordinator():
+        pass
+
+
+def test_two_coordinators_cannot_share_a_folder(world: World) -> None:
+    with world.coordinator(), pytest.raises(AssertionError, match="locked"), world.coordinator():
+        pass

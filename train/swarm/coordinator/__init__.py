@@ -10,11 +10,14 @@ known.py        answers that are known already, by which new nodes are tried
 desk.py         nodes, verifiers and leases, with the ledger; no clock, no network, no threads
 restored.py     what the ledger still knows when a coordinator is started again
 uploads.py      the files of answers
+answers.py      answers of a verifier, as the trainer gets them
+refusals.py     what is refused
 trainer.py      the trainer's side: asks, hands over, gives back, beats
 coordinator.py  the parts together: what each call does
 bodies.py       bodies of requests, bounded in size and time
 app.py          the ASGI application
 page.py         the page for the operator
 status.py       what the operator sees
+vocabulary.py   the number of token ids of a model
 opened.py       start a coordinator in its folder
 """

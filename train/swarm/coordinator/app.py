@@ -212,7 +212,7 @@ class App:
             raise Later("one file of a node at a time", 2)
         self._uploading.add(node)
         try:
-            most_bytes = await self._call(lambda: coordinator.most_bytes(node, call.lease_id))
+            most_bytes = await self._call(lambda: coordinator.begin_upload(node, call.lease_id))
             if most_bytes is None:
                 await body_of(call.request, _LATE_BYTES, keep=False)
                 receipt: Receipt = coordinator.late(node, call.lease_id, call.head.digest)

@@ -11,6 +11,7 @@ from train.swarm.coordinator.refusals import Later
 
 _LEAST_SECONDS = 15.0
 _SLOWEST = 50_000  # bytes per second of a body, on average
+LONGEST_UPLOAD_SECONDS = 900.0
 _MOST_AT_ONCE = 512 * 2**20  # bytes of all bodies that arrive or wait to be written
 
 
@@ -41,7 +42,7 @@ async def body_of(request: Request, most_bytes: int, *, keep: bool = True) -> by
     if length.isdecimal() and int(length) > most_bytes:
         raise _too_large(most_bytes)
     chunks, size = [], 0
-    seconds = _LEAST_SECONDS + most_bytes / _SLOWEST
+    seconds = min(_LEAST_SECONDS + most_bytes / _SLOWEST, LONGEST_UPLOAD_SECONDS)
     try:
         async with asyncio.timeout(seconds):
             async for chunk in request.stream():

@@ -27,6 +27,7 @@ from train.swarm.calls import (
     Step,
     Verified,
 )
+from train.swarm.coordinator.bodies import LONGEST_UPLOAD_SECONDS
 from train.swarm.coordinator.desk import Desk
 from train.swarm.coordinator.refusals import Excluded, Later, NotThere
 from train.swarm.coordinator.status import status_of
@@ -168,10 +169,10 @@ class Coordinator:
         with self._turn() as (desk, now):
             desk.leave(key, now)
 
-    def most_bytes(self, key: bytes, lease_id: bytes) -> int | None:
+    def begin_upload(self, key: bytes, lease_id: bytes) -> int | None:
         """Return how long the file of a lease may be; None if the lease is not this node's, or not any more."""
-        with self._turn() as (desk, _):
-            return desk.most_bytes(key, lease_id)
+        with self._turn() as (desk, now):
+            return desk.begin_upload(key, lease_id, now + LONGEST_UPLOAD_SECONDS)
 
     def submit(self, key: bytes, lease_id: bytes, content: bytes, digest: bytes) -> Receipt:
         """Take the file of a lease. Raises RunError if the disk is full: the node may send it again."""

@@ -228,10 +228,16 @@ class Desk:
             return None
         return self._grant(key, lease, None, now)
 
-    def most_bytes(self, key: bytes, lease_id: bytes) -> int | None:
-        """Return how long the file of a lease may be; None if the lease is not this node's, or not any more."""
+    def begin_upload(self, key: bytes, lease_id: bytes, until: float) -> int | None:
+        """Return how long the file of a lease may be; None if the lease is not this node's, or not any more.
+
+        until   when the file has arrived at the latest; so long, its node need not name the lease in its beats
+        """
         record = self._records.get(lease_id)
-        return None if record is None or record.node != key else most_bytes(record.asked)
+        if record is None or record.node != key:
+            return None
+        record.heard = max(record.heard, until)
+        return most_bytes(record.asked)
 
     def submit(self, key: bytes, lease_id: bytes, n_bytes: int, digest: bytes, now: float) -> Receipt:
         """Note the file of a lease. It is taken if the receipt says so; its bytes are kept by the caller.
@@ -314,7 +320,9 @@ class Desk:
                 answers = answers_of(record.asked, verified.answers)
             except ValueError:
                 verdict = Verdict("unknown", "crashed")
-        if answers and record.known is not None:
+        if any(answer.finish == "refused" for answer in answers) and not self._is_too_long(record.asked):
+            verdict = Verdict("soft", "length")  # otherwise nodes could choose what is trained on, without any work
+        if verdict.outcome == "accepted" and record.known is not None:
             bars = self._bars(record.node, key)
             if not agrees(record.known.tokens, [answer.tokens for answer in answers], bars):
                 verdict = Verdict("soft", "known answer")
@@ -491,6 +499,10 @@ class Desk:
         """Return whether bars were measured for an engine: a node must not get those that are for nobody."""
         name, bars = engine.split()[0], self._settings.bars
         return not bars or "" in bars or any(pair.partition("/")[0] == name for pair in bars)
+
+    def _is_too_long(self, lease: Lease) -> bool:
+        """Return whether engines with the run's context cannot take the prompt."""
+        return len(lease.prompt) >= self._settings.terms.context_tokens
 
     def _bars(self, node: bytes, verifier: bytes) -> Bars:
         return bars_of(self._settings, self.members[node].engine, self.verifiers[verifier].engine)

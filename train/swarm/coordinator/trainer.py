@@ -36,6 +36,7 @@ class Trainer:
         self._lock = threading.Lock()
         self._answers: deque[tuple[Answer, ...]] = deque()
         self._given_back: list[Key] = []
+        self._wakes = threading.Event()  # there is something to say
         self._n_tokens = 0  # that were handed over since the last beat
         self._beat_at = 0.0
         self._nothing_until = 0.0
@@ -59,11 +60,15 @@ class Trainer:
         """Let the trainer have the answers to groups, as soon as it is there."""
         with self._lock:
             self._answers.extend(groups)
+        if groups:
+            self._wakes.set()
 
     def give_back(self, keys: Collection[Key]) -> None:
         """Let the trainer ask for groups again."""
         with self._lock:
             self._given_back.extend(keys)
+        if keys:
+            self._wakes.set()
 
     def follow(self, stop: threading.Event) -> None:
         """Talk to the trainer until told to stop. Raises RunError if it refuses us, as the trainer of another run."""
@@ -78,9 +83,10 @@ class Trainer:
             except ControllerGone as error:
                 self._gone(error)
                 stop.wait(_GONE_SECONDS)
-            stop.wait(_TURN_SECONDS)
+            self._wakes.wait(_TURN_SECONDS)
 
     def _say(self) -> None:
+        self._wakes.clear()
         while self._answers:
             answers = self._answers[0]
             receipts = self._controller.answers(Answers(WORKER, answers))

@@ -1,4 +1,4 @@
-"""What a new swarm is told of its model."""
+"""The number of token ids of a model."""
 
 import json
 from pathlib import Path

@@ -1,0 +1,477 @@
+"""Whatever nodes, verifiers, the clock and the trainer do: every group is with one node, and every count adds up."""
+
+import random
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from swarms import RUN, verified_answers
+from swarms import settings as rules_of
+
+from sandbox.service.refusals import Refusal
+from train.asynchronous.messages import Draw, Key, Lease
+from train.swarm import nodes
+from train.swarm.calls import NodeBeat, SwarmLease, Verified, VerifiedAnswer
+from train.swarm.coordinator.desk import Desk
+from train.swarm.coordinator.known import KnownAnswers, agrees
+from train.swarm.coordinator.refusals import Excluded, Later, NotJoined
+from train.swarm.ledger import accounts
+from train.swarm.ledger.audit import audit
+from train.swarm.ledger.book import Book, Row
+from train.swarm.protocol.invites import new_invite
+from train.swarm.settings import Bars
+from train.swarm.signed import public_of
+from train.swarm.verdict import ACCEPTED, Verdict
+
+RUN_KEY = Ed25519PrivateKey.from_private_bytes(bytes(32))
+NODES = [bytes([letter]) * 32 for letter in b"abcd"]
+VERIFIERS = [b"v" * 32, b"w" * 32]
+INVITES = {
+    key: new_invite(RUN_KEY, run=RUN, coordinator="http://c", relays=(), seconds=60,
+                    role="verifier" if key in VERIFIERS else "node")
+    for key in NODES + VERIFIERS
+}  # fmt: skip
+RULES = rules_of(lease_seconds=100.0)
+
+
+def lease_of(key: Key, *, version: int = 0, **draw: Any) -> Lease:
+    seeds = tuple(range(key[0] * 10, key[0] * 10 + 2))
+    return Lease(
+        key[0],
+        key[1],
+        version,
+        (1, 2, 3),
+        seeds,
+        Draw(**{"temperature": 1.0, "top_p": 1.0, "max_tokens": 8, **draw}),
+        60.0,
+    )
+
+
+def opened(book: Book, now: float = 0.0, **changes: Any) -> Desk:
+    desk = Desk(msgspec.structs.replace(RULES, **changes), book, now, known=KnownAnswers(random.Random(0)))
+    desk.published(0, b"m" * 32)
+    return desk
+
+
+def join(desk: Desk, key: bytes, now: float = 0.0, *, engine: str = "vllm 0.1") -> None:
+    desk.join(key, INVITES[key], INVITES[key].id, engine, "a box", now, is_valid=True)
+
+
+VERDICTS = st.sampled_from(
+    [ACCEPTED] * 3
+    + [Verdict("soft", "replay"), Verdict("hard", "replay"), Verdict("unknown", "crashed"), Verdict("hard", "file")]
+)
+
+
+class Swarm(RuleBasedStateMachine):
+    """A trainer that asks for groups, and everybody else at random."""
+
+    @initialize()
+    def start(self) -> None:
+        self.book = Book(Path(":memory:"), RUN_KEY)
+        self.desk = opened(self.book)
+        self.now = 0.0
+        self.next_group = 0
+        self.to_ask: list[Key] = []  # given back, to be asked again
+        self.with_nodes: dict[Key, bytes] = {}  # as the trainer would know it
+        self.leases: list[tuple[bytes, SwarmLease]] = []  # all that were ever given
+        self.jobs: list[tuple[bytes, bytes, Lease]] = []
+        self.n_given: Counter[bytes] = Counter()
+        self.trained_on: Counter[int] = Counter()
+
+    def taken(self) -> None:
+        """What the trainer hears."""
+        for answers in self.desk.accepted:
+            key = answers[0].group, answers[0].attempt
+            assert self.with_nodes.pop(key), "an answer to a group that nobody had"
+            assert [answer.number for answer in answers] == list(range(len(answers)))
+            self.trained_on[key[0]] += 1
+        for key in self.desk.given_back:
+            assert self.with_nodes.pop(key), "a group was given back twice"
+            self.to_ask.append((key[0], key[1] + 1))
+        self.desk.accepted.clear()
+        self.desk.given_back.clear()
+        self.desk.discarded.clear()
+
+    @rule(key=st.sampled_from(NODES + VERIFIERS))
+    def join(self, key: bytes) -> None:
+        try:
+            join(self.desk, key, self.now)
+        except Excluded:
+            assert self.desk.members[key].life.state is nodes.State.BANNED
+        except Later:
+            assert self.desk.members[key].life.state is nodes.State.SUSPENDED
+
+    @rule(key=st.sampled_from(NODES), n=st.integers(1, 3))
+    def ask(self, key: bytes, n: int) -> None:
+        try:
+            room = self.desk.room(key)
+        except (NotJoined, Excluded):
+            return
+        if room > 0 and (probe := self.desk.probe(key, 0, self.now)) is not None:
+            self.given(key, probe)
+            return
+        for _ in range(min(n, room)):
+            if self.to_ask:
+                asked = self.to_ask.pop()
+            else:
+                asked, self.next_group = (self.next_group, 0), self.next_group + 1
+            lease = self.desk.grant(key, lease_of(asked), self.now)
+            assert lease is not None
+            assert lease.lease.seeds == lease_of(asked).seeds
+            self.with_nodes[asked] = key
+            self.given(key, lease)
+
+    def given(self, key: bytes, lease: SwarmLease) -> None:
+        assert self.desk.members[key].life.state is not nodes.State.BANNED
+        self.leases.append((key, lease))
+        self.n_given[key] += 1
+
+    @rule(key=st.sampled_from(NODES), knows=st.booleans())
+    def beat(self, key: bytes, knows: bool) -> None:
+        running = tuple(lease.id for owner, lease in self.leases if owner == key) if knows else ()
+        try:
+            orders = self.desk.beat(key, NodeBeat(0, running, float("nan")), self.now)
+        except (NotJoined, Excluded):
+            return
+        assert not set(orders.drop) & self.desk.members[key].leases
+
+    @rule(key=st.sampled_from(NODES + VERIFIERS))
+    def leave(self, key: bytes) -> None:
+        self.desk.leave(key, self.now)
+
+    @precondition(lambda self: self.leases)
+    @rule(data=st.data(), digest=st.sampled_from([b"1" * 32] * 4 + [b"2" * 32]), thief=st.booleans())
+    def submit(self, data: st.DataObject, digest: bytes, thief: bool) -> None:
+        owner, lease = data.draw(st.sampled_from(self.leases[-6:]))
+        if thief:
+            other = next(node for node in NODES if node != owner)
+            assert self.desk.submit(other, lease.id, 10, digest, self.now) == "late"
+        else:
+            self.desk.submit(owner, lease.id, 10, digest, self.now)
+
+    @rule(key=st.sampled_from(VERIFIERS))
+    def take(self, key: bytes) -> None:
+        try:
+            job = self.desk.job(key, self.now)
+        except NotJoined:
+            return
+        if job is not None:
+            self.jobs.append((key, job.lease.id, job.lease.lease))
+
+    @precondition(lambda self: self.jobs)
+    @rule(data=st.data(), verdict=VERDICTS)
+    def judge(self, data: st.DataObject, verdict: Verdict) -> None:
+        key, lease_id, lease = data.draw(st.sampled_from(self.jobs[-4:]))
+        answers = verified_answers(lease) if verdict is ACCEPTED else ()
+        try:
+            self.desk.verdict(key, lease_id, Verified(verdict, answers), self.now)
+        except NotJoined:
+            return
+
+    @rule(seconds=st.sampled_from([1.0, 9.0, 15.0, 31.0, 95.0, 700.0]))
+    def wait(self, seconds: float) -> None:
+        self.now += seconds
+        self.desk.clock(self.now)
+
+    @precondition(lambda self: self.with_nodes)
+    @rule(data=st.data())
+    def trainer_gives_up(self, data: st.DataObject) -> None:
+        key = data.draw(st.sampled_from(sorted(self.with_nodes)))
+        self.desk.unwanted([key], self.now)
+        assert self.with_nodes.pop(key)
+        self.to_ask.append((key[0], key[1] + 1))
+
+    @rule(key=st.sampled_from(NODES))
+    def operator_bans(self, key: bytes) -> None:
+        if key in self.desk.members and self.n_given[key] > 3:
+            self.desk.ban(key, self.now)
+
+    @rule()
+    def restart(self) -> None:
+        """The coordinator is killed, and started with its ledger. The trainer hears that the worker is new."""
+        self.taken()
+        self.desk = opened(self.book, self.now)
+        for key in self.with_nodes:
+            self.to_ask.append((key[0], key[1] + 1))
+        self.with_nodes.clear()
+
+    @invariant()
+    def every_group_is_with_one_node(self) -> None:
+        self.taken()
+        running = self.desk.running()
+        assert sorted(running) == sorted(self.with_nodes), "the trainer and the coordinator differ"
+        assert max(self.trained_on.values(), default=1) == 1
+
+    @invariant()
+    def counts_equal_a_recount(self) -> None:
+        found = accounts.of(self.book.entries())
+        assert found == self.book.accounts
+        open_leases = {key: len(member.leases) for key, member in self.desk.members.items()}
+        for key, account in found.nodes.items():
+            assert account.given == self.n_given[key]
+            assert account.given == sum(account.verdicts.values()) + open_leases.get(key, 0)
+            assert account.stake >= 0
+            assert account.earned <= 32 * account.verdicts.get("accepted", 0)
+        counts = self.desk.lease_counts()
+        assert sum(counts.get(state, 0) for state in ("open", "submitted", "verifying")) == sum(open_leases.values())
+
+    @invariant()
+    def who_is_banned_has_nothing(self) -> None:
+        for key, member in self.desk.members.items():
+            if member.life.state is nodes.State.BANNED:
+                assert not member.leases
+                assert self.book.account(key).stake == 0
+                with pytest.raises(Excluded):
+                    self.desk.room(key)
+
+    def teardown(self) -> None:
+        if hasattr(self, "book"):
+            assert audit(all_rows(self.book), public_of(RUN_KEY)).fault == ""
+            self.book.close()
+
+
+def all_rows(book: Book) -> list[Row]:
+    return [Row(*values) for values in book._rows.execute("SELECT * FROM entries ORDER BY number")]
+
+
+Swarm.TestCase.settings = settings(
+    max_examples=40, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)
+)
+TestSwarm = Swarm.TestCase
+
+
+@pytest.fixture
+def book() -> Book:
+    return Book(Path(":memory:"), RUN_KEY)
+
+
+def healthy(desk: Desk, key: bytes, group: int, now: float = 0.0) -> None:
+    """Let a node join, and have its first lease accepted."""
+    join(desk, key, now)
+    join(desk, VERIFIERS[0], now, engine="transformers 5")
+    lease = desk.probe(key, 0, now) or desk.grant(key, lease_of((group, 0)), now)
+    assert lease is not None
+    assert finished(desk, key, lease, now).outcome == "accepted"
+    assert desk.members[key].life.state is nodes.State.HEALTHY
+
+
+def finished(
+    desk: Desk, key: bytes, lease: SwarmLease, now: float = 0.0, answers: tuple[VerifiedAnswer, ...] = (),
+    verdict: Verdict = ACCEPTED,
+) -> Verdict:  # fmt: skip
+    assert desk.submit(key, lease.id, 1, b"d" * 32, now) == "taken"
+    assert desk.job(VERIFIERS[0], now) is not None
+    desk.verdict(VERIFIERS[0], lease.id, Verified(verdict, answers or verified_answers(lease.lease)), now)
+    return desk.members[key].notes[-1][1]
+
+
+def test_a_new_node_is_tried_with_answers_that_are_known_and_never_trained_on(book: Book) -> None:
+    desk = opened(book)
+    healthy(desk, NODES[0], 7)
+    assert len(desk.accepted) == 1
+    join(desk, NODES[1])
+    probe = desk.probe(NODES[1], 0, 0.0)
+    assert probe is not None
+    ordinary = desk.grant(NODES[0], lease_of((8, 0)), 0.0)
+    assert ordinary is not None
+    assert (probe.lease.seeds, probe.lease.prompt) == (lease_of((7, 0)).seeds, (1, 2, 3))
+    assert msgspec.structs.replace(probe.lease, group=0, seeds=()) == msgspec.structs.replace(
+        ordinary.lease, group=0, seeds=()
+    ), "the node can tell"
+    assert finished(desk, NODES[1], probe).outcome == "accepted"
+    assert len(desk.accepted) == 1
+    assert desk.running() == ((8, 0),)
+
+
+def test_a_new_node_whose_answers_are_not_the_known_ones_is_suspended(book: Book) -> None:
+    desk = opened(book)
+    healthy(desk, NODES[0], 7)
+    join(desk, NODES[1])
+    probe = desk.probe(NODES[1], 0, 0.0)
+    assert probe is not None
+    others = verified_answers(msgspec.structs.replace(probe.lease, seeds=(98, 99)))
+    assert finished(desk, NODES[1], probe, answers=others) == Verdict("soft", "known answer")
+    assert desk.members[NODES[1]].life.state is nodes.State.SUSPENDED
+    with pytest.raises(Later, match="suspended"):
+        join(desk, NODES[1], 100.0)
+    join(desk, NODES[1], 700.0)
+
+
+def test_nobody_is_tried_with_its_own_answers(book: Book) -> None:
+    desk = opened(book)
+    healthy(desk, NODES[0], 7)
+    desk.leave(NODES[0], 1.0)
+    join(desk, NODES[0], 2.0)
+    assert desk.probe(NODES[0], 0, 2.0) is None
+
+
+def test_honest_engines_that_differ_in_the_last_bits_agree() -> None:
+    bars, rng = Bars(replayed_share=0.98, replayed_sigmas=4.0), random.Random(3)
+
+    def drawn(share: float) -> list[bytes]:
+        """Answers in which each token is the expected one with this chance, up to the first that is not."""
+        answers = []
+        for _ in range(8):
+            same = next((n for n in range(200) if rng.random() > share), 200)
+            answers.append(b"".join(n.to_bytes(4, "little") for n in range(same)) + bytes([255] * 4 * (200 - same)))
+        return answers
+
+    known = [b"".join(n.to_bytes(4, "little") for n in range(200))] * 8
+    assert all(agrees(known, drawn(0.98), bars) for _ in range(200))
+    assert not any(agrees(known, drawn(0.6), bars) for _ in range(200))
+    assert agrees([b""] * 2, [b""] * 2, bars)
+    assert not agrees(known, [b"\1\0\0\0"] * 8, bars)
+
+
+def test_a_node_that_refuses_prompts_gains_nothing(book: Book) -> None:
+    desk = opened(book)
+    healthy(desk, NODES[0], 1)
+    desk.accepted.clear()
+    lease = desk.grant(NODES[0], lease_of((2, 0)), 0.0)
+    assert lease is not None
+    refusals = tuple(VerifiedAnswer(b"", b"", "refused") for _ in lease.lease.seeds)
+    assert finished(desk, NODES[0], lease, answers=refusals) == Verdict("soft", "length")
+    assert (desk.accepted, desk.given_back) == ([], [(2, 0)])
+
+
+def test_answers_that_are_not_to_the_lease_are_the_verifiers_fault(book: Book) -> None:
+    desk = opened(book)
+    healthy(desk, NODES[0], 1)
+    for group, answers in enumerate(
+        (
+            (VerifiedAnswer(b"1234", b"1234", "stop"),),
+            (VerifiedAnswer(b"123", b"123", "stop"),) * 2,
+            (VerifiedAnswer(b"1234" * 9, b"1234" * 9, "stop"),) * 2,
+            (VerifiedAnswer(b"1234", b"", "stop"),) * 2,
+        ),
+        start=2,
+    ):
+        lease = desk.grant(NODES[0], lease_of((group, 0)), 0.0)
+        assert lease is not None
+        assert finished(desk, NODES[0], lease, answers=answers) == Verdict("unknown", "crashed")
+        assert desk.given_back[-1] == (group, 0)
+    assert desk.members[NODES[0]].life.state is nodes.State.HEALTHY
+
+
+def test_a_node_gets_more_leases_the_more_were_accepted(book: Book) -> None:
+    desk = opened(book)
+    rooms = []
+    healthy(desk, NODES[0], 0)
+    for group in range(1, 12):
+        rooms.append(desk.room(NODES[0]))
+        lease = desk.grant(NODES[0], lease_of((group, 0)), 0.0)
+        assert lease is not None
+        finished(desk, NODES[0], lease)
+    assert rooms == sorted(rooms)
+    assert (rooms[0], rooms[-1]) == (2, 8)
+    lease = desk.grant(NODES[0], lease_of((99, 0)), 0.0)
+    assert lease is not None
+    desk.clock(25.0)
+    finished(desk, NODES[0], lease, verdict=Verdict("soft", "replay"))
+    assert desk.room(NODES[0]) == 8  # ceil(8 * 12 / 13)
+
+
+def test_a_second_file_that_differs_bans_and_the_same_again_does_not(book: Book) -> None:
+    desk = opened(book)
+    healthy(desk, NODES[0], 0)
+    lease = desk.grant(NODES[0], lease_of((1, 0)), 0.0)
+    assert lease is not None
+    assert desk.submit(NODES[0], lease.id, 1, b"a" * 32, 1.0) == "taken"
+    assert desk.submit(NODES[0], lease.id, 1, b"a" * 32, 1.0) == "again"
+    assert desk.submit(NODES[0], lease.id, 1, b"b" * 32, 1.0) == "late"
+    assert desk.members[NODES[0]].life.state is nodes.State.BANNED
+    assert book.account(NODES[0]).stake == 0
+
+
+def test_no_other_key_gets_in_with_an_invite_that_was_used(book: Book) -> None:
+    desk = opened(book)
+    join(desk, NODES[0])
+    with pytest.raises(Excluded, match="somebody else"):
+        desk.join(NODES[1], INVITES[NODES[0]], INVITES[NODES[0]].id, "vllm 1", "", 0.0, is_valid=True)
+    again = opened(book)
+    with pytest.raises(Excluded, match="somebody else"):
+        again.join(NODES[1], INVITES[NODES[0]], INVITES[NODES[0]].id, "vllm 1", "", 0.0, is_valid=True)
+
+
+def test_an_invite_that_has_run_out_admits_nobody_new(book: Book) -> None:
+    desk = opened(book)
+    join(desk, NODES[0])
+    for key in NODES[:2]:
+        try:
+            desk.join(key, INVITES[key], INVITES[key].id, "vllm 1", "", 0.0, is_valid=False)
+        except Refusal:
+            assert key == NODES[1]
+
+
+def test_nodes_cannot_verify_and_verifiers_cannot_sample(book: Book) -> None:
+    desk = opened(book)
+    join(desk, NODES[0])
+    join(desk, VERIFIERS[0])
+    with pytest.raises(Excluded):
+        desk.job(NODES[0], 0.0)
+    with pytest.raises(NotJoined):
+        desk.room(VERIFIERS[0])
+    with pytest.raises(Excluded, match="another key"):
+        desk.join(NODES[0], INVITES[VERIFIERS[1]], b"another", "vllm 1", "", 0.0, is_valid=True)
+
+
+def test_a_file_that_outlasts_its_verifiers_is_unknown(book: Book) -> None:
+    desk = opened(book)
+    join(desk, NODES[0])
+    join(desk, VERIFIERS[0])
+    lease = desk.grant(NODES[0], lease_of((1, 0)), 0.0)
+    assert lease is not None
+    desk.submit(NODES[0], lease.id, 1, b"a" * 32, 0.0)
+    for _ in range(3):
+        assert desk.job(VERIFIERS[0], 0.0) is not None
+        assert desk.job(VERIFIERS[0], 0.0) is None
+        join(desk, VERIFIERS[0])  # it was killed, and started again
+    assert desk.members[NODES[0]].notes[-1][1] == Verdict("unknown", "crashed")
+    assert desk.given_back == [(1, 0)]
+
+
+def test_a_stake_comes_back_after_the_last_verdict_and_is_lost_by_cheating(book: Book) -> None:
+    desk = opened(book)
+    for key, verdict, stake in ((NODES[0], ACCEPTED, 0), (NODES[1], Verdict("hard", "replay"), 0)):
+        healthy(desk, key, 10)
+        lease = desk.grant(key, lease_of((NODES.index(key), 0)), 0.0)
+        assert lease is not None
+        desk.submit(key, lease.id, 1, b"d" * 32, 0.0)
+        desk.leave(key, 1.0)
+        assert book.account(key).stake == 100
+        assert desk.job(VERIFIERS[0], 0.0) is not None
+        desk.verdict(VERIFIERS[0], lease.id, Verified(verdict, verified_answers(lease.lease)), 2.0)
+        assert book.account(key).stake == stake
+    assert book.account(NODES[0]).state == "left"
+    assert book.account(NODES[1]).state == "banned"
+
+
+def test_what_cannot_be_drawn_again_is_not_leased(book: Book) -> None:
+    desk = opened(book)
+    join(desk, NODES[0])
+    assert desk.grant(NODES[0], lease_of((-1, 0), temperature=0.0), 0.0) is None
+    assert desk.given_back == [(-1, 0)]
+
+
+def test_evaluation_gets_no_log_probabilities_that_it_did_not_ask_for(book: Book) -> None:
+    desk = opened(book)
+    join(desk, NODES[0])
+    join(desk, VERIFIERS[0])
+    lease = desk.grant(NODES[0], lease_of((-1, 0), logprobs=False), 0.0)
+    assert lease is not None
+    finished(desk, NODES[0], lease)
+    assert [answer.logprobs for answer in desk.accepted[0]] == [b"", b""]
+
+
+def test_old_versions_are_not_leased(book: Book) -> None:
+    desk = opened(book)
+    desk.published(1, b"")
+    desk.published(4, b"")
+    assert [desk.is_too_old(version) for version in (-1, 1, 2, 4, 5)] == [True, True, False, False, True]
