@@ -159,7 +159,7 @@ class Swarm(RuleBasedStateMachine):
     @rule(key=st.sampled_from(VERIFIERS))
     def take(self, key: bytes) -> None:
         try:
-            job = self.desk.job(key, self.now)
+            job = self.desk.job(key, self.now).job
         except NotJoined:
             return
         if job is not None:
@@ -267,7 +267,7 @@ def finished(
     verdict: Verdict = ACCEPTED,
 ) -> Verdict:  # fmt: skip
     assert desk.submit(key, lease.id, 1, b"d" * 32, now) == "taken"
-    assert desk.job(VERIFIERS[0], now) is not None
+    assert desk.job(VERIFIERS[0], now).job is not None
     desk.verdict(VERIFIERS[0], lease.id, Verified(verdict, answers or verified_answers(lease.lease)), now)
     return desk.members[key].notes[-1][1]
 
@@ -282,16 +282,14 @@ def test_a_new_node_is_tried_with_answers_that_are_known_and_never_trained_on(bo
     ordinary = desk.grant(NODES[0], lease_of((8, 0)), 0.0)
     assert ordinary is not None
     assert (probe.lease.seeds, probe.lease.prompt) == (lease_of((7, 0)).seeds, (1, 2, 3))
-    assert msgspec.structs.replace(probe.lease, group=0, seeds=()) == msgspec.structs.replace(
-        ordinary.lease, group=0, seeds=()
-    ), "the node can tell"
+    assert msgspec.structs.replace(probe.lease, seeds=ordinary.lease.seeds) == ordinary.lease, "the node can tell"
     assert finished(desk, NODES[1], probe).outcome == "accepted"
     assert len(desk.accepted) == 1
     assert desk.running() == ((8, 0),)
 
 
 def test_a_new_node_whose_answers_are_not_the_known_ones_is_suspended(book: Book) -> None:
-    desk = opened(book)
+    desk = opened(book, bars={"": Bars(replayed_share=0.9999)})
     healthy(desk, NODES[0], 7)
     join(desk, NODES[1])
     probe = desk.probe(NODES[1], 0, 0.0)
@@ -325,7 +323,7 @@ def test_honest_engines_that_differ_in_the_last_bits_agree() -> None:
 
     known = [b"".join(n.to_bytes(4, "little") for n in range(200))] * 8
     assert all(agrees(known, drawn(0.98), bars) for _ in range(200))
-    assert not any(agrees(known, drawn(0.6), bars) for _ in range(200))
+    assert not any(agrees(known, drawn(0.3), bars) for _ in range(200))
     assert agrees([b""] * 2, [b""] * 2, bars)
     assert not agrees(known, [b"\1\0\0\0"] * 8, bars)
 
@@ -430,8 +428,8 @@ def test_a_file_that_outlasts_its_verifiers_is_unknown(book: Book) -> None:
     assert lease is not None
     desk.submit(NODES[0], lease.id, 1, b"a" * 32, 0.0)
     for _ in range(3):
-        assert desk.job(VERIFIERS[0], 0.0) is not None
-        assert desk.job(VERIFIERS[0], 0.0) is None
+        assert desk.job(VERIFIERS[0], 0.0).job is not None
+        assert desk.job(VERIFIERS[0], 0.0).job is None
         join(desk, VERIFIERS[0])  # it was killed, and started again
     assert desk.members[NODES[0]].notes[-1][1] == Verdict("unknown", "crashed")
     assert desk.given_back == [(1, 0)]
@@ -446,7 +444,7 @@ def test_a_stake_comes_back_after_the_last_verdict_and_is_lost_by_cheating(book:
         desk.submit(key, lease.id, 1, b"d" * 32, 0.0)
         desk.leave(key, 1.0)
         assert book.account(key).stake == 100
-        assert desk.job(VERIFIERS[0], 0.0) is not None
+        assert desk.job(VERIFIERS[0], 0.0).job is not None
         desk.verdict(VERIFIERS[0], lease.id, Verified(verdict, verified_answers(lease.lease)), 2.0)
         assert book.account(key).stake == stake
     assert book.account(NODES[0]).state == "left"
