@@ -106,7 +106,7 @@ def _later(sources: tuple[str, ...], invite: str, run: str, public_key: str, fol
     from train.swarm.broadcast.download import Download
     from train.swarm.broadcast.manifest import RUN_PATTERN
     from train.swarm.broadcast.mirror import POLL_SECONDS, Mirror
-    from train.swarm.broadcast.relays import Relays
+    from train.swarm.broadcast.relays import AT_ONCE_FOR_RELAYS, Relays
     from train.swarm.protocol.invites import read_invite
     from train.swarm.signed import public_from
 
@@ -121,7 +121,8 @@ def _later(sources: tuple[str, ...], invite: str, run: str, public_key: str, fol
         if not RUN_PATTERN.fullmatch(run):
             raise click.BadParameter("use letters, digits and the characters _ . -", param_hint="--run")
         public = public_from(public_key)
-    mirror = Mirror(folder, run, public, Download(Relays(sources), run, public), keep=keep, note=click.echo)
+    download = Download(Relays(sources, at_once=AT_ONCE_FOR_RELAYS), run, public)
+    mirror = Mirror(folder, run, public, download, keep=keep, note=click.echo)
     return (
         folder,
         lambda stop: mirror.follow(stop, every_seconds=POLL_SECONDS),

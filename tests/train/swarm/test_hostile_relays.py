@@ -152,7 +152,7 @@ def test_a_relay_that_lies_is_left_alone_twice_as_long_each_time() -> None:
 
 def test_shards_go_to_relays_by_their_bandwidth() -> None:
     clock = Clock()
-    relays = Relays(["slow", "fast"], clock=clock)
+    relays = Relays(["slow", "fast"], clock=clock, at_once=100)
     for url, seconds in (("slow", 4.0), ("fast", 1.0)):
         transfer = relays.begin(url, 2**22)
         transfer.arrived(2**22)

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 from train.swarm.broadcast.request import Cut
 
+AT_ONCE, AT_ONCE_FOR_RELAYS = 4, 2
 _WEIGHT = 0.3  # of the newest observation in the moving averages
 _FLOOR = 0.02  # chance that any relay is drawn, so that one that was slow can show that it is not any more
 _TELLING_BYTES = 2**18  # smaller transfers say more about the latency than about the bandwidth
@@ -72,15 +73,17 @@ class Transfer:
 class Relays:
     """The relays of a client. Many threads use it at once.
 
+    at_once        pieces that one relay sends at once, at most. They share its bandwidth, so that each takes longer: a
+                   relay, which passes on whole shards, asks for few
     least_seconds  the shortest deadline of a transfer
     """
 
     def __init__(
-        self, urls: Sequence[str], *, least_seconds: float = _LEAST_DEADLINE_SECONDS,
+        self, urls: Sequence[str], *, at_once: int = AT_ONCE, least_seconds: float = _LEAST_DEADLINE_SECONDS,
         clock: Callable[[], float] = time.monotonic, rng: random.Random | None = None,
     ) -> None:  # fmt: skip
         self._relays = {url.rstrip("/"): _Relay() for url in urls}
-        self._least_seconds = least_seconds
+        self._at_once, self._least_seconds = at_once, least_seconds
         self._clock, self._rng = clock, rng or random.Random()
         self._lock = threading.Lock()
 
@@ -97,7 +100,7 @@ class Relays:
     def draw(self, n_bytes: int, among: Collection[str]) -> str | None:
         """Return the one of these relays that should have sent a piece first, rarely any; None if none can be asked."""
         with self._lock:
-            able = [url for url in self._able() if url in among]
+            able = [url for url in self._able() if url in among and self._relays[url].running < self._at_once]
             if not able:
                 return None
             self._rng.shuffle(able)  # of equals, any

@@ -21,6 +21,7 @@ _CONNECT_SECONDS = 5.0
 _CHUNK_BYTES = 2**18
 _BUSY = {429, 503}
 _LONGEST_BUSY_SECONDS = 10.0
+_MOST_WORDS = 200
 
 
 class NotThere(Exception):
@@ -195,4 +196,6 @@ def _busy_seconds(retry_after: str) -> float:
 
 
 def _reason(error: Exception) -> str:
-    return str(getattr(error, "reason", None) or error).rpartition(": ")[2]
+    """Return what went wrong in words. They may come from the relay, and go to a terminal."""
+    words = str(getattr(error, "reason", None) or error).rpartition(": ")[2][:_MOST_WORDS]
+    return "".join(character if character.isprintable() else "?" for character in words)

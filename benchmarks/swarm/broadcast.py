@@ -1,0 +1,229 @@
+"""Weights through relays whose bandwidth is bounded:  python -m benchmarks.swarm.broadcast --shardcast PYTHON
+
+256 MB, cut into shards of 8 MiB, come from three relays of 20, 40 and 80 MB/s; from the fastest alone; and with one of
+the three corrupt. The same relays serve the same bytes to shardcast, by the Python of an environment that has it:
+
+    python -m venv sc && sc/bin/pip install shardcast==0.3.2
+
+Then 64 MB go through chains of one to four relays of 20 MB/s each. It writes results/broadcast.json.
+"""
+
+import argparse
+import json
+import random
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+from blake3 import blake3
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from benchmarks.machine import describe
+from train.swarm.broadcast.origin import Origin
+from train.swarm.signed import public_of
+from train.weights.manifest import Manifest, WeightFile
+
+RESULTS = Path(__file__).parents[1] / "results" / "broadcast.json"
+ROOT = Path(__file__).parents[2]
+RUN, KEY = "benchmark", Ed25519PrivateKey.from_private_bytes(bytes(32))
+SIZE, SPEEDS, SHARD_BYTES = 256_000_000, (20, 40, 80), 8 * 2**20
+CHAIN_SIZE, CHAIN_SPEED, CHAIN_SHARD_BYTES, HOPS = 64_000_000, 20, 2**20, (1, 2, 3, 4)
+_ROUNDS = 5
+_SECONDS = 120
+
+_OURS = """
+import json, sys, time
+from pathlib import Path
+from train.swarm.broadcast.download import Download
+from train.swarm.broadcast.relays import Relays
+from train.swarm.broadcast.versions import Versions
+options = json.loads(sys.argv[1])
+download = Download(Relays(options["urls"]), options["run"], bytes.fromhex(options["public"]))
+began = time.monotonic()
+while True:
+    try:
+        version = download.latest().version
+        break
+    except Exception:
+        time.sleep(0.05)
+Versions(Path(options["folder"]), download).fetch(version, seconds=options["seconds"])
+print(time.monotonic() - began)
+"""
+_SHARDCAST = """
+import json, logging, sys, time
+from shardcast.client_node import ClientNode
+logging.disable(logging.CRITICAL)
+options = json.loads(sys.argv[1])
+client = ClientNode(options["urls"], options["folder"])
+began = time.monotonic()
+found = client.download_version("v1")
+print(time.monotonic() - began if found else "failed")
+"""
+
+
+def published(folder: Path, size: int, shard_bytes: int) -> bytes:
+    """Publish random bytes as a version, and return them."""
+    (folder / "weights").mkdir(parents=True)
+    content = random.Random(0).randbytes(size)
+    (folder / "weights" / "w.safetensors").write_bytes(content)
+    files = (WeightFile("w.safetensors", size, blake3(content).hexdigest()),)
+    origin = Origin(f"file://{folder / 'store'}", RUN, KEY, shard_bytes=shard_bytes)
+    origin.publish(Manifest(0, files=files), folder / "weights")
+    return content
+
+
+def other_layout(folder: Path, content: bytes, shard_bytes: int) -> None:
+    """Write what shardcast's origin would write."""
+    place = folder / "v1"
+    place.mkdir(parents=True)
+    shards = [content[start : start + shard_bytes] for start in range(0, len(content), shard_bytes)]
+    for number, shard in enumerate(shards, 1):
+        (place / f"shard_{number:05d}.bin").write_bytes(shard)
+    (folder / "distribution.txt").write_text(f"v1: {blake3(content).hexdigest()}|{len(shards)}\n")
+    (folder / "data1.bin").write_bytes(bytes(2**20))  # it measures the servers with this file first
+
+
+@contextmanager
+def relay(options: dict[str, Any]) -> Iterator[str]:
+    """Start a shaped relay, and yield its URL."""
+    command = [sys.executable, "-m", "benchmarks.swarm.shaped", json.dumps(options)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT)
+    assert process.stdout is not None
+    try:
+        yield process.stdout.readline().strip()
+    finally:
+        process.terminate()
+        process.wait()
+        process.stdout.close()
+
+
+def seconds_of(python: str, program: str, urls: list[str]) -> float | None:
+    """Return the seconds that a client needs in a process of its own; None if it does not get the weights."""
+    with tempfile.TemporaryDirectory() as folder:
+        options = {"urls": urls, "folder": folder, "run": RUN, "public": public_of(KEY).hex(), "seconds": _SECONDS}
+        command = [python, "-c", program, json.dumps(options)]
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=2 * _SECONDS, check=True)
+        except (subprocess.CalledProcessError, subprocess.TimeoutExpired):
+            return None
+        last = done.stdout.strip().splitlines()[-1]
+        return None if last == "failed" else float(last)
+
+
+def summary(seconds: list[float | None], size: int, ideal: float) -> dict[str, Any]:
+    """Return the median, and how much of the ideal bandwidth in MB/s was used."""
+    there = [each for each in seconds if each is not None]
+    if len(there) < len(seconds):
+        return {"failed": len(seconds) - len(there), "of": len(seconds)}
+    median = statistics.median(there)
+    return {"seconds": there, "median_seconds": median, "share_of_ideal": size / 1e6 / median / ideal, "ideal": ideal}
+
+
+def through_three(folder: Path, shardcast: str | None) -> dict[str, Any]:
+    content = published(folder, SIZE, SHARD_BYTES)
+    layouts = {"shards of 50 MB": 50_000_000, "shards of 8 MiB": SHARD_BYTES}
+    for number, size in enumerate(layouts.values()):
+        other_layout(folder / "other" / str(number), content, size)
+    found: dict[str, Any] = {}
+    for case, corrupt in (("honest", None), ("40 MB/s corrupt", 40), ("80 MB/s corrupt", 80)):
+        ideal = float(sum(speed for speed in SPEEDS if speed != corrupt))
+        with ExitStack() as stack:
+            urls = [
+                stack.enter_context(
+                    relay(
+                        {
+                            "folder": str(folder / "store"), "other": str(folder / "other"),
+                            "megabytes_per_second": speed, "corrupt": speed == corrupt,
+                        }
+                    )
+                )
+                for speed in SPEEDS
+            ]  # fmt: skip
+            cases = {"ours": (sys.executable, _OURS, urls, ideal)}
+            if case == "honest":
+                cases["ours, fastest alone"] = (sys.executable, _OURS, urls[-1:], float(SPEEDS[-1]))
+            if shardcast and corrupt != 80:
+                for number, name in enumerate(layouts):
+                    theirs = [f"{url}/other/{number}" for url in urls]
+                    cases[f"shardcast, {name}"] = (shardcast, _SHARDCAST, theirs, ideal)
+            # One after another in each round, so that whatever else the machine does falls on all of them.
+            rounds: dict[str, list[float | None]] = {name: [] for name in cases}
+            for _ in range(_ROUNDS):
+                for name, (python, program, asked, _) in cases.items():
+                    rounds[name].append(seconds_of(python, program, asked))
+            found[case] = {name: summary(rounds[name], SIZE, cases[name][3]) for name in cases}
+        print(json.dumps(found[case], indent=1), flush=True)
+    return found
+
+
+def through_chains(folder: Path) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    published(folder, CHAIN_SIZE, CHAIN_SHARD_BYTES)
+    for hops in HOPS:
+        seconds = []
+        for number in range(_ROUNDS):
+            with ExitStack() as stack:
+                options: dict[str, Any] = {"megabytes_per_second": CHAIN_SPEED, "folder": str(folder / "none")}
+                # The relays wait for the weights at a folder that has none yet, and all begin when it has them.
+                store = folder / f"of-{hops}-{number}"
+                store.mkdir()
+                url = stack.enter_context(relay({**options, "folder": str(store)}))
+                for hop in range(1, hops):
+                    own = {"folder": str(store.with_name(f"{store.name}-{hop}")), "from": url}
+                    url = stack.enter_context(relay({**options, **own, "run": RUN, "public": public_of(KEY).hex()}))
+                client = {"urls": [url], "folder": str(store / "client"), "run": RUN, "seconds": _SECONDS}
+                command = [sys.executable, "-c", _OURS, json.dumps({**client, "public": public_of(KEY).hex()})]
+                process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT)
+                assert process.stdout is not None
+                seconds.append(_after_publishing(folder / "store", store, process))
+        predicted = (CHAIN_SIZE + (hops - 1) * CHAIN_SHARD_BYTES) / (CHAIN_SPEED * 1e6)
+        median = statistics.median(seconds)
+        found[str(hops)] = {"seconds": seconds, "median_seconds": median, "predicted_seconds": predicted}
+        print(hops, found[str(hops)], flush=True)
+    return found
+
+
+def _after_publishing(made: Path, store: Path, client: subprocess.Popen[str]) -> float:
+    """Let the weights appear at the first relay, and return the seconds until the client has them."""
+    import time
+
+    time.sleep(2.0)  # until all processes wait
+    began = time.monotonic()
+    (made / "runs").rename(store / "runs")
+    try:
+        printed, _ = client.communicate(timeout=_SECONDS)
+        assert printed.strip()
+        return time.monotonic() - began
+    finally:
+        client.kill()
+        (store / "runs").rename(made / "runs")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--shardcast", help="Python of an environment that has shardcast 0.3.2")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as name:
+        results = {
+            "machine": describe(),
+            "megabytes": SIZE / 1e6,
+            "relays_megabytes_per_second": SPEEDS,
+            "rounds": _ROUNDS,
+            "three": through_three(Path(name) / "three", options.shardcast),
+            "chain": {
+                "megabytes": CHAIN_SIZE / 1e6,
+                "megabytes_per_second": CHAIN_SPEED,
+                "shard_bytes": CHAIN_SHARD_BYTES,
+                "hops": through_chains(Path(name) / "chain"),
+            },
+        }
+    RESULTS.write_text(json.dumps(results, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

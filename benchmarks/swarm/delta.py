@@ -1,0 +1,160 @@
+"""The size of differences between versions, against the learning rate:  python -m benchmarks.swarm.delta
+
+A small language model with weights in float32 learns the text of this repository, byte by byte. Then reinforcement
+learning begins: groups of its own answers, a reward that can be learned, advantages within groups, and Adam with eight
+updates for each version, as INTELLECT-2 has them. Versions are compared in bfloat16, as engines get them. It runs on one
+core for about four minutes, and writes results/delta.json.
+"""
+
+import json
+import statistics
+import time
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+from benchmarks.machine import describe
+
+RESULTS = Path(__file__).parents[1] / "results" / "delta.json"
+ROOT = Path(__file__).parents[2]
+LEARNING_RATES = (3e-7, 1e-6, 3e-6, 1e-5, 1e-4)
+_SIZES = {
+    "hidden_size": 128, "intermediate_size": 384, "num_hidden_layers": 4, "num_attention_heads": 4,
+    "num_key_value_heads": 2, "vocab_size": 256, "max_position_embeddings": 256,
+}  # fmt: skip
+_PRETRAINING_STEPS, _BATCH, _TOKENS, _PRETRAINING_RATE = 400, 8, 128, 1e-3
+_UPDATES, _PROMPTS, _ANSWERS, _PROMPT_TOKENS, _ANSWER_TOKENS = 8, 8, 8, 32, 32
+_WARM_VERSIONS, _VERSIONS = 2, 3  # Adam's first steps are larger than later ones
+_TILED = 32  # times the files, for the measurement of speed
+# INTELLECT-2: 32.8 billion weights in bfloat16, and its measured bandwidth.
+_LARGE_BYTES, _LARGE_BITS_PER_SECOND = 65.6e9, 590e6
+
+
+def text() -> bytes:
+    folders = ("docs", "train", "curate", "sandbox", "rewards")
+    files = sorted(path for folder in folders for path in (ROOT / folder).rglob("*") if path.suffix in {".md", ".py"})
+    return b"".join(path.read_bytes() for path in files)
+
+
+def pretrained() -> tuple[Any, Any, list[float]]:
+    """Return a model that has learned the text, the text as a tensor, and the losses."""
+    import torch
+    from transformers import Qwen2Config, Qwen2ForCausalLM
+
+    torch.manual_seed(0)
+    corpus = torch.frombuffer(bytearray(text()), dtype=torch.uint8).long()
+    model: Any = Qwen2ForCausalLM(Qwen2Config(tie_word_embeddings=True, **_SIZES))  # type: ignore
+    adam = torch.optim.AdamW(model.parameters(), lr=_PRETRAINING_RATE, betas=(0.9, 0.95), weight_decay=0.01)
+    losses = []
+    for step in range(_PRETRAINING_STEPS):
+        for group in adam.param_groups:
+            group["lr"] = _PRETRAINING_RATE * min(1.0, (step + 1) / 20, (_PRETRAINING_STEPS - step) / 100)
+        ids_BT = _pieces(corpus, _BATCH, _TOKENS)
+        loss = model(ids_BT, labels=ids_BT).loss
+        adam.zero_grad()
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        adam.step()
+        losses.append(loss.item())
+    return model, corpus, losses
+
+
+def _pieces(corpus: Any, n: int, length: int) -> Any:
+    import torch
+
+    starts = torch.randint(len(corpus) - length, (n,))
+    return torch.stack([corpus[start : start + length] for start in starts.tolist()])
+
+
+def reward(answers_GT: Any) -> Any:
+    """Return the share of lower-case letters and blanks in each answer, which is easy to learn."""
+    letters = (answers_GT >= 97) & (answers_GT <= 122) | (answers_GT == 32)
+    return letters.float().mean(-1)
+
+
+def versions(model: Any, corpus: Any, learning_rate: float) -> tuple[list[dict[str, Any]], list[float]]:
+    """Return versions of the weights in bfloat16 that follow each other, and the mean reward of each."""
+    import torch
+
+    model, rewards = deepcopy(model), []
+    torch.manual_seed(1)
+    adam = torch.optim.AdamW(model.parameters(), lr=learning_rate, betas=(0.9, 0.95), weight_decay=0.0)
+    made = [_bfloat16(model)]
+    for _ in range(_WARM_VERSIONS + _VERSIONS):
+        prompts = _pieces(corpus, _PROMPTS * _UPDATES, _PROMPT_TOKENS).repeat_interleave(_ANSWERS, 0)
+        with torch.no_grad():
+            ids = model.generate(
+                prompts, attention_mask=torch.ones_like(prompts), do_sample=True, max_new_tokens=_ANSWER_TOKENS,
+                min_new_tokens=_ANSWER_TOKENS, pad_token_id=0,
+            )  # fmt: skip
+        found = reward(ids[:, _PROMPT_TOKENS:]).view(-1, _ANSWERS)
+        rewards.append(found.mean().item())
+        advantages = ((found - found.mean(1, keepdim=True)) / (found.std(1, keepdim=True) + 1e-6)).flatten()
+        for part in torch.arange(len(ids)).chunk(_UPDATES):
+            logprobs = model(ids[part]).logits[:, _PROMPT_TOKENS - 1 : -1].log_softmax(-1)
+            drawn = logprobs.gather(2, ids[part, _PROMPT_TOKENS:, None])[..., 0]
+            loss = -(advantages[part, None] * drawn).mean()
+            adam.zero_grad()
+            loss.backward()
+            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            adam.step()
+        made.append(_bfloat16(model))
+    return made, rewards
+
+
+def _bfloat16(model: Any) -> dict[str, Any]:
+    return {name: tensor.detach().bfloat16().clone() for name, tensor in model.named_parameters()}
+
+
+def compared(before: dict[str, Any], after: dict[str, Any]) -> dict[str, float]:
+    """Return what differs between two versions, as the origin would send it."""
+    import numpy as np
+    from safetensors.torch import save
+
+    from train.swarm.broadcast.delta import apply, difference
+
+    old, new = save(before), save(after)
+    delta = difference(old, new)
+    changed = np.frombuffer(old[len(old) % 2 :], "<u2") != np.frombuffer(new[len(new) % 2 :], "<u2")
+    many_old, many_new = old * _TILED, new * _TILED
+    began = time.process_time()
+    many = difference(many_old, many_new)
+    made = time.process_time()
+    assert apply(many_old, memoryview(many))[0] == many_new
+    applied = time.process_time()
+    size = len(many_old)
+    return {
+        "changed_share": float(changed.mean()),
+        "bytes_share": len(delta) / len(new),
+        "make_megabytes_per_second": size / 1e6 / (made - began),
+        "apply_megabytes_per_second": size / 1e6 / (applied - made),
+    }
+
+
+def main() -> None:
+    import torch
+
+    torch.set_num_threads(1)
+    model, corpus, losses = pretrained()
+    found = {}
+    for learning_rate in LEARNING_RATES:
+        made, rewards = versions(model, corpus, learning_rate)
+        pairs = [compared(*pair) for pair in zip(made[_WARM_VERSIONS:-1], made[_WARM_VERSIONS + 1 :], strict=True)]
+        medians = {name: statistics.median(pair[name] for pair in pairs) for name in pairs[0]}
+        minutes = _LARGE_BYTES * medians["bytes_share"] * 8 / _LARGE_BITS_PER_SECOND / 60
+        found[f"{learning_rate:g}"] = medians | {"minutes_at_intellect_2": minutes, "rewards": rewards}
+        print(learning_rate, found[f"{learning_rate:g}"], flush=True)
+    results = {
+        "machine": describe(),
+        "weights": sum(parameter.numel() for parameter in model.parameters()),
+        "pretraining": {"steps": _PRETRAINING_STEPS, "first_loss": losses[0], "last_loss": statistics.fmean(losses[-20:])},
+        "updates_per_version": _UPDATES,
+        "versions": _VERSIONS,
+        "whole_minutes_at_intellect_2": _LARGE_BYTES * 8 / _LARGE_BITS_PER_SECOND / 60,
+        "learning_rates": found,
+    }
+    RESULTS.write_text(json.dumps(results, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
