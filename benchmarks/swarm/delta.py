@@ -2,8 +2,8 @@
 
 A small language model with weights in float32 learns the text of this repository, byte by byte. Then reinforcement
 learning begins: groups of its own answers, a reward that can be learned, advantages within groups, and Adam with eight
-updates for each version, as INTELLECT-2 has them. Versions are compared in bfloat16, as engines get them. It runs on one
-core for about four minutes, and writes results/delta.json.
+updates for each version, as INTELLECT-2 has them. Versions are compared in bfloat16, as engines get them. It runs on
+one core for about three minutes, and writes results/delta.json.
 """
 
 import json
@@ -147,7 +147,11 @@ def main() -> None:
     results = {
         "machine": describe(),
         "weights": sum(parameter.numel() for parameter in model.parameters()),
-        "pretraining": {"steps": _PRETRAINING_STEPS, "first_loss": losses[0], "last_loss": statistics.fmean(losses[-20:])},
+        "pretraining": {
+            "steps": _PRETRAINING_STEPS,
+            "first_loss": losses[0],
+            "last_loss": statistics.fmean(losses[-20:]),
+        },
         "updates_per_version": _UPDATES,
         "versions": _VERSIONS,
         "whole_minutes_at_intellect_2": _LARGE_BYTES * 8 / _LARGE_BITS_PER_SECOND / 60,

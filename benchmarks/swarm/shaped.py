@@ -1,7 +1,7 @@
 """A relay whose bandwidth is bounded:  python -m benchmarks.swarm.shaped '{"folder": ..., "megabytes_per_second": ...}'
 
-All that it sends goes through one token bucket, as if it were the wire. It serves what a relay serves, and beside it any
-file of another folder, so that the clients of other packages can be compared. It prints its port.
+All that it sends goes through one token bucket, as if it were the wire. It serves what a relay serves, and beside it
+any file of another folder, so that the clients of other packages can be compared. It prints its URL.
 """
 
 import asyncio
@@ -11,7 +11,6 @@ import socket
 import sys
 import threading
 import time
-from contextlib import nullcontext
 from pathlib import Path
 
 from starlette.applications import Starlette
@@ -65,13 +64,12 @@ def main() -> None:
     listener = socket.create_server(("127.0.0.1", 0))
 
     def follow(stop: threading.Event) -> None:
-        with nullcontext():
-            if "from" not in options:
-                stop.wait()
-                return
-            public = bytes.fromhex(options["public"])
-            download = Download(Relays([options["from"]], at_once=AT_ONCE_FOR_RELAYS), options["run"], public)
-            Mirror(folder, options["run"], public, download).follow(stop, every_seconds=_POLL_SECONDS)
+        if "from" not in options:
+            stop.wait()
+            return
+        public = bytes.fromhex(options["public"])
+        download = Download(Relays([options["from"]], at_once=AT_ONCE_FOR_RELAYS), options["run"], public)
+        Mirror(folder, options["run"], public, download).follow(stop, every_seconds=_POLL_SECONDS)
 
     serve(shaped, listener, follow, lambda: print(url_of(listener), flush=True))
 

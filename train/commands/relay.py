@@ -142,9 +142,9 @@ def _first(controller: str, key: Path | None, run: str, folder: Path, keep: int,
 
     if key is None:
         raise click.UsageError("--controller needs --key: the weights are signed with it")
-    private = read_key(key) if key.exists() else new_key(key)
     client = HttpController(controller, os.environ.get(TOKEN_VARIABLE) or None)
     terms = terms_of(client, lambda words: click.echo(words, err=True))
+    private = read_key(key) if key.exists() else new_key(key)
     name = run_name(run or terms.run)
     store = (folder / "store").resolve()
     origin = Origin(f"file://{store}", name, private, keep=keep)

@@ -1,6 +1,7 @@
 """`curate rollout` in processes of its own: workers that join, leave and are killed, and workers on a Ray cluster."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -157,3 +158,29 @@ def test_workers_on_a_ray_cluster(tiny_model, ray_cluster):
 def test_a_ray_cluster_that_is_not_there_is_explained():
     with pytest.raises(ConfigError, match="there is no Ray cluster: .* Start one with: ray start --head"):
         roll_out_on_ray("127.0.0.1:1", Options("http://127.0.0.1:2"), workers=1, gpus=0, note=print)
+
+
+def test_a_worker_takes_the_weights_from_a_relay(tiny_model, tmp_path, monkeypatch):
+    monkeypatch.setenv("TMPDIR", str(tmp_path))  # where workers keep weights
+    with run_of(tiny_model) as run:
+        options = ["--key", str(tmp_path / "run.key"), "--folder", str(tmp_path / "relay"), "--listen", "127.0.0.1:0"]
+        relay = subprocess.Popen(
+            [sys.executable, "-m", "cli", "relay", "--controller", run.server.url, *options],
+            cwd=ROOT,
+            env={**os.environ, "CURATE_TOKEN": TOKEN, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"},
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        run.processes.append(relay)
+        said = ""
+        while "serves on" not in said:
+            said += relay.stdout.readline()
+        url, public = re.findall(r"--relay (\S+) --public-key (\S+)", said)[0]
+        run.start("--relay", url, "--public-key", public, name="far")
+        run.train_until(lambda: run.version == 2)
+        assert (tmp_path / "relay" / "store" / "runs" / "the-run" / "1" / "manifest").exists()
+        kept = [path.name for path in next(tmp_path.glob("curate-weights-*/relays-*")).iterdir()]
+        assert "latest" not in kept  # the controller says which version is the newest
+        assert [name for name in kept if name.isdigit()]
+        relay.terminate()
+        assert relay.wait(SECONDS) == 0
