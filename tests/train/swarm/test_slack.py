@@ -1,0 +1,110 @@
+"""What the checks leave to a cheat: near ties. Where two tokens are nearly equal, honest engines may draw either one,
+so a cheat may choose, and has to draw on from there as it must. It can thus pick one of several answers, no more."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+import swarm_answers
+import torch
+from msgspec.structs import replace as structs_replace
+
+from train.sampling.protocol import Completion
+from train.sampling.transformers import TransformersSampler
+from train.sampling.verifiable.commitment import commit
+from train.sampling.verifiable.drawing import draw
+from train.swarm.calls import Verified
+from train.swarm.settings import Bars
+from train.swarm.verdict import ACCEPTED
+from train.swarm.verification.calibration import bars_from, drawn, measured
+from train.swarm.verification.checking import check
+from train.swarm.verification.misses import allowed_misses
+from train.swarm.verification.prefill import Prefill
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # of torch and transformers about each other
+
+TOKENS = 64
+(LEASE,) = swarm_answers.leases(1, answers=2, tokens=TOKENS, seed=4)
+
+
+@dataclass(frozen=True)
+class World:
+    path: Path
+    prefill: Prefill
+    bars: Bars
+
+    def steered(self, seed: int, turns: int, least: float, most: float) -> tuple[list[int], int]:
+        """Draw an answer with the second best token at so many places where it is this far behind the best.
+
+        Return it, and the number of these places.
+        """
+        lease = LEASE
+        ids, n_turned = list(lease.lease.prompt), 0
+        with torch.inference_mode():
+            for position in range(TOKENS):
+                hidden_LH = self.prefill._model.get_decoder()(input_ids=torch.tensor([ids])).last_hidden_state[0]
+                logits_1V = self.prefill._logits(hidden_LH[-1:])
+                _, _, noisy_1V = draw(logits_1V, lease.lease.draw.temperature, [seed], [position])
+                best, second = noisy_1V[0].topk(2).indices.tolist()
+                gap = float(noisy_1V[0, best] - noisy_1V[0, second])
+                turns_here = n_turned < turns and least < gap <= most and second not in self.prefill.ends
+                ids.append(second if turns_here else best)
+                n_turned += turns_here
+                if ids[-1] in self.prefill.ends:
+                    break
+        return ids[len(lease.lease.prompt) :], n_turned
+
+    def verdict(self, *answers: list[int]) -> Verified:
+        """Judge a file with these answers, whose commitments and log-probabilities are right."""
+        file = swarm_answers.file_of(
+            LEASE, [Completion("", "length", len(ids), token_ids=tuple(ids)) for ids in answers]
+        )
+        views = list(self.prefill.views(file, LEASE.lease))
+        rows = tuple(
+            replace(
+                row,
+                commitments=b"".join(one.to_bytes() for one in commit(view.hidden_TH)),
+                logprobs=tuple(view.logprobs.tolist()),
+            )
+            for row, view in zip(file.rows, views, strict=True)
+        )
+        settings = swarm_answers.settings(self.path, {"": self.bars}, 640)
+        return check(replace(file, rows=rows), LEASE, views, self.bars, settings, ends=self.prefill.ends)
+
+
+@pytest.fixture(scope="module", params=["float32", "bfloat16"])
+def world(request, tiny_model, tmp_path_factory) -> Iterator[World]:
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    path = swarm_answers.model(tmp_path_factory.mktemp("slack") / "model", tiny_model)
+    prefill = Prefill(path, request.param)
+    honest = [lease.lease for lease in swarm_answers.leases(4, tokens=TOKENS, answers=16, seed=1)]
+    answers = drawn(TransformersSampler(str(path)), honest, lambda n_finished: None)
+    bars = bars_from([measured(prefill, *pair) for pair in zip(honest, answers, strict=True)])
+    yield World(path, prefill, bars)
+    torch.set_num_threads(threads)
+
+
+def test_an_answer_may_turn_at_a_near_tie_and_that_is_all(world: World) -> None:
+    first, second = LEASE.lease.seeds
+    honest, _ = world.steered(first, 0, 0, 0)
+    other, _ = world.steered(second, 0, 0, 0)
+    assert world.verdict(honest, other).verdict == ACCEPTED
+    turned, n_turned = world.steered(first, 1, 0, world.bars.margin)
+    if n_turned:  # in float32, few answers of this length have a tie that is near enough
+        assert turned != honest
+        assert world.verdict(turned, other).verdict == ACCEPTED
+    forced, n_forced = world.steered(first, 1, 1.01 * world.bars.margin, 10.0)
+    assert n_forced == 1
+    assert world.verdict(forced, other).verdict.reason == "replay"
+
+
+def test_an_answer_cannot_turn_more_often_than_rounding_explains(world: World) -> None:
+    first, second = LEASE.lease.seeds
+    allowed = allowed_misses(2 * TOKENS, world.bars.replayed_share, world.bars.replayed_sigmas)
+    lax = replace(world, bars=structs_replace(world.bars, margin=10.0))  # if the margin alone would let it pass
+    turned, n_turned = world.steered(first, allowed + 1, 0, 10.0)
+    other, n_others = world.steered(second, allowed + 1 - n_turned, 0, 10.0)
+    assert n_turned + n_others == allowed + 1
+    assert lax.verdict(turned, other).verdict.reason == "replay"
