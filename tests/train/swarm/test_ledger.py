@@ -6,13 +6,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import msgspec
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from train.errors import RunError
 from train.swarm.ledger import accounts
 from train.swarm.ledger.audit import audit
-from train.swarm.ledger.book import Book, rows
+from train.swarm.ledger.book import DOMAIN, FIRST, Book, Row, digest_of, rows
 from train.swarm.ledger.entries import (
     Entry,
     Join,
@@ -26,7 +27,7 @@ from train.swarm.ledger.entries import (
     Submitted,
     Unbonded,
 )
-from train.swarm.signed import public_of
+from train.swarm.signed import public_of, seal
 
 KEY = Ed25519PrivateKey.from_private_bytes(bytes(32))
 PUBLIC = public_of(KEY)
@@ -170,3 +171,114 @@ def test_reputation_counts_what_a_node_is_to_blame_for() -> None:
     made = [Judged(ANN, b"", verdict) for verdict in ("accepted", "accepted", "unknown", "expired")]
     assert accounts.of(made).nodes[ANN].reputation == pytest.approx(2 / 3)
     assert accounts.of([Join(BEN, b"")]).nodes[BEN].reputation == 1
+
+
+def test_a_ledger_that_is_written_anew_lacks_what_others_have_seen(tmp_path: Path) -> None:
+    """Whoever has the key can write another history, but not one that contains the published head."""
+    book = written(tmp_path / "ledger", entries(10))
+    book.close()
+    for seed, n in ((1, 10), (0, 9), (1, 40)):
+        other = tmp_path / f"other-{seed}-{n}"
+        written(other, entries(n, seed=seed)).close()
+        assert audit(rows(other), PUBLIC).fault == ""
+        assert "published once" in audit(rows(other), PUBLIC, seen=book.head).fault
+
+
+def test_a_row_from_elsewhere_does_not_fit(tmp_path: Path) -> None:
+    written(tmp_path / "one", entries(6, seed=1)).close()
+    written(tmp_path / "two", entries(6, seed=2)).close()
+    one, two = list(rows(tmp_path / "one")), list(rows(tmp_path / "two"))
+    for place in range(6):
+        mixed = [*one[:place], two[place], *one[place + 1 :]]
+        expected = place + 1 if place else 2  # the first row follows nothing, so it is the second that does not fit
+        assert audit(mixed, PUBLIC).fault.startswith(f"row {expected}:")
+
+
+def test_a_row_that_comes_twice_is_found(tmp_path: Path) -> None:
+    written(tmp_path / "ledger", entries(4)).close()
+    there = list(rows(tmp_path / "ledger"))
+    for place in range(4):
+        assert audit([*there[: place + 1], *there[place:]], PUBLIC).fault.startswith(f"row {place + 2}:")
+
+
+def test_a_whole_new_chain_under_another_key_is_found(tmp_path: Path) -> None:
+    forger = Ed25519PrivateKey.from_private_bytes(b"f" * 32)
+    book = Book(tmp_path / "ledger", forger)
+    book.append(Paid(ANN, b"l" * 16, 10**9))
+    book.close()
+    assert audit(rows(tmp_path / "ledger"), PUBLIC).fault == "row 1: the coordinator has not signed it"
+
+
+def test_rows_that_are_signed_but_are_no_entries_are_named() -> None:
+    for content in (b"", b"\xc1", b"\x80", msgspec.msgpack.encode({"type": "pay"}), b"\x91" * 3000):
+        digest = digest_of(1, 5, content, FIRST)
+        row = Row(1, 5, content, FIRST, digest, seal(DOMAIN, digest, KEY)[-64:])
+        assert audit([row], PUBLIC).fault.startswith("row 1: it is not an entry")
+
+
+def test_columns_of_other_types_are_refused(tmp_path: Path) -> None:
+    written(tmp_path / "ledger", entries(3)).close()
+    database = sqlite3.connect(tmp_path / "ledger", isolation_level=None)
+    for change in ("entry = 'text'", "digest = 5", "signature = NULL", "time_ms = 'soon'"):
+        with pytest.raises(sqlite3.IntegrityError):
+            database.execute(f"UPDATE entries SET {change} WHERE number = 2")
+    database.execute("UPDATE entries SET signature = zeroblob(1000000), digest = zeroblob(0) WHERE number = 2")
+    database.close()
+    assert audit(rows(tmp_path / "ledger"), PUBLIC).fault.startswith("row 2:")
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_file_with_any_damage_is_named_or_sound(tmp_path: Path, seed: int) -> None:
+    """Bytes of the file itself, not of its rows: pages, headers, lengths."""
+    path = tmp_path / "ledger"
+    book = written(path, entries(30))
+    book.close()
+    rng, content = random.Random(seed), bytearray(path.read_bytes())
+    for _ in range(30):
+        damaged = bytearray(content)
+        for _ in range(rng.randrange(1, 20)):
+            damaged[rng.randrange(len(damaged))] = rng.randrange(256)
+        path.write_bytes(damaged[: rng.choice((len(damaged), rng.randrange(len(damaged))))])
+        try:
+            found = audit(rows(path), PUBLIC, seen=book.head)
+        except RunError:
+            continue
+        assert found.fault or found.accounts == book.accounts
+
+
+def test_entries_that_belong_together_are_there_together(tmp_path: Path) -> None:
+    book = written(tmp_path / "ledger", [])
+    with book.together():
+        book.append(Stake(ANN, 1))
+        book.append(Stake(ANN, 2))
+    assert list(book.entries()) == [Stake(ANN, 1), Stake(ANN, 2)]
+    book.close()
+    assert audit(rows(tmp_path / "ledger"), PUBLIC, seen=book.head).n_rows == 2
+
+
+_TWICE = """
+import os, signal, sys
+from pathlib import Path
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from train.swarm.ledger.book import Book
+from train.swarm.ledger.entries import Paid, Judged
+book = Book(Path(sys.argv[1]), Ed25519PrivateKey.from_private_bytes(bytes(32)))
+for n in range(int(sys.argv[2]) + 1):
+    with book.together():
+        book.append(Judged(b"a" * 32, b"l" * 16, "accepted"))
+        if n == int(sys.argv[2]):
+            os.kill(os.getpid(), signal.SIGKILL)
+        book.append(Paid(b"a" * 32, b"l" * 16, 1))
+"""
+
+
+@pytest.mark.parametrize("n", [0, 3])
+def test_a_verdict_is_never_without_its_pay(tmp_path: Path, n: int) -> None:
+    """The process is killed between the two entries."""
+    subprocess.run([sys.executable, "-c", _TWICE, str(tmp_path / "ledger"), str(n)], check=False)
+    book = Book(tmp_path / "ledger", KEY)
+    account = book.account(ANN)
+    assert (account.verdicts.get("accepted", 0), account.earned) == (n, n)
+    book.append(Stake(ANN, 1))
+    book.close()
+    assert audit(rows(tmp_path / "ledger"), PUBLIC).n_rows == 2 * n + 1

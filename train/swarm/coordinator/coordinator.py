@@ -120,8 +120,8 @@ class Coordinator:
     def invite_of(self, join: Join) -> Invite:
         """Return the invite in a message. Raises Excluded if it is none of this run."""
         try:
-            invite = read_invite(join.invite.decode("ascii"), self._public)
-        except (ConfigError, UnicodeDecodeError) as error:
+            invite = read_invite(join.invite.decode("ascii", "replace"), self._public)
+        except ConfigError as error:
             raise Excluded(str(error)) from None
         if invite.run != self.settings.run:
             raise Excluded(f"the invite is for another run, {invite.run}")

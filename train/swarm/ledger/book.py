@@ -148,5 +148,11 @@ def rows(path: Path) -> Iterator[Row]:
 
 
 def _all(database: sqlite3.Connection) -> Iterator[Row]:
-    for values in database.execute(f"SELECT {_COLUMNS} FROM entries ORDER BY number"):
-        yield Row(*values)
+    """Yield all rows. Raises sqlite3.Error, also for what a damaged file has in place of them."""
+    try:
+        for values in database.execute(f"SELECT {_COLUMNS} FROM entries ORDER BY number"):
+            if tuple(map(type, values)) != (int, int, bytes, bytes, bytes, bytes):
+                raise sqlite3.DatabaseError("it has rows of another form")
+            yield Row(*values)
+    except UnicodeDecodeError as error:
+        raise sqlite3.DatabaseError(str(error)) from error

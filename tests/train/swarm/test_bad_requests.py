@@ -1,0 +1,296 @@
+"""What a coordinator refuses over real connections, and what a client does not believe."""
+
+import http.server
+import os
+import socket
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+import msgspec
+import pytest
+import urllib3
+from blake3 import blake3
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from swarms import RUN, Member, World, invite
+
+from train.errors import ControllerGone, RunError
+from train.swarm.calls import Ban, Join, LeaseRequest, NodeBeat, NodeOrders, Status
+from train.swarm.coordinator import bodies
+from train.swarm.protocol.client import SignedClient
+from train.swarm.protocol.requests import Head, new_head, signed_headers
+from train.swarm.signed import public_of
+
+POOL = urllib3.PoolManager(retries=False)
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    made = World(tmp_path_factory.mktemp("world"))
+    with made.coordinator():
+        yield made
+    made.close()
+
+
+@pytest.fixture(scope="module")
+def node(world: World) -> Member:
+    joined = world.member()
+    joined.beat()  # so that it knows the start of the coordinator
+    return joined
+
+
+@pytest.fixture
+def fresh(world: World) -> Member:
+    """A node that has had no lease and made no calls; an address may not let in many of them at once."""
+    return world.member()
+
+
+def beat_body() -> bytes:
+    return msgspec.msgpack.encode(NodeBeat(0))
+
+
+def head_of(node: Member, path: str = "/beat", body: bytes | None = None) -> Head:
+    client = node.client
+    return new_head(path, RUN, client.node, beat_body() if body is None else body, client._start)
+
+
+def post(world: World, path: str, headers: Mapping[str, str], body: bytes) -> urllib3.BaseHTTPResponse:
+    return POOL.request("POST", world.url + path, body=body, headers=headers)
+
+
+def signed(node: Member, head: Head) -> dict[str, str]:
+    return signed_headers(head, node.client._key)
+
+
+def test_a_request_counts_once(world: World, node: Member) -> None:
+    headers = signed(node, head_of(node))
+    assert post(world, "/beat", headers, beat_body()).status == 200
+    replayed = post(world, "/beat", headers, beat_body())
+    assert (replayed.status, b"already" in replayed.data) == (401, True)
+
+
+@pytest.mark.parametrize("seconds", [-61, 61, 3600, -(10**6)])
+def test_requests_from_other_times_are_refused(world: World, node: Member, seconds: int) -> None:
+    head = head_of(node)
+    headers = signed(node, msgspec.structs.replace(head, time_ms=max(0, head.time_ms + seconds * 1000)))
+    refused = post(world, "/beat", headers, beat_body())
+    assert (refused.status, b"clock" in refused.data) == (401, True)
+
+
+def test_requests_for_an_earlier_start_are_refused(world: World, node: Member) -> None:
+    headers = signed(node, msgspec.structs.replace(head_of(node), start=b"earlier!"))
+    assert post(world, "/beat", headers, beat_body()).status == 421
+
+
+def test_requests_for_another_run_path_or_body_are_refused(world: World, node: Member) -> None:
+    elsewhere = signed(node, msgspec.structs.replace(head_of(node), run="another"))
+    assert post(world, "/beat", elsewhere, beat_body()).status == 401
+    assert post(world, "/leave", signed(node, head_of(node)), beat_body()).status == 401
+    other_body = msgspec.msgpack.encode(NodeBeat(5))
+    assert post(world, "/beat", signed(node, head_of(node)), other_body).status == 401
+    assert node.beat() == NodeOrders()
+
+
+def test_what_another_key_has_signed_is_refused(world: World, node: Member) -> None:
+    stranger = Ed25519PrivateKey.generate()
+    forged = signed_headers(msgspec.structs.replace(head_of(node), node=public_of(stranger)), stranger)
+    assert post(world, "/beat", forged, beat_body()).status == 401
+    mixed = forged | {"x-curate-node": node.client.node.hex()}
+    assert post(world, "/beat", mixed, beat_body()).status == 401
+
+
+def test_refusals_that_anybody_can_ask_for_are_not_signed(world: World) -> None:
+    reply = post(world, "/beat", {}, b"")
+    assert (reply.status, "x-curate-signature" in reply.headers) == (401, False)
+
+
+@pytest.mark.parametrize(
+    "path", ["/", "/nothing", "/beat/00", "/upload", "/upload/", "/upload/zz", "/upload/" + "AB" * 16, "/upload/1" * 9,
+             "/file/../beat", "/verdict/%00", "/join/..%2f", "/lease?x=1", "/upload/" + "0" * 33]
+)  # fmt: skip
+def test_paths_that_are_no_calls_are_refused(world: World, node: Member, path: str) -> None:
+    assert post(world, path, signed(node, head_of(node, path)), beat_body()).status in (401, 404)
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"\xc1", b"\x90", b"\x92\x01", os.urandom(100), b"\x91" * 50_000, b"\xdf" + b"\xff" * 8]
+)
+def test_bodies_that_are_no_messages_are_refused(world: World, node: Member, body: bytes) -> None:
+    for path in ("/lease", "/beat"):
+        assert post(world, path, signed(node, head_of(node, path, body)), body).status == 422
+
+
+def test_a_body_that_is_too_large_is_refused(world: World, fresh: Member) -> None:
+    body = b"x" * (64 * 2**10 + 1)
+    refused = post(world, "/beat", signed(fresh, head_of(fresh, "/beat", body)), body)
+    assert refused.status == 413
+    [lease] = fresh.ask(slots=1)
+    large = b"x" * 10**6
+    path = f"/upload/{lease.id.hex()}"
+    with pytest.raises((RunError, ControllerGone), match="bytes|reached"):
+        fresh.client.send(path, large, str)
+    refused = POOL.request("POST", world.url + path, headers=signed(fresh, head_of(fresh, path, large)),
+                           body=iter([large]))  # fmt: skip
+    assert refused.status in (413, 429)
+    assert fresh.upload(lease) == "taken"
+
+
+def test_a_body_that_does_not_arrive_is_given_up(world: World, node: Member, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bodies, "_LEAST_SECONDS", 0.3)
+    monkeypatch.setattr(bodies, "_SLOWEST", 10**9)
+    host, port = world.url.removeprefix("http://").split(":")
+    headers = "".join(f"{name}: {value}\r\n" for name, value in signed(node, head_of(node)).items())
+    with socket.create_connection((host, int(port)), 10) as connection:
+        connection.sendall(f"POST /beat HTTP/1.1\r\nhost: {host}\r\ncontent-length: 9\r\n{headers}\r\n12".encode())
+        assert connection.recv(100).startswith(b"HTTP/1.1 408")
+
+
+def test_a_node_that_calls_too_often_has_to_wait_and_the_others_have_not(world: World, fresh: Member) -> None:
+    other = world.member()
+    fresh.beat()
+    statuses = []
+    for _ in range(260):
+        statuses.append(post(world, "/beat", signed(fresh, head_of(fresh)), beat_body()).status)
+    assert statuses[0] == 200
+    assert 429 in statuses
+    other.beat()
+
+
+def test_strangers_can_only_join_and_not_too_often(world: World) -> None:
+    key = Ed25519PrivateKey.generate()
+    client = SignedClient(invite(world.place), key)
+    for path, message in (("/lease", LeaseRequest(0, 1)), ("/beat", NodeBeat(0)), ("/job", None), ("/leave", None)):
+        with pytest.raises(ControllerGone, match="join first"):
+            client.call(path, message, object)
+
+
+def test_invites_that_are_forged_old_or_used_admit_nobody(world: World, node: Member) -> None:
+    def tried(text: str) -> str:
+        client = SignedClient(invite(world.place), Ed25519PrivateKey.generate())
+        with pytest.raises(RunError) as refused:
+            client.call("/join", Join(text.encode(), "vllm 1", ""), object)
+        return str(refused.value)
+
+    good = invite(world.place)
+    assert "not an invite" in tried("nothing")
+    assert "not an invite" in tried(good.text[:-8] + "AAAAAAA=")
+    assert "not an invite" in tried(good.text + good.text)
+    assert "not an invite" in tried("\N{SNOWMAN}")
+    assert "run out" in tried(invite(world.place, seconds=-1).text)
+    assert "somebody else" in tried(node.client.invite.text)
+
+
+def test_nodes_do_nothing_that_is_the_operators_or_the_verifiers(world: World, node: Member) -> None:
+    for path, message in (("/status", None), ("/ban", Ban(node.client.node)), ("/job", None)):
+        with pytest.raises(RunError, match="refuses"):
+            node.client.call(path, message, Status)
+    verifier = world.member("verifier")
+    with pytest.raises(RunError, match="refuses"):
+        verifier.client.call("/status", None, Status)
+    with pytest.raises(ControllerGone):
+        verifier.client.call("/lease", LeaseRequest(0, 1), object)
+
+
+def test_a_node_cannot_touch_the_lease_of_another(world: World, fresh: Member) -> None:
+    other = world.member()
+    [lease] = fresh.ask(slots=1)
+    assert other.upload(lease, b"another file") == "late"
+    with pytest.raises(RunError):
+        other.client.fetch(f"/file/{lease.id.hex()}", 1000)
+    assert fresh.upload(lease) == "taken"
+
+
+def test_pages_are_shown_to_the_operator_alone(world: World) -> None:
+    assert POOL.request("GET", world.page).status == 200
+    for path in (
+        "/page",
+        "/page?token=",
+        "/page?token=x",
+        "/page?token=%C3%A9",
+        "/status",
+        "/ledger.sqlite",
+        "/run.key",
+    ):
+        assert POOL.request("GET", world.url + path).status in (403, 404)
+    for path in ("/runs/../run.key", "/runs/a-run/../../run.key", "/runs/%2e%2e/run.key", "/runs/a-run/0/%2e%2e"):
+        connection = socket.create_connection(world.url.removeprefix("http://").split(":"), 10)  # type: ignore[arg-type]
+        with connection:
+            connection.sendall(f"GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n".encode())
+            assert b" 404 " in connection.recv(1000).partition(b"\r\n")[0] + b" "
+    assert POOL.request("GET", f"{world.url}/runs/{RUN}/latest").status == 200
+
+
+@contextmanager
+def between(change: "type[http.server.BaseHTTPRequestHandler]") -> Iterator[str]:
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), change)
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,))
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def replying(status: int, body: bytes, headers: Mapping[str, str]) -> "type[http.server.BaseHTTPRequestHandler]":
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["content-length"]))
+            self.send_response(status)
+            for name, value in {"content-length": str(len(body)), **headers}.items():
+                self.send_header(name, value)
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: object) -> None: ...
+
+    return Handler
+
+
+@pytest.mark.parametrize("status", [200, 204, 302, 400, 403, 404, 409, 421, 500])
+def test_a_client_believes_no_reply_that_the_run_has_not_signed(world: World, node: Member, status: int) -> None:
+    real = post(world, "/beat", signed(node, head_of(node)), beat_body())
+    of_another = {"x-curate-signature": real.headers["x-curate-signature"], "location": "http://127.0.0.1:1/"}
+    body = b"" if status == 204 else real.data
+    for headers in ({}, of_another, {"x-curate-signature": "zz"}):
+        with between(replying(status, body, headers)) as url:
+            client = SignedClient(msgspec.structs.replace(node.client.invite, coordinator=url), node.client._key)
+            with pytest.raises(ControllerGone, match="without its signature"):
+                client.call("/beat", NodeBeat(0), NodeOrders)
+
+
+def test_a_client_reads_no_more_than_it_wants(world: World, node: Member) -> None:
+    with between(replying(200, b"x" * 10**6, {})) as url:
+        client = SignedClient(msgspec.structs.replace(node.client.invite, coordinator=url), node.client._key)
+        with pytest.raises(ControllerGone, match="more than 1000 bytes"):
+            client.fetch("/file/00", 1000)
+
+
+def test_random_requests_end_nothing(world: World, node: Member) -> None:
+    host, port = world.url.removeprefix("http://").split(":")
+    headers = "".join(f"{name}: {value}\r\n" for name, value in signed(node, head_of(node)).items()).encode()
+    for number in range(40):
+        noise = blake3(bytes([number])).digest(200)
+        with socket.create_connection((host, int(port)), 10) as connection:
+            connection.sendall((b"POST /beat HTTP/1.1\r\n" + headers)[: 7 * number] + noise)
+    node.beat()
+
+
+def test_uploads_that_come_at_once_are_one(world: World, fresh: Member) -> None:
+    [lease] = fresh.ask(slots=1)
+    receipts: list[str] = []
+
+    def upload() -> None:
+        try:
+            receipts.append(fresh.client.send(f"/upload/{lease.id.hex()}", b"same", str))
+        except ControllerGone:
+            receipts.append("later")
+
+    threads = [threading.Thread(target=upload) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert receipts.count("taken") == 1
+    assert set(receipts) <= {"taken", "again", "later"}
