@@ -350,6 +350,54 @@ def _speeds(model: str, seconds: dict[tuple[str, str], float]) -> str:
     return "\n".join(lines)
 
 
+def broadcast_tables(measured: dict[str, Any]) -> str:
+    """Return how fast weights come through shaped relays, and through chains of them."""
+    lines = [
+        "| 256 MB from relays of 20, 40 and 80 MB/s | ideal, s | median, s | share of ideal |",
+        "|---|---:|---:|---:|",
+    ]
+    for relays, by_client in measured["three"].items():
+        for client, found in by_client.items():
+            name = f"{client.replace('ours', 'curate-code')}, {relays.replace('honest', 'all honest')}"
+            if "failed" in found:
+                lines.append(f"| {name} | | failed {found['failed']} times of {found['of']} | |")
+                continue
+            lines.append(
+                f"| {name} | {measured['megabytes'] / found['ideal']:.2f} | {found['median_seconds']:.2f}"
+                f" | {found['share_of_ideal']:.0%} |"
+            )
+    chain = measured["chain"]
+    hops = "; ".join(
+        f"{n}: {found['median_seconds']:.2f} s ({found['predicted_seconds']:.2f})" for n, found in chain["hops"].items()
+    )
+    return "\n".join(lines) + (
+        f"\n\nMedians of {measured['rounds']} rounds. {chain['megabytes']:.0f} MB through a chain of relays of"
+        f" {chain['megabytes_per_second']} MB/s, in shards of 1 MiB, by the number of relays, and in brackets"
+        f" size / bandwidth + (relays - 1) x shard / bandwidth: {hops}. Measured on {measured['machine']}."
+    )
+
+
+def delta_table(measured: dict[str, Any]) -> str:
+    """Return the size of differences between versions, by learning rate."""
+    lines = [
+        "| learning rate | weights that change | bytes sent | minutes for INTELLECT-2's 65.6 GB | made, MB/s |"
+        " put together, MB/s |",
+        "|---:|---:|---:|---:|---:|---:|",
+    ]
+    for rate, found in measured["learning_rates"].items():
+        lines.append(
+            f"| {rate} | {found['changed_share']:.1%} | {found['bytes_share']:.1%}"
+            f" | {found['minutes_at_intellect_2']:.1f} | {found['make_megabytes_per_second']:,.0f}"
+            f" | {found['apply_megabytes_per_second']:,.0f} |"
+        )
+    return "\n".join(lines) + (
+        f"\n\nA model of {measured['weights']:,} weights that is really trained, {measured['updates_per_version']}"
+        " updates of Adam for each version, compared in bfloat16. Whole versions would take"
+        f" {measured['whole_minutes_at_intellect_2']:.1f} minutes at 590 Mb/s; above 35% of the bytes a version is sent"
+        f" whole. One core. Measured on {measured['machine']}."
+    )
+
+
 def overlap_table(measured: dict[str, Any]) -> str:
     """Return how long the trainer of a swarm waits, by bound on staleness, with whole broadcasts and with deltas."""
     cases = measured["cases"]
@@ -448,6 +496,8 @@ _CURATION: Tables = (
 )
 _SWARM: Tables = (
     ("overlap", overlap_table),
+    ("broadcast", broadcast_tables),
+    ("delta", delta_table),
     ("verification", verification_table),
     ("slack", slack_table),
 )
