@@ -154,6 +154,26 @@ for n in range(10**6):
 """
 
 
+@pytest.mark.parametrize(
+    "made",
+    [
+        pytest.param(
+            "CREATE VIEW entries AS WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) "
+            "SELECT i AS number, 0 AS time_ms, x'00' AS entry, x'00' AS previous, x'00' AS digest, x'00' AS signature FROM n",
+            id="rows without end",
+        ),
+        pytest.param("CREATE TABLE entries (number, time_ms, entry, previous, digest, signature)", id="any types"),
+    ],
+)
+def test_a_file_that_only_looks_like_a_ledger_is_refused(tmp_path: Path, made: str) -> None:
+    path = tmp_path / "a ledger?mode=rw#100%"
+    database = sqlite3.connect(path)
+    database.execute(made)
+    database.close()
+    with pytest.raises(RunError, match="does not have the table of a ledger"):
+        list(rows(path))
+
+
 def test_a_coordinator_that_is_killed_loses_nothing_that_it_has_said(tmp_path: Path) -> None:
     writer = subprocess.Popen([sys.executable, "-c", _WRITER, str(tmp_path / "ledger")], stdout=subprocess.PIPE)
     assert writer.stdout is not None

@@ -141,7 +141,11 @@ class Book:
 def rows(path: Path) -> Iterator[Row]:
     """Yield the rows of a ledger, also while another process writes it. Raises RunError if it is not a ledger."""
     try:
-        with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as database:
+        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as database:
+            found = database.execute("SELECT sql FROM sqlite_schema WHERE name = 'entries'").fetchone() or ("",)
+            # A file from elsewhere may call something else so, such as a view of rows without end.
+            if str(found[0]).split() != _TABLE.replace("IF NOT EXISTS ", "").split():
+                raise sqlite3.DatabaseError("it does not have the table of a ledger")
             yield from _all(database)
     except sqlite3.Error as error:
         raise RunError(f"{path} is not a ledger, or is damaged: {error}") from error
