@@ -1,6 +1,9 @@
 """Relays may do what they like: weights arrive whole, or there is a named error in time."""
 
-from contextlib import ExitStack
+import socket
+import threading
+import time
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import pytest
@@ -38,7 +41,9 @@ from train.swarm.broadcast.download import Download
 from train.swarm.broadcast.manifest import latest_path, manifest_path, read_manifest, sealed_manifest
 from train.swarm.broadcast.relay_source import RelaySource
 from train.swarm.broadcast.relays import Relays
+from train.swarm.broadcast.request import Broken, get, new_pool
 from train.swarm.broadcast.versions import Versions
+from train.weights.manifest import Manifest
 
 BAD = [stalling, dripping, dripping_chunks, continuing, longer, shorter, empty, senseless, limiting, forging, lacking]
 
@@ -80,10 +85,39 @@ def test_bad_relays_alone_end_in_a_named_error_and_nothing_has_a_final_name(tmp_
     assert not list((tmp_path / "client").glob("[0-9]*[0-9]"))
 
 
+def test_a_greeting_of_tls_that_never_ends_is_cut(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def greet() -> None:
+            connection, _ = server.accept()
+            with connection, suppress(OSError):
+                connection.sendall(b"\x16\x03\x03\x40\x00\x02\x00\x3f\xfc")  # a long hello, as TLS 1.2 begins it
+                while True:
+                    connection.sendall(b"\0")
+                    time.sleep(0.05)
+
+        greeter = threading.Thread(target=greet, daemon=True)
+        greeter.start()
+        pool = new_pool(1)
+        with pytest.raises(Broken, match="too slow"):
+            get(pool, f"https://127.0.0.1:{server.getsockname()[1]}/runs", 100, seconds=0.5)
+        greeter.join(5)
+        assert not greeter.is_alive()  # the connection is closed
+        pool.clear()
+
+
+def test_a_version_that_is_not_kept_any_more_is_not_waited_for(tmp_path: Path) -> None:
+    publish(tmp_path, range(8), anchor_every=2)
+    with relay(tmp_path) as one, relay(tmp_path) as other:
+        source = RelaySource([one, other], RUN, PUBLIC, tmp_path / "node")
+        with pytest.raises(TransferError, match="no relay keeps version 1 of coder any more"):
+            source.fetch(Manifest(1))
+
+
 def test_a_relay_that_is_slower_than_any_deadline_still_brings_the_weights(tmp_path: Path) -> None:
     publish(tmp_path, range(1))
     with relay(tmp_path, slow) as url:
-        relays = Relays([url], least_seconds=0.1)
+        relays = Relays([url], least_seconds=0.05)
         place, _ = Versions(tmp_path / "client", Download(relays, RUN, PUBLIC)).fetch(0, seconds=60)
         assert same(place, tmp_path, 0)
 

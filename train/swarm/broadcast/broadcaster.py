@@ -91,7 +91,7 @@ class Broadcaster:
                 is_gone = True
                 self._renew()
                 stop.wait(_AGAIN_SECONDS)
-            except TransferError as error:
+            except (TransferError, OSError) as error:
                 log.warning("%s; trying again", error)
                 stop.wait(_AGAIN_SECONDS)
 

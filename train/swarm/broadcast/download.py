@@ -143,14 +143,17 @@ class Download:
     def _fetched_manifest(self, version: int, until: float) -> tuple[BroadcastManifest, bytes]:
         reasons: dict[str, str] = {}
         asked: set[str] = set()  # in this round
+        absent: set[str] = set()  # of these, those that do not have it
         pause = _FIRST_PAUSE_SECONDS
         while (left := until - time.monotonic()) > 0:
             able = set(self._relays.able())
             url = self._relays.draw(_SMALL_BYTES, able - asked)
             if url is None:
+                self._check_kept(version, absent)
                 time.sleep(min(pause, left))
                 pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
                 asked.clear()
+                absent.clear()
                 continue
             asked.add(url)
             path = f"{url}/{manifest_path(self._run, version)}"
@@ -161,7 +164,14 @@ class Download:
             except (NotThere, Broken, Forged) as error:
                 reasons[url] = str(error)
                 self._blame(url, error)
+                if isinstance(error, NotThere) and not isinstance(error, Busy):
+                    absent.add(url)
         raise TransferError(f"no relay has the manifest of version {version} of {self._run}: {self._in_words(reasons)}")
+
+    def _check_kept(self, version: int, absent: set[str]) -> None:
+        """Raise TransferError if no relay has a version, and a newer one is there: nobody will have it any more."""
+        if self._seen is not None and self._seen[0].version > version and absent == set(self._relays.urls):
+            raise TransferError(f"no relay keeps version {version} of {self._run} any more; ask for a newer one")
 
     def _check_newest(self, version: int, sealed: bytes) -> None:
         """Raise Forged if this is not the manifest that was named together with the newest version."""

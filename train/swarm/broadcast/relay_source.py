@@ -60,6 +60,8 @@ class RelaySource:
 
         Raises TransferError if the relays do not send it in time, or broadcast other weights under its number.
         """
+        with suppress(TransferError):  # they may name none yet
+            self._download.latest()  # whether a newer version has replaced this one
         broadcast = self._manifest(manifest.version, self._seconds)
         if not is_same(broadcast.weights, manifest):
             raise TransferError(

@@ -4,6 +4,7 @@ Time limits of sockets are for one piece each, so that a relay could send a byte
 thread hangs up when the time is over, in whatever state the request is.
 """
 
+import os
 import socket
 import threading
 import time
@@ -49,23 +50,32 @@ class Cut:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._socket: socket.socket | None = None
+        self._connection: socket.socket | None = None
         self.is_cut = False
 
     def now(self) -> None:
         """Hang up, now or as soon as there is a connection."""
         with self._lock:
             self.is_cut = True
-            if self._socket is not None:
+            if self._connection is not None:
                 with suppress(OSError):
-                    self._socket.shutdown(socket.SHUT_RDWR)
+                    self._connection.shutdown(socket.SHUT_RDWR)
 
-    def holds(self, connection: socket.socket | None) -> None:
-        """Note which connection the request uses; None if it needs none any more."""
+    def holds(self, connection: socket.socket) -> None:
+        """Note which connection the request uses. Raises HTTPError if it is cut already."""
+        self.lets_go()
         with self._lock:
-            self._socket = connection
-            if self.is_cut and connection is not None:
+            if self.is_cut:
                 raise HTTPError("it is not wanted any more")
+            # A name of our own for the connection: TLS takes the socket over while it greets, which can be cut, too.
+            self._connection = socket.socket(fileno=os.dup(connection.fileno()))
+
+    def lets_go(self) -> None:
+        """The request needs no connection any more."""
+        with self._lock:
+            if self._connection is not None:
+                self._connection.close()
+                self._connection = None
 
 
 class _Current(threading.local):
@@ -78,16 +88,22 @@ _current = _Current()
 
 
 class _Cuttable:
-    """What a connection of urllib3 needs, so that a request can be cut also while its head is read."""
+    """What a connection of urllib3 needs, so that a request can be cut also while it greets, or its head is read."""
 
     sock: Any
 
-    def connect(self) -> None:
-        super().connect()  # type: ignore[misc]
-        _current.cut.holds(self.sock)
+    def _new_conn(self) -> socket.socket:
+        made: socket.socket = super()._new_conn()  # type: ignore[misc]
+        try:
+            _current.cut.holds(made)
+        except BaseException:
+            made.close()
+            raise
+        return made
 
     def request(self, *words: Any, **named: Any) -> None:
-        _current.cut.holds(self.sock)
+        if self.sock is not None:
+            _current.cut.holds(self.sock)
         super().request(*words, **named)  # type: ignore[misc]
 
 
@@ -138,8 +154,7 @@ def get(
         raise Broken(f"{url} is too slow" if cut.is_cut else _reason(error)) from error
     finally:
         timer.cancel()
-        with suppress(HTTPError):
-            cut.holds(None)
+        cut.lets_go()
 
 
 def _get(
