@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable
 from pathlib import Path
+from socket import gethostname
 from typing import TYPE_CHECKING
 
 import click
@@ -89,7 +90,10 @@ def command(
         from train.swarm.broadcast.serving import listener_at, serve, url_of
 
         with listener_at(listen) as listener:
-            url = url_of(listener)
+            # An address that stands for all addresses of this machine means nothing to another one.
+            url = (
+                url_of(listener).replace("//0.0.0.0:", f"//{gethostname()}:").replace("//[::]:", f"//{gethostname()}:")
+            )
             if controller:
                 store, follow, greeting = _first(controller, key, run, folder, keep, url)
             else:
