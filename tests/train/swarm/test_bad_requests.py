@@ -17,7 +17,7 @@ from swarms import RUN, Member, World, invite
 from train.errors import ControllerGone, RunError
 from train.swarm.calls import Ban, Join, LeaseRequest, NodeBeat, NodeOrders, Status
 from train.swarm.coordinator import bodies
-from train.swarm.protocol.client import SignedClient
+from train.swarm.protocol.client import JoinFirst, SignedClient
 from train.swarm.protocol.requests import Head, new_head, signed_headers
 from train.swarm.signed import public_of
 
@@ -67,6 +67,18 @@ def test_a_request_counts_once(world: World, node: Member) -> None:
     assert post(world, "/beat", headers, beat_body()).status == 200
     replayed = post(world, "/beat", headers, beat_body())
     assert (replayed.status, b"already" in replayed.data) == (401, True)
+
+
+def test_not_even_the_first_request_of_a_node_counts_twice(world: World, node: Member) -> None:
+    member = Member(SignedClient(invite(world.place), Ed25519PrivateKey.generate()))
+    member.client._start = node.client._start
+    body = msgspec.msgpack.encode(Join(member.client.invite.text.encode(), "vllm 1", ""))
+    headers = signed(member, head_of(member, "/join", body))
+    assert post(world, "/join", headers, body).status == 200
+    member.client.call("/leave", None, type(None))
+    assert post(world, "/join", headers, body).status == 401
+    with pytest.raises(JoinFirst):
+        member.beat()
 
 
 @pytest.mark.parametrize("seconds", [-61, 61, 3600, -(10**6)])

@@ -473,3 +473,50 @@ def test_old_versions_are_not_leased(book: Book) -> None:
     desk.published(1, b"")
     desk.published(4, b"")
     assert [desk.is_too_old(version) for version in (-1, 1, 2, 4, 5)] == [True, True, False, False, True]
+
+
+def test_a_lease_that_never_reached_its_node_is_given_to_another(book: Book) -> None:
+    desk = opened(book)
+    healthy(desk, NODES[0], 0)
+    lost, known = (desk.grant(NODES[0], lease_of((group, 0)), 0.0) for group in (1, 2))
+    assert lost is not None
+    assert known is not None
+    for seconds in (10.0, 20.0, 29.0):
+        desk.beat(NODES[0], NodeBeat(0, (known.id,)), seconds)
+    assert desk.given_back == []
+    desk.beat(NODES[0], NodeBeat(0, (known.id,)), 31.0)
+    assert desk.given_back == [(1, 0)]
+
+
+def test_a_file_that_takes_long_to_arrive_is_waited_for(book: Book) -> None:
+    desk = opened(book)
+    healthy(desk, NODES[0], 0)
+    lease = desk.grant(NODES[0], lease_of((1, 0)), 0.0)
+    assert lease is not None
+    assert desk.begin_upload(NODES[0], lease.id, until=90.0)
+    for seconds in (20.0, 40.0, 60.0, 80.0):
+        desk.beat(NODES[0], NodeBeat(0), seconds)
+    assert desk.submit(NODES[0], lease.id, 1, b"d" * 32, 89.0) == "taken"
+
+
+def test_nobody_is_blamed_for_what_the_coordinator_slept_through(book: Book) -> None:
+    desk = opened(book)
+    healthy(desk, NODES[0], 0)
+    lease = desk.grant(NODES[0], lease_of((1, 0)), 0.0)
+    assert lease is not None
+    desk.forgive(3600.0)
+    desk.clock(3601.0)
+    assert desk.members[NODES[0]].life.state is nodes.State.HEALTHY
+    assert desk.submit(NODES[0], lease.id, 1, b"d" * 32, 3602.0) == "taken"
+
+
+def test_a_lease_runs_out_whatever_its_node_says(book: Book) -> None:
+    desk = opened(book)
+    healthy(desk, NODES[0], 0)
+    lease = desk.grant(NODES[0], lease_of((1, 0)), 0.0)
+    assert lease is not None
+    for seconds in range(0, 110, 10):
+        desk.clock(float(seconds))
+        desk.beat(NODES[0], NodeBeat(0, (lease.id,), 1e6), float(seconds))
+    assert desk.given_back == [(1, 0)]
+    assert desk.submit(NODES[0], lease.id, 1, b"d" * 32, 111.0) == "late"

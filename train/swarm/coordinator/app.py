@@ -186,16 +186,27 @@ class App:
             wait = self._rates.wait_seconds(head.node.hex(), 0)
             if wait:
                 raise Later("this node calls too often", max(1, round(wait)))
-            if self._coordinator.knows(head.node):
-                self._nonces.take(head, now)
+        except Stale as error:
+            raise Unauthorized(str(error)) from None
+        if self._coordinator.knows(head.node):
+            self._take(head, now)
+
+    def _take(self, head: Head, now: float) -> None:
+        """Note a request, so that it counts once. Raises Unauthorized if it came before, and Later."""
+        try:
+            self._nonces.take(head, now)
         except Stale as error:
             raise Unauthorized(str(error)) from None
         except Crowded as error:
             raise Later(str(error), 30) from None
 
     async def _join(self, call: _Call) -> bytes:
+        node, was_known = call.head.node, self._coordinator.knows(call.head.node)
         message = await self._message(call, Join)
-        return _packed(await self._call(lambda: self._coordinator.join(call.head.node, message)))
+        joined = await self._call(lambda: self._coordinator.join(node, message))
+        if not was_known:
+            self._take(call.head, time.time())
+        return _packed(joined)
 
     async def _lease(self, call: _Call) -> bytes:
         message = await self._message(call, LeaseRequest)

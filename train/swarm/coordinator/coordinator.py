@@ -41,6 +41,7 @@ from train.swarm.signed import public_of
 log = logging.getLogger(__name__)
 
 _CLOCK_SECONDS = 1.0
+_STALL_SECONDS = 10.0  # if this process did nothing for so long, nodes could not be heard
 _ASK_AGAIN_SECONDS = 0.5
 _NODES_PER_SECOND = 100  # that ask again while there is nothing
 
@@ -267,9 +268,14 @@ class Coordinator:
             desk.is_over = desk.is_over or self._trainer.is_over
 
     def _follow_clock(self, stop: threading.Event) -> None:
+        before = time.monotonic()
         while not stop.wait(_CLOCK_SECONDS):
             latest = self._latest()
             with self._turn() as (desk, now):
+                if now - before > _STALL_SECONDS:
+                    log.warning("nothing was done for %.0f s; nodes are not blamed for it", now - before)
+                    desk.forgive(now - before)
+                before = now
                 desk.clock(now)
                 if latest is not None:
                     desk.published(latest.version, latest.manifest)

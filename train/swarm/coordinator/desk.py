@@ -337,6 +337,16 @@ class Desk:
         for key in list(self.members):
             self._node_event(key, nodes.Event.CLOCK, now)
 
+    def forgive(self, seconds: float) -> None:
+        """Count a time for nobody in which this process itself stood still, and could hear nobody."""
+        for member in self.members.values():
+            member.life = replace(member.life, beat_at=member.life.beat_at + seconds)
+        for record in self._records.values():
+            record.heard += seconds
+            record.state = replace(
+                record.state, ends_at=record.state.ends_at + seconds, taken_at=record.state.taken_at + seconds
+            )
+
     def published(self, version: int, manifest: bytes) -> None:
         """Note a version of the weights, and the digest of its sealed manifest."""
         if version != self.version:
