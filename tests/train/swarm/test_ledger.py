@@ -159,7 +159,8 @@ for n in range(10**6):
     [
         pytest.param(
             "CREATE VIEW entries AS WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) "
-            "SELECT i AS number, 0 AS time_ms, x'00' AS entry, x'00' AS previous, x'00' AS digest, x'00' AS signature FROM n",
+            "SELECT i AS number, 0 AS time_ms, x'00' AS entry, x'00' AS previous, x'00' AS digest, "
+            "x'00' AS signature FROM n",
             id="rows without end",
         ),
         pytest.param("CREATE TABLE entries (number, time_ms, entry, previous, digest, signature)", id="any types"),

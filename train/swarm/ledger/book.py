@@ -147,7 +147,7 @@ def rows(path: Path) -> Iterator[Row]:
             if str(found[0]).split() != _TABLE.replace("IF NOT EXISTS ", "").split():
                 raise sqlite3.DatabaseError("it does not have the table of a ledger")
             yield from _all(database)
-    except sqlite3.Error as error:
+    except (sqlite3.Error, UnicodeDecodeError) as error:
         raise RunError(f"{path} is not a ledger, or is damaged: {error}") from error
 
 
