@@ -24,6 +24,7 @@ import numpy as np
 
 from benchmarks.machine import describe
 from train.asynchronous.messages import Draw, Lease
+from train.planning.rates import GPUS, ModelSize, engine_rates
 from train.sampling.protocol import Completion
 from train.sampling.verifiable.commitment import TOKENS, commit, read
 from train.sampling.verifiable.difference import differences
@@ -41,6 +42,7 @@ _ENVIRONMENT = {
     "VLLM_CPU_KVCACHE_SPACE": "1",
     "VLLM_CPU_OMP_THREADS_BIND": "nobind",
 }
+_HONEST_SHARES = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
 Scores = dict[str, list[float]]  # by the name of a distance
 Weights = Iterable[tuple[str, Any]]
 
@@ -102,6 +104,27 @@ def _fastest(call: Callable[[], object], times: int = 3) -> float:
     return min(seconds)
 
 
+def modelled() -> dict[str, dict[str, float]]:
+    """Return the share that verification has of the time of drawing, from the data sheet of a GPU.
+
+    On a CPU, drawing is bound by arithmetic as a prefill is, so there they cost nearly the same. On a GPU it is bound
+    by memory: each step reads all weights and caches for one token of each answer.
+    """
+    found = {}
+    for name, model, gpus, prompt, answer in (
+        ("7B on one H100, answers of 4,000 tokens", ModelSize(7.6e9, 57_344), 1, 500, 4_000),
+        ("32B on two H100s, answers of 8,000 tokens", ModelSize(32.8e9, 262_144), 2, 500, 8_000),
+    ):
+        rates = engine_rates(model, GPUS["h100"], gpus=gpus)
+        context = prompt + answer / 2
+        at_once = min(rates.at_once, int(rates.cache_tokens / context))
+        step = rates.step_seconds + at_once * (rates.answer_seconds + context * rates.context_seconds)
+        draw = answer * step / at_once + prompt * rates.prefill_seconds
+        verify = (prompt + answer) * rates.prefill_seconds
+        found[name] = {"at_once": at_once, "verification_share": round(verify / draw, 4)}
+    return found
+
+
 def cases() -> Iterator[Case]:
     """Yield the ways to draw. The first sets the bars, the second is honest, too."""
     yield Case("calibration")
@@ -156,12 +179,11 @@ def seen(engine: Any, prefill: Prefill, weights: Weights, case: Case, seed: int)
     changes = case.change or (lambda weight: weight)
     engine.load([(name, changes(weight)) for name, weight in weights], 0)
     asked = leases(seed)
-    claimed = [lease for lease in asked]
     drawn_as = [replace(lease, draw=replace(lease.draw, temperature=case.temperature)) for lease in asked]
     began = time.perf_counter()
     completions = drawn(engine, drawn_as, lambda done: None)
     drew = time.perf_counter()
-    views = [_views(prefill, lease, answers) for lease, answers in zip(claimed, completions, strict=True)]
+    views = [_views(prefill, lease, answers) for lease, answers in zip(asked, completions, strict=True)]
     measured = tuple(
         tuple(
             measure(read(answer.commitments, answer.n_tokens), answer.logprobs, view)
@@ -211,27 +233,21 @@ def _of_answers(answers: Sequence[Measured]) -> Scores:
     }
 
 
-def separation(honest: Sequence[float], other: Sequence[float], bar: float) -> dict[str, float]:
-    """Return the area under the ROC curve, the shares found without any honest one rejected, and those at the bar."""
+def separation(honest: Sequence[float], other: Sequence[float], bar: float | None = None) -> dict[str, Any]:
+    """Return the ROC curve of a score: the share that is found if so many honest ones are rejected, and its area.
+
+    bar  the share beyond this value is told, too
+    """
     ours, theirs = np.asarray(honest), np.asarray(other)
-    above = (theirs[:, None] > ours[None]).mean() + (theirs[:, None] == ours[None]).mean() / 2
-    return {
-        "auc": round(float(above), 4),
-        "found_at_0_honest": round(float((theirs > ours.max()).mean()), 4),
-        "found_at_1pc_honest": round(float((theirs > np.quantile(ours, 0.99)).mean()), 4),
-        "found_at_bar": round(float((theirs > bar).mean()), 4),
-        "honest_at_bar": round(float((ours > bar).mean()), 4),
+    area = (theirs[:, None] > ours[None]).mean() + (theirs[:, None] == ours[None]).mean() / 2
+    limits = {share: ours.max() if share == 0 else np.quantile(ours, 1 - share) for share in _HONEST_SHARES}
+    found: dict[str, Any] = {
+        "area": round(float(area), 4),
+        "roc": {str(share): round(float((theirs > limit).mean()), 4) for share, limit in limits.items()},
         "mean": round(float(theirs.mean()), 4),
         "max": round(float(theirs.max()), 4),
     }
-
-
-def curve(honest: Sequence[float], other: Sequence[float]) -> list[tuple[float, float]]:
-    """Return points of the ROC curve: the shares of honest ones and of others that are beyond each limit."""
-    ours, theirs = np.asarray(honest), np.asarray(other)
-    limits = np.quantile(np.concatenate([ours, theirs]), np.linspace(0, 1, 21))
-    points = {(round(float((ours > x).mean()), 4), round(float((theirs > x).mean()), 4)) for x in limits}
-    return sorted(points | {(1.0, 1.0)})
+    return found if bar is None else {**found, "beyond_bar": round(float((theirs > bar).mean()), 4)}
 
 
 def outcomes(of: Seen, bars: Bars) -> dict[str, float]:
@@ -272,19 +288,13 @@ def pair(path: Path, dtype: str) -> dict[str, Any]:
     engine.close()
     bars = bars_from(all_seen["calibration"].measured)
     honest = all_seen["honest"]
-    at = {"mismatches": bars.mismatches, "mantissa": bars.mantissa_mean * bars.far, "margin": bars.margin}
+    at = {"mismatches": bars.mismatches, "margin": bars.margin}
     for name, of in all_seen.items():
         found[name] = {
             "outcomes": outcomes(of, bars),
             "together": asdict(pooled([answer for lease in of.measured for answer in lease])),
-            "chunks": {
-                score: separation(honest.chunks[score], of.chunks[score], at.get(score, 1.0)) for score in of.chunks
-            },
-            "answers": {
-                score: separation(honest.answers[score], of.answers[score], at.get(score, 1.0)) for score in of.answers
-            },
-            "roc_chunks": {score: curve(honest.chunks[score], of.chunks[score]) for score in of.chunks},
-            "roc_answers": {score: curve(honest.answers[score], of.answers[score]) for score in of.answers},
+            "chunks": {score: separation(honest.chunks[score], of.chunks[score], at.get(score)) for score in of.chunks},
+            "answers": {score: separation(honest.answers[score], of.answers[score]) for score in of.answers},
         }
     draws, verifies = honest.draw_seconds, honest.verify_seconds
     return {
@@ -359,6 +369,7 @@ def main() -> None:
             "temperature": TEMPERATURE,
             "answers": GROUPS * ANSWERS,
             "costs": costs(),
+            "modelled": modelled(),
             "pairs": {dtype: pair(path, dtype) for dtype in ("float32", "bfloat16")},
         }
     RESULTS.write_text(json.dumps(found, indent=1) + "\n")
