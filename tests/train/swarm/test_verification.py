@@ -359,7 +359,7 @@ def test_a_family_whose_head_does_more_is_refused(tmp_path, tiny_model):
 
 
 def measured(n_tokens: int, **distances: float) -> Measured:
-    plain = {"mismatches": 1, "mismatches_mean": 0.5, "mantissa_mean": 0.1, "misses": 0, "margin": 0.0}
+    plain = {"mismatches": 1, "mismatches_mean": 0.5, "mantissa_mean": 0.01, "misses": 0, "margin": 0.0}
     others = {"logprob_error": 1e-6, "end_probability": 0.5, "unlikely_share": 0.2}
     return Measured(n_tokens=n_tokens, **{**plain, **others, **distances})  # type: ignore[arg-type]
 
@@ -368,6 +368,8 @@ def test_bars_are_multiples_of_the_largest_honest_distance_but_not_below_a_floor
     bars = bars_from([[measured(1000, mismatches=9, misses=4, margin=0.3)], [measured(998, mismatches_mean=8)]])
     assert (bars.mismatches, bars.mismatches_mean, bars.mantissa_mean, bars.margin) == (18, 12, 0.5, 0.6)
     assert bars.replayed_share == pytest.approx(1 - 5 / 2000)
+    coarse = bars_from([[measured(1998, mantissa_mean=0.4)]])
+    assert (coarse.mismatches, coarse.mantissa_mean, coarse.margin, coarse.replayed_share) == (8, 1, 0.25, 0.985)
     with pytest.raises(ConfigError, match="too few"):
         bars_from([[measured(500)]])
 

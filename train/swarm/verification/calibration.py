@@ -1,7 +1,9 @@
 """Bars from answers that are known to be honest.
 
 A bar is a multiple of the largest distance that was measured, because the largest of many more answers is larger. It is
-never below a floor: engines that agree to the last bit here may differ in it elsewhere.
+never below a floor: engines that agree to the last bit here may differ in it elsewhere. Where they compute in half
+precision, the floor is higher: a model that is nearly certain of its tokens shows little of the rounding, and training
+may make it less certain.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,8 +19,14 @@ from train.swarm.verification.prefill import Finished, Prefill
 # Multiples of the largest honest distance: of one chunk or token, of a mean over a file, of log-probabilities.
 _ONE, _MEAN, _LOGPROB = 2.0, 1.5, 5.0
 _FLOOR = Bars(
-    mismatches=4.0, mismatches_mean=2.0, mantissa_mean=0.5, margin=0.02, logprob_error=1e-3, unlikely_share=0.1
-)
+    mismatches=4.0, mismatches_mean=2.0, mantissa_mean=0.5, margin=0.02, logprob_error=1e-3, unlikely_share=0.1,
+    replayed_share=1.0,
+)  # fmt: skip
+_COARSE_FLOOR = Bars(
+    mismatches=8.0, mismatches_mean=4.0, mantissa_mean=1.0, margin=0.25, logprob_error=0.02, unlikely_share=0.1,
+    replayed_share=0.985,
+)  # fmt: skip
+_COARSE_MANTISSA = 0.05  # mean difference of mantissas: two engines in float32 have hardly any
 _LEAST_TOKENS = 1000  # with fewer, the share of replayed tokens says little
 
 
@@ -73,13 +81,16 @@ def bars_from(honest: Sequence[Sequence[Measured]]) -> Bars:
     n_tokens = sum(file.n_tokens for file in files)
     if n_tokens < _LEAST_TOKENS:
         raise ConfigError(f"{n_tokens} tokens are too few to calibrate by; there must be {_LEAST_TOKENS}. Draw more")
+    mantissa_mean = max(file.mantissa_mean for file in files)
+    floor = _COARSE_FLOOR if mantissa_mean > _COARSE_MANTISSA else _FLOOR
+    # One miss more than there were: without any, the next answer with one would be rejected.
+    replayed_share = 1 - (sum(file.misses for file in files) + 1) / (n_tokens + 2)
     return Bars(
-        mismatches=max(_ONE * max(answer.mismatches for answer in answers), _FLOOR.mismatches),
-        mismatches_mean=max(_MEAN * max(file.mismatches_mean for file in files), _FLOOR.mismatches_mean),
-        mantissa_mean=max(_MEAN * max(file.mantissa_mean for file in files), _FLOOR.mantissa_mean),
-        # One miss more than there were: without any, the next answer with one would be rejected.
-        replayed_share=1 - (sum(file.misses for file in files) + 1) / (n_tokens + 2),
-        margin=max(_ONE * max(answer.margin for answer in answers), _FLOOR.margin),
-        logprob_error=max(_LOGPROB * max(file.logprob_error for file in files), _FLOOR.logprob_error),
-        unlikely_share=min(max(_MEAN * max(file.unlikely_share for file in files), _FLOOR.unlikely_share), 1.0),
+        mismatches=max(_ONE * max(answer.mismatches for answer in answers), floor.mismatches),
+        mismatches_mean=max(_MEAN * max(file.mismatches_mean for file in files), floor.mismatches_mean),
+        mantissa_mean=max(_MEAN * mantissa_mean, floor.mantissa_mean),
+        replayed_share=min(replayed_share, floor.replayed_share),
+        margin=max(_ONE * max(answer.margin for answer in answers), floor.margin),
+        logprob_error=max(_LOGPROB * max(file.logprob_error for file in files), floor.logprob_error),
+        unlikely_share=min(max(_MEAN * max(file.unlikely_share for file in files), floor.unlikely_share), 1.0),
     )
