@@ -35,9 +35,10 @@ def command(invite: str, model: str, key: Path | None, patience: float) -> None:
     CUDA_VISIBLE_DEVICES says which GPU it gets. Ctrl-C and SIGTERM finish the file in hand, and leave.
     """
     require("train")
+    from sandbox.errors import SandboxError
     from train.errors import TrainError
 
-    with user_errors(TrainError):
+    with user_errors(TrainError, SandboxError):
         from train.swarm.verifier.verifier import DEFAULT_KEY, Options, Verifier
 
         verifier = Verifier(Options(invite, model, key or Path(DEFAULT_KEY), patience), note=click.echo)

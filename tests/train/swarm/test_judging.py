@@ -1,5 +1,6 @@
 """A verifier judges files in the stated order, and never takes its own failures for those of a node."""
 
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +12,7 @@ import torch
 from blake3 import blake3
 from safetensors.torch import load_file, save_file
 
+from sandbox.errors import SandboxError
 from train.asynchronous.packed import unpack_tokens
 from train.errors import SamplerError, TransferError
 from train.sampling.protocol import Completion
@@ -109,6 +111,13 @@ def test_a_check_that_fails_leaves_the_file_unknown_and_the_next_one_is_judged(n
     judge, content = node.judge(lambda version: [places.pop(0)]), node.content()
     assert judge.judge(job(content), content).verdict == Verdict("unknown", "crashed")
     assert judge.judge(job(content), content).verdict == ACCEPTED
+
+
+def test_a_verifier_that_cannot_read_files_any_more_ends(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    judge, content = node.judge(), node.content()
+    monkeypatch.setattr(sys, "executable", "/bin/false")
+    with pytest.raises(SandboxError, match="does not start"):
+        judge.judge(job(content), content)
 
 
 def test_a_verifier_that_computes_no_numbers_any_more_ends(node: Node, tmp_path: Path) -> None:

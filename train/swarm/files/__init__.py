@@ -18,4 +18,5 @@ parser.py         starts that process
 understanding.py  reads what it says
 sanity.py         does the file answer the lease?
 reading.py        all of it: the answers, or a verdict
+trial.py          can this machine read such files at all?
 """

@@ -11,6 +11,7 @@ from train.errors import SamplerError, TransferError
 from train.swarm.calls import Job, Verified
 from train.swarm.files.reading import read
 from train.swarm.files.rows import RolloutFile
+from train.swarm.files.trial import try_reading
 from train.swarm.settings import SwarmSettings
 from train.swarm.verdict import Verdict
 from train.swarm.verification.checking import check
@@ -41,7 +42,8 @@ class Judge:
     def judge(self, job: Job, content: bytes) -> Verified:
         """Return the verdict on a file. The outcome "unknown" says that the fault is on this side.
 
-        Raises SamplerError if this verifier cannot compute any more, so that it does not call everything unknown.
+        Raises SandboxError or SamplerError if this verifier cannot read files or compute any more, so that it does not
+        call everything unknown.
         """
         try:
             verified = self._judged(job, content)
@@ -74,6 +76,7 @@ class Judge:
         yield from self._prefill.views(file, job.lease.lease)
 
     def _check_itself(self) -> None:
+        try_reading()
         self._loaded = None
         try:
             is_fine = self._prefill.look(_PROMPT, _ANSWER, 1.0, 0).is_finite

@@ -16,6 +16,7 @@ from train.errors import ConfigError, ControllerGone, RunError
 from train.sampling.model_name import check_model
 from train.swarm.calls import Job, Jobs, Verified
 from train.swarm.files.sizes import most_bytes
+from train.swarm.files.trial import try_reading
 from train.swarm.node.own_key import own_key
 from train.swarm.protocol.client import JoinFirst, SignedClient
 from train.swarm.protocol.invites import read_invite
@@ -74,9 +75,10 @@ class Verifier:
         """Verify until the run is over, or `leave` is called.
 
         Raises ControllerGone when the coordinator has been away for too long, RunError if it refuses this verifier,
-        TransferError if there are no weights, and SamplerError if the model cannot be loaded, or computes nothing any
-        more.
+        TransferError if there are no weights, SamplerError if the model cannot be loaded, or computes nothing any more,
+        and SandboxError if this machine cannot confine the process that reads files.
         """
+        try_reading()
         with closing(self._client):
             settings = self._patiently(self._join)
             if settings is None:
