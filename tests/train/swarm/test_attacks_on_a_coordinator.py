@@ -8,6 +8,7 @@ import socket
 import string
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from msgspec.structs import replace
 from swarms import RUN, World, invite
 
+from train.asynchronous.messages import Work, WorkRequest
 from train.errors import ControllerGone, RunError, TrainError
 from train.swarm.calls import Ban, Join, Joined, LeaseRequest, Leases, NodeBeat, NodeOrders, Status, Verified
 from train.swarm.folder import SwarmFolder
@@ -203,6 +205,25 @@ def test_a_node_cannot_take_all_leases(world: World) -> None:
         verifier.judge(verifier.job())
         taken = [*node.ask(slots=2**63 - 1), *node.client.call("/lease", LeaseRequest(0, 10**9), Leases).leases]
         assert len(taken) <= 2, "a newcomer gets few"
+
+
+def test_a_node_that_asks_many_times_at_once_gets_no_more(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    work = world.controller.work
+
+    def slow(request: WorkRequest) -> Work:
+        time.sleep(0.2)  # all calls arrive before the first is answered
+        return work(request)
+
+    monkeypatch.setattr(world.controller, "work", slow)
+    with world.coordinator(), ThreadPoolExecutor(8) as threads:
+        node, verifier = world.member(), world.member("verifier")
+        [first] = node.ask(slots=1)
+        node.upload(first)
+        verifier.judge(verifier.job())
+        replies = threads.map(lambda _: node.client.call("/lease", LeaseRequest(0, 3), Leases), range(16))
+        assert sum(len(reply.leases) for reply in replies) <= 2
+        [found] = status_of(world).nodes
+        assert found.leases <= 2
 
 
 @pytest.mark.parametrize("loaded", [-1, 1, 2**62, -(2**63)])

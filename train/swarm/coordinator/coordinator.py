@@ -72,6 +72,7 @@ class Coordinator:
         self._trainer = Trainer(
             controller, running=self._running, unwanted=self._unwanted, version=lambda: self._desk.version
         )
+        self._asking: set[bytes] = set()  # nodes for which the trainer is being asked
         self._completions = 1  # answers in a group, as far as is known
         self._stop = threading.Event()
         self._threads = [
@@ -147,12 +148,19 @@ class Coordinator:
             if desk.is_over:
                 desk.members[key].knows_end = True
                 return Leases(over=True)
-            if room <= 0 or request.slots <= 0 or desk.is_too_old(request.loaded):
+            if room <= 0 or request.slots <= 0 or desk.is_too_old(request.loaded) or key in self._asking:
                 return Leases(wait_seconds=self._wait_seconds())
             if (probe := desk.probe(key, request.loaded, now)) is not None:
                 return Leases((probe,))
-        # The trainer is asked while others may call.
-        asked = self._trainer.ask(request.loaded, min(request.slots, room * self._completions))
+            self._asking.add(key)
+        # The trainer is asked while others may call, but not the same node: it would get its room again each time.
+        try:
+            return self._asked(key, request.loaded, min(request.slots, room * self._completions))
+        finally:
+            self._asking.discard(key)
+
+    def _asked(self, key: bytes, loaded: int, slots: int) -> Leases:
+        asked = self._trainer.ask(loaded, slots)
         with self._turn() as (desk, now):
             self._completions = max((len(lease.seeds) for lease in asked), default=self._completions)
             granted = [desk.grant(key, lease, now) for lease in asked]
