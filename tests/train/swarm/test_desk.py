@@ -2,6 +2,7 @@
 
 import random
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,7 @@ from train.swarm.signed import public_of
 from train.swarm.verdict import ACCEPTED, Verdict
 
 RUN_KEY = Ed25519PrivateKey.from_private_bytes(bytes(32))
-NODES = [bytes([letter]) * 32 for letter in b"abcd"]
+NODES = [bytes([letter]) * 32 for letter in b"abcdefghijkl"]
 VERIFIERS = [b"v" * 32, b"w" * 32]
 INVITES = {
     key: new_invite(RUN_KEY, run=RUN, coordinator="http://c", relays=(), seconds=60,
@@ -63,10 +64,13 @@ def join(desk: Desk, key: bytes, now: float = 0.0, *, engine: str = "vllm 0.1") 
     desk.join(key, INVITES[key], INVITES[key].id, engine, "a box", now, is_valid=True)
 
 
-VERDICTS = st.sampled_from(
-    [ACCEPTED] * 3
-    + [Verdict("soft", "replay"), Verdict("hard", "replay"), Verdict("unknown", "crashed"), Verdict("hard", "file")]
-)
+VERDICTS = [
+    *[ACCEPTED] * 6,
+    Verdict("soft", "replay"),
+    Verdict("hard", "replay"),
+    Verdict("unknown", "crashed"),
+    Verdict("unknown", "no weights"),
+]
 
 
 class Swarm(RuleBasedStateMachine):
@@ -147,9 +151,9 @@ class Swarm(RuleBasedStateMachine):
         self.desk.leave(key, self.now)
 
     @precondition(lambda self: self.leases)
-    @rule(data=st.data(), digest=st.sampled_from([b"1" * 32] * 4 + [b"2" * 32]), thief=st.booleans())
-    def submit(self, data: st.DataObject, digest: bytes, thief: bool) -> None:
-        owner, lease = data.draw(st.sampled_from(self.leases[-6:]))
+    @rule(place=st.integers(1, 6), digest=st.sampled_from([b"1" * 32] * 4 + [b"2" * 32]), thief=st.booleans())
+    def submit(self, place: int, digest: bytes, thief: bool) -> None:
+        owner, lease = self.leases[-min(place, len(self.leases))]
         if thief:
             other = next(node for node in NODES if node != owner)
             assert self.desk.submit(other, lease.id, 10, digest, self.now) == "late"
@@ -166,9 +170,9 @@ class Swarm(RuleBasedStateMachine):
             self.jobs.append((key, job.lease.id, job.lease.lease))
 
     @precondition(lambda self: self.jobs)
-    @rule(data=st.data(), verdict=VERDICTS)
-    def judge(self, data: st.DataObject, verdict: Verdict) -> None:
-        key, lease_id, lease = data.draw(st.sampled_from(self.jobs[-4:]))
+    @rule(place=st.integers(1, 4), verdict=st.sampled_from(VERDICTS))
+    def judge(self, place: int, verdict: Verdict) -> None:
+        key, lease_id, lease = self.jobs[-min(place, len(self.jobs))]
         answers = verified_answers(lease) if verdict is ACCEPTED else ()
         try:
             self.desk.verdict(key, lease_id, Verified(verdict, answers), self.now)
@@ -181,9 +185,9 @@ class Swarm(RuleBasedStateMachine):
         self.desk.clock(self.now)
 
     @precondition(lambda self: self.with_nodes)
-    @rule(data=st.data())
-    def trainer_gives_up(self, data: st.DataObject) -> None:
-        key = data.draw(st.sampled_from(sorted(self.with_nodes)))
+    @rule(place=st.integers(0, 9))
+    def trainer_gives_up(self, place: int) -> None:
+        key = sorted(self.with_nodes)[place % len(self.with_nodes)]
         self.desk.unwanted([key], self.now)
         assert self.with_nodes.pop(key)
         self.to_ask.append((key[0], key[1] + 1))
@@ -245,6 +249,59 @@ Swarm.TestCase.settings = settings(
     max_examples=40, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)
 )
 TestSwarm = Swarm.TestCase
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_long_histories_add_up(seed: int) -> None:
+    """The same rules, drawn so that much work gets done in between."""
+    swarm, rng = Swarm(), random.Random(seed)
+    swarm.start()
+    nodes_here = NODES[:6]
+
+    def everybody(what: Callable[[bytes], None]) -> None:
+        for key in nodes_here:
+            what(key)
+
+    def verifiers_join() -> None:
+        for key in VERIFIERS:
+            if key not in swarm.desk.verifiers:
+                swarm.join(key=key)
+
+    def submit() -> None:
+        if swarm.leases:
+            digest = b"12"[rng.random() < 0.01 :][:1] * 32
+            swarm.submit(place=rng.randint(1, 6), digest=digest, thief=rng.random() < 0.1)
+
+    def judge() -> None:
+        if swarm.jobs:
+            swarm.judge(place=rng.randint(1, 4), verdict=rng.choice([ACCEPTED] * 60 + VERDICTS))
+
+    def give_up() -> None:
+        if swarm.with_nodes:
+            swarm.trainer_gives_up(place=rng.randint(0, 9))
+
+    steps: list[tuple[float, Callable[[], None]]] = [
+        (3, lambda: everybody(lambda key: swarm.join(key=key))),
+        (3, verifiers_join),
+        (10, lambda: swarm.ask(key=rng.choice(nodes_here), n=rng.randint(1, 3))),
+        (8, lambda: everybody(lambda key: swarm.beat(key=key, knows=True))),
+        (2, lambda: swarm.beat(key=rng.choice(nodes_here), knows=False)),
+        (25, submit),
+        (15, lambda: swarm.take(key=rng.choice(VERIFIERS))),
+        (25, judge),
+        (8, lambda: swarm.wait(seconds=rng.choice([0.5, 1.0, 2.0, 5.0] * 8 + [31.0, 95.0, 700.0]))),
+        (1, give_up),
+        (0.3, lambda: swarm.leave(key=rng.choice(nodes_here + VERIFIERS))),
+        (0.1, lambda: swarm.operator_bans(key=rng.choice(nodes_here))),
+        (0.2, swarm.restart),
+    ]
+    for step in rng.choices([step for _, step in steps], [weight for weight, _ in steps], k=500):
+        step()
+        swarm.every_group_is_with_one_node()
+        swarm.counts_equal_a_recount()
+        swarm.who_is_banned_has_nothing()
+    assert swarm.trained_on, "too little was done to show anything"
+    swarm.teardown()
 
 
 @pytest.fixture
