@@ -127,6 +127,9 @@ def test_a_verifier_ends_with_the_run(world: swarms.World, model: Path, tmp_path
         verifier = Verifier(Options(told, key=tmp_path / "key", folder=tmp_path / "versions"), note=lines.append)
         thread = threading.Thread(target=verifier.run)
         thread.start()
+        until = time.monotonic() + 60
+        while not any("has weights" in line for line in lines) and time.monotonic() < until:
+            time.sleep(0.05)
         world.controller.close()
         thread.join(60)
         assert not thread.is_alive()
