@@ -496,12 +496,27 @@ _CURATION: Tables = (
     ("million", million_line),
     ("dedup", dedup_table),
 )
+
+
+def coordinator_line(measured: dict[str, Any]) -> str:
+    beats, leases, alone = measured["beats"], measured["leases"], measured["cryptography"]
+    return (
+        f"One coordinator with {measured['nodes']:,} nodes: {measured['fastest']['per_second']:,.0f} signed requests"
+        f" per second over {measured['connections']} connections (signatures alone allow"
+        f" {alone['checked_per_second']:,.0f} on a core); {beats['per_second']:.0f} beats per second, which is what so"
+        f" many nodes send, take {beats['share_of_a_core']:.0%} of a core, median {beats['median_ms']:.1f} ms, p99"
+        f" {beats['p99_ms']:.0f} ms; {leases['per_second']:.0f} leases per second from the request to the verdict, with"
+        f" files of {leases['file_bytes'] / 1000:.0f} KB and the ledger on the disk. Measured on {measured['machine']}."
+    )
+
+
 _SWARM: Tables = (
     ("overlap", overlap_table),
     ("broadcast", broadcast_tables),
     ("delta", delta_table),
     ("verification", verification_table),
     ("slack", slack_table),
+    ("coordinator", coordinator_line),
 )
 _TRAINING: Tables = (
     ("learn", learn_table),
