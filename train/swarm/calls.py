@@ -28,7 +28,8 @@ LEASE_ID_BYTES = 16
 class Join(Struct, frozen=True):
     """A node comes, with an invite as it was written.
 
-    engine    "vllm" or "transformers" and its version, such as "vllm 0.32.0 cpu"
+    engine    "vllm" or "transformers" and its version, such as "vllm 0.32.0 cpu"; empty: the node is not admitted yet,
+              and wants to know from the settings which engine it has to start
     hardware  in words, for the operator
     """
 

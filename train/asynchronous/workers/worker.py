@@ -157,7 +157,8 @@ class Worker:
                 return bool(holdings.arrived)
             holdings.wanted = self._engine.at_once - len(self._running)
             holdings.changed.notify_all()
-            if self._waits_for_reply or not self._running:
+            # Answers that others check are the same whatever is drawn beside them, so nothing is gained by waiting.
+            if not self._running or (self._waits_for_reply and not self._whole_leases):
                 holdings.wait(lambda: not holdings.wanted or holdings.fetched is not None, _REPLY_SECONDS)
             self._waits_for_reply = not holdings.wanted
             return bool(holdings.arrived)

@@ -69,8 +69,9 @@ class JoinedRollout:
         """
         with ExitStack() as stack:
             stack.enter_context(closing(self._client))
-            settings = Patience(self._options.patience_seconds, self._pause).call(self._joined_before_the_engine)
-            if settings is None:
+            patience = Patience(self._options.patience_seconds, self._pause)
+            settings = patience.call(lambda: self._join(""))  # they say which engine the run needs
+            if settings is None or patience.call(lambda: self._join(engine_words(settings.terms))) is None:
                 return
             terms = settings.terms
             model = self._options.model or terms.model
@@ -79,12 +80,14 @@ class JoinedRollout:
             prepare_for_engine()
             engine = stack.enter_context(closing(open_for(terms, model, self._options.engine, verifiable=True)))
             source = stack.enter_context(closing(self._source()))
-            words = engine_words(terms), hardware_words()
+            words = engine_words(terms)
+            if patience.call(lambda: self._join(words)) is None:  # the coordinator may have missed it meanwhile
+                return
             controller = SwarmController(
                 self._client,
                 source,
-                join=lambda: join(self._client, engine=words[0], hardware=words[1]),
-                engine=words[0],
+                join=lambda: self._join(words),
+                engine=words,
                 folder=Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="curate-node-"))),
                 note=lambda line: self._note(f"node {self._name}: {line}"),
             )
@@ -108,9 +111,8 @@ class JoinedRollout:
         if self._worker is not None:
             self._worker.leave()
 
-    def _joined_before_the_engine(self) -> SwarmSettings:
-        """Join in order to know what the engine has to be like. If its start takes long, the node joins again."""
-        return join(self._client, engine="")
+    def _join(self, engine: str) -> SwarmSettings:
+        return join(self._client, engine=engine, hardware=hardware_words())
 
     def _source(self) -> RelaySource:
         run, public = self._invite.run, self._invite.public

@@ -12,7 +12,7 @@ from train.swarm.signed import Forged
 def join(client: SignedClient, *, engine: str, hardware: str = "") -> SwarmSettings:
     """Join, or join again, and return what the swarm agrees on.
 
-    engine    "vllm" or "transformers" and its version, such as "vllm 0.32.0 cpu"
+    engine    as in `Join`
     hardware  in words, for the operator
 
     Raises ControllerGone if the coordinator cannot be reached, and RunError if it refuses this node.
