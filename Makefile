@@ -5,6 +5,7 @@
 # make soak    200,000 runs with kills: half an hour
 # make docs    build the documentation into build/docs, and fail on a broken link
 # make learn   from problems to a better model, with vLLM on the processor: six minutes; SEED=1 for another
+# make swarm   workers that nobody trusts, and some that cheat: a whole swarm on this machine; three minutes
 # make bench   measure, and write the numbers into the README and docs/numbers.md
 
 PYTHON ?= python3
@@ -13,7 +14,7 @@ READY := .venv/ready
 TRAIN := .venv/train
 DOCS := .venv/docs
 
-.PHONY: setup demo learn test test-all check docs bench sandbox-image soak clean
+.PHONY: setup demo learn swarm test test-all check docs bench sandbox-image soak clean
 
 setup: $(READY)
 
@@ -51,6 +52,9 @@ demo: $(READY)
 
 learn: $(READY) $(TRAIN)
 	@examples/learn/run.sh $(or $(SEED),0)
+
+swarm: $(READY) $(TRAIN)
+	@$(BIN)/python examples/swarm/swarm.py runs/swarm
 
 test: $(READY) $(TRAIN)
 	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder -m "not thorough"

@@ -20,6 +20,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 _LONGEST = (
     "test_learning",
     "test_killed_roles",
+    "test_whole_swarm",
     "test_docs",
     "test_runs",
     "test_asynchronous_runs",

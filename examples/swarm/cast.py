@@ -1,0 +1,135 @@
+"""The processes of a swarm on this machine, each with a log of its own. All of them end with this one."""
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+ROOT = Path(__file__).parents[2]
+CURATE = (sys.executable, "-W", "ignore", str(ROOT / "cli.py"))
+_THREADS = {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"}
+_GOODBYE_SECONDS = 10.0
+
+
+class Cast:
+    """Who plays a part.
+
+    logs  folder for what they say
+    tell  is called with what somebody says, if it is worth telling
+    """
+
+    def __init__(self, logs: Path, tell: Callable[[str, str], None] = lambda name, line: None) -> None:
+        self._logs, self._tell = logs, tell
+        self._commands: dict[str, tuple[str, ...]] = {}
+        self._read: dict[str, int] = {}
+        self.processes: dict[str, subprocess.Popen[bytes]] = {}
+        logs.mkdir(parents=True, exist_ok=True)
+
+    def start(self, name: str, *command: str, environment: Mapping[str, str] = {}) -> None:
+        """Start a process."""
+        self._commands[name] = command
+        with self._log(name).open("ab") as log:
+            self.processes[name] = subprocess.Popen(
+                command, env={**os.environ, **_THREADS, **environment}, stdin=subprocess.DEVNULL, stdout=log, stderr=log
+            )
+
+    def curate(self, name: str, *words: str) -> None:
+        """Start a command of curate."""
+        self.start(name, *CURATE, *words)
+
+    def kill(self, name: str) -> None:
+        """End a process without a warning."""
+        self.processes[name].kill()
+        self.processes[name].wait()
+
+    def start_again(self, name: str) -> None:
+        """Start a process that has ended, as it was started before."""
+        self.start(name, *self._commands[name])
+
+    def leave(self, name: str) -> None:
+        """Tell a process to end politely."""
+        self.processes[name].send_signal(signal.SIGTERM)
+
+    def is_alive(self, name: str) -> bool:
+        return self.processes[name].poll() is None
+
+    def has_failed(self, name: str) -> bool:
+        return bool(self.processes[name].poll())
+
+    def said(self, name: str) -> str:
+        """Return all that a process has said so far."""
+        return self._log(name).read_text(encoding="utf-8", errors="replace")
+
+    def listen(self) -> None:
+        """Tell what has been said since the last call."""
+        for name in self.processes:
+            words = self.said(name)
+            *lines, rest = words[self._read.get(name, 0) :].split("\n")
+            self._read[name] = len(words) - len(rest)
+            for line in lines:
+                self._tell(name, line)
+
+    def wait_for(self, name: str, pattern: str, seconds: float) -> str:
+        """Wait until a process says something, and return the first group of the pattern.
+
+        Raises RuntimeError if it ends before, or says nothing of the kind in time.
+        """
+        until = time.monotonic() + seconds
+        while time.monotonic() < until:
+            self.listen()
+            if found := re.search(pattern, self.said(name)):
+                return found[1] if found.re.groups else found[0]
+            if not self.is_alive(name):
+                break
+            time.sleep(0.1)
+        raise RuntimeError(f"{name} does not say {pattern!r}, but:\n{self.said(name)[-2000:]}")
+
+    def close(self) -> None:
+        """End everybody, politely first."""
+        for process in self.processes.values():
+            if process.poll() is None:
+                process.terminate()
+        until = time.monotonic() + _GOODBYE_SECONDS
+        for process in self.processes.values():
+            try:
+                process.wait(max(0.0, until - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _log(self, name: str) -> Path:
+        return self._logs / f"{name}.log"
+
+
+def run(*words: str) -> str:
+    """Run a command of curate to its end, and return what it says. Raises RuntimeError if it fails."""
+    done = subprocess.run(
+        [*CURATE, *words], env={**os.environ, **_THREADS}, capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        raise RuntimeError(f"curate {' '.join(words)}:\n{done.stdout}\n{done.stderr}")
+    return done.stdout
+
+
+def free_ports(n: int) -> Sequence[int]:
+    """Return ports of this machine that nobody uses."""
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(n)]
+    ports = [each.getsockname()[1] for each in sockets]
+    for each in sockets:
+        each.close()
+    return ports

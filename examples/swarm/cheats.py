@@ -1,0 +1,80 @@
+"""Nodes that cheat:  python examples/swarm/cheats.py quantised|greedy|dropping INVITE KEY
+
+Each is `curate rollout --join` with something between the node and its engine. The product has no such options; whoever
+brings a machine to a swarm can write these lines, so a swarm has to notice.
+"""
+
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from train.asynchronous.workers import worker
+from train.errors import TrainError
+from train.swarm.node import joined_rollout
+
+_NEARLY_ZERO = 1e-4  # a temperature at which the noise of the seeds decides nothing
+
+
+class _Cheat:
+    """An engine with something in between."""
+
+    def __init__(self, engine: Any) -> None:
+        self._engine = engine
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._engine, name)
+
+
+class Quantised(_Cheat):
+    """Rounds all weights to eight bits, which makes an engine cheaper, and says nothing of it."""
+
+    def load(self, weights: Any, version: int) -> None:
+        self._engine.load([(name, _in_eight_bits(tensor)) for name, tensor in weights], version)
+
+
+class Greedy(_Cheat):
+    """Always takes the most likely token, so that its answers look better than the model's."""
+
+    def add(self, key: str, prompt_ids: tuple[int, ...], seed: int, sampling: Any) -> None:
+        self._engine.add(key, prompt_ids, seed, replace(sampling, temperature=_NEARLY_ZERO))
+
+
+class Dropping(_Cheat):
+    """Takes groups, and never answers."""
+
+    def step(self) -> list[Any]:
+        time.sleep(0.1)
+        return []
+
+
+CHEATS: dict[str, Callable[[Any], Any]] = {"quantised": Quantised, "greedy": Greedy, "dropping": Dropping}
+
+
+def _in_eight_bits(tensor: torch.Tensor) -> torch.Tensor:
+    step = tensor.abs().max().clamp(min=1e-12) / 127
+    return (tensor / step).round() * step
+
+
+def main(kind: str, invite: str, key: Path) -> None:
+    """Join a swarm, and cheat in one of these ways until it is over, or we are thrown out."""
+    honest = joined_rollout.open_for
+    joined_rollout.open_for = lambda *terms, **options: CHEATS[kind](honest(*terms, **options))
+    worker.prove = lambda *parts: {}  # the node's own check that it has the weights of the run
+    try:
+        joined_rollout.JoinedRollout(joined_rollout.Options(invite, key=key), note=_say).run()
+    except TrainError as error:
+        _say(f"Error: {error}")
+        sys.exit(1)
+
+
+def _say(line: str) -> None:
+    print(line, flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2], Path(sys.argv[3]))

@@ -1,0 +1,106 @@
+"""A swarm on this machine: a trainer, a coordinator, relays, a verifier and nodes, each a process."""
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Literal
+
+from cast import Cast, free_ports
+
+from train.errors import ControllerGone, RunError
+from train.swarm.calls import NodeStatus, Status
+from train.swarm.folder import SwarmFolder
+from train.swarm.protocol.client import SignedClient
+from train.swarm.protocol.invites import new_invite, read_invite
+from train.swarm.signed import public_of, read_key
+
+_START_SECONDS = 120.0
+
+
+class Swarm:
+    """All in one folder: run/, coordinator/, relays, keys and logs.
+
+    tell  is called with what somebody says
+    """
+
+    def __init__(self, folder: Path, tell: Callable[[str, str], None] = lambda name, line: None) -> None:
+        self.folder, self.run = folder, folder / "run"
+        self.cast = Cast(folder / "logs", tell)
+        self._ports = free_ports(4)
+        self._client: SignedClient | None = None
+
+    def start_trainer(self, config: Path, *changes: str) -> None:
+        """Start `curate train`, whose only worker will be the swarm."""
+        settings = [*changes, "workers.local=false", f"workers.listen={self._address(0)}"]
+        words = [word for change in settings for word in ("--set", change)]
+        self.cast.curate("trainer", "train", str(config), "--out", str(self.run), "--resume", *words)
+        self.cast.wait_for("trainer", "workers can join", _START_SECONDS)
+
+    def start_coordinator(self, *options: str) -> None:
+        """Start the coordinator, and the two relays that invites name."""
+        relays = [word for number in (2, 3) for word in ("--relay", f"http://{self._address(number)}")]
+        self.cast.curate(
+            "coordinator", "coordinator", str(self.folder / "coordinator"), "--controller",
+            f"http://{self._address(0)}", "--listen", self._address(1), *relays, *options,
+        )  # fmt: skip
+        self.cast.wait_for("coordinator", "listening on", _START_SECONDS)
+        for number in (2, 3):
+            name = f"relay-{number - 1}"
+            self.cast.curate(
+                name, "relay", "--invite", self._invite(), "--folder", str(self.folder / name), "--listen",
+                self._address(number),
+            )  # fmt: skip
+
+    def start_verifier(self) -> None:
+        """Start a verifier."""
+        self.cast.curate("verifier", "verifier", self._invite("verifier"), "--key", str(self._key("verifier")))
+
+    def start_node(self, name: str, cheat: str = "") -> None:
+        """Start a node, which may cheat in one of the ways of cheats.py."""
+        invite, key = self._invite(), str(self._key(name))
+        if cheat:
+            script = str(Path(__file__).parent / "cheats.py")
+            self.cast.start(name, sys.executable, "-W", "ignore", script, cheat, invite, key)
+        else:
+            self.cast.curate(name, "rollout", "--join", invite, "--key", key)
+
+    def steps(self) -> int:
+        """Return the number of steps that the trainer has made."""
+        path = self.run / "metrics.jsonl"
+        lines = path.read_text().splitlines(keepends=True) if path.exists() else []
+        whole = [line for line in lines if line.endswith("\n")]
+        return int(json.loads(whole[-1])["step"]) if whole else 0
+
+    def status(self) -> Status | None:
+        """Return what the coordinator sees; None if it is away."""
+        if self._client is None:
+            place = SwarmFolder(self.folder / "coordinator")
+            self._client = SignedClient(read_invite(self._invite()), read_key(place.key), reply_seconds=5.0)
+        try:
+            return self._client.call("/status", None, Status)
+        except (ControllerGone, RunError):
+            return None
+
+    def node_in(self, status: Status, name: str) -> NodeStatus | None:
+        """Return what the coordinator says about a node."""
+        public = self.public_of(name)
+        return next((node for node in status.nodes if node.node == public), None)
+
+    def public_of(self, name: str) -> bytes:
+        """Return the public key of a node; nothing if it has none yet."""
+        return public_of(read_key(self._key(name))) if self._key(name).exists() else b""
+
+    def _key(self, name: str) -> Path:
+        return self.folder / "keys" / f"{name}.key"
+
+    def _invite(self, role: Literal["node", "verifier"] = "node") -> str:
+        """Do what `curate swarm invite` does."""
+        place = SwarmFolder(self.folder / "coordinator")
+        address, key = place.address(), read_key(place.key)
+        return new_invite(
+            key, run=address.run, coordinator=address.coordinator, relays=address.relays, role=role, seconds=3600
+        ).text
+
+    def _address(self, number: int) -> str:
+        return f"127.0.0.1:{self._ports[number]}"

@@ -1,0 +1,28 @@
+"""Write the problems and the model of the example:  python examples/swarm/prepare.py FOLDER
+
+The problems are some of those in examples/learn, and so are the demonstrations: a very small model learns them by
+heart, with all their mistakes, so that it solves a quarter of the problems at first.
+"""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "learn"))
+
+import problems
+import warm_up
+
+PROBLEMS = 16
+STEPS, HIDDEN, LAYERS = 150, 64, 2
+
+
+def prepare(folder: Path, *, seed: int = 0) -> None:
+    """Write the rows of a dataset and a model to the folder."""
+    learnt, _ = problems.problems()
+    problems.write(folder / "raw", train=map(problems.row, learnt[:PROBLEMS]))
+    if not (folder / "warm" / "tokenizer.json").exists():
+        warm_up.warm_up(learnt[:PROBLEMS], folder / "warm", steps=STEPS, seed=seed, hidden=HIDDEN, layers=LAYERS)
+
+
+if __name__ == "__main__":
+    prepare(Path(sys.argv[1]))

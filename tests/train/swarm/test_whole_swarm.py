@@ -1,0 +1,133 @@
+"""A whole swarm of processes on this machine, with nodes that cheat: examples/swarm, on six problems."""
+
+import time
+from pathlib import Path
+
+import pytest
+import small_runs
+from click.testing import CliRunner
+
+from cli import main
+from train.asynchronous import journal
+from train.asynchronous.groups.events import Cut
+from train.asynchronous.journal.audit import audit
+from train.swarm.folder import SwarmFolder
+from train.swarm.ledger import audit as ledger_audit
+from train.swarm.ledger.book import rows as ledger_rows
+from train.swarm.ledger.entries import Judged, Leased
+from train.swarm.signed import public_of, read_key
+
+EXAMPLE = Path(__file__).parents[3] / "examples" / "swarm"
+STALENESS, STEPS = 2, 8
+SECONDS, LEASE_SECONDS = 240, 20
+RUN = [
+    "rollout.pipeline=async",
+    f"rollout.staleness={STALENESS}",
+    "objective.old=learner",
+    "objective.truncation=2.0",
+    "run.keep_journal=true",
+    "rollout.temperature=1.4",  # at 1, the tiny model knows most answers by heart, and greedy answers are honest ones
+]
+
+
+@pytest.fixture
+def parts(monkeypatch):
+    """Return the module of the example that starts the parts of a swarm."""
+    monkeypatch.syspath_prepend(EXAMPLE)
+    import parts
+
+    return parts
+
+
+@pytest.fixture(scope="module")
+def bars(tmp_path_factory, tiny_model, six_problems):
+    """Return the file that `curate swarm calibrate` writes."""
+    folder = tmp_path_factory.mktemp("bars")
+    small = small_runs.written(folder, tiny_model, six_problems)
+    changes = ["--groups", "12", "--out", str(folder / "bars.toml"), "--set", "rollout.temperature=1.4"]
+    result = CliRunner().invoke(main, ["swarm", "calibrate", str(small), *changes])
+    assert result.exit_code == 0, result.output
+    return folder / "bars.toml"
+
+
+def played(swarm, small, bars, events, *, nodes):
+    """Play a swarm to the end of its run; `events` are what happens after so many steps. Returns what was seen last."""
+    with swarm.cast:
+        swarm.start_trainer(small, *RUN, f"run.steps={STEPS}")
+        swarm.start_coordinator("--bars", str(bars), "--lease-seconds", str(LEASE_SECONDS))
+        swarm.start_verifier()
+        for name, cheat in nodes.items():
+            swarm.start_node(name, cheat)
+        status, until = None, time.monotonic() + SECONDS
+        waiting = sorted(events, key=lambda event: event[0])
+        while swarm.cast.is_alive("trainer"):
+            assert time.monotonic() < until, everything_said(swarm)
+            while waiting and swarm.steps() >= waiting[0][0]:
+                waiting.pop(0)[1](swarm)
+            status = swarm.status() or status
+            time.sleep(0.2)
+        assert swarm.cast.processes["trainer"].returncode == 0, everything_said(swarm)
+        assert waiting == []
+        return swarm.status() or status
+
+
+def everything_said(swarm):
+    return "\n".join(f"--- {name}\n{swarm.cast.said(name)[-3000:]}" for name in swarm.cast.processes)
+
+
+def check(swarm, honest):
+    """Check that only answers of these nodes were trained on, and that the run can be trained again."""
+    place = SwarmFolder(swarm.folder / "coordinator")
+    rows = list(ledger_rows(place.ledger))
+    found = ledger_audit.audit(rows, public_of(read_key(place.key)))
+    assert found.fault == ""
+    leased, sampled_by = {}, {}
+    for entry in (row.decoded() for row in rows):
+        if isinstance(entry, Leased):
+            leased[entry.lease] = entry.group, entry.attempt
+        elif isinstance(entry, Judged) and entry.verdict == "accepted":
+            sampled_by.setdefault(leased[entry.lease], set()).add(entry.node)
+    keys = {swarm.public_of(name) for name in honest}
+    events = list(journal.read(swarm.run / journal.FOLDER))
+    trained = {(group, attempt) for event in events if isinstance(event, Cut) for group, attempt, _ in event.groups}
+    assert trained
+    assert {node for group in trained for node in sampled_by[group]} <= keys
+    assert audit(journal.read(swarm.run / journal.FOLDER), staleness=STALENESS).findings == []
+    result = CliRunner().invoke(main, ["train", str(swarm.run), "--replay"])
+    assert result.exit_code == 0, result.output
+    assert "the same weights as" in result.output
+
+
+def test_cheats_are_thrown_out_and_only_honest_answers_are_trained_on(small, bars, parts, tmp_path):
+    swarm = parts.Swarm(tmp_path / "swarm")
+    nodes = {"ann": "", "quentin": "quantised", "greta": "greedy", "drew": "dropping"}
+    events = [(2, lambda swarm: swarm.start_node("bea")), (5, lambda swarm: swarm.cast.leave("ann"))]
+    status = played(swarm, small, bars, events, nodes=nodes)
+    seen = {name: swarm.node_in(status, name) for name in (*nodes, "bea")}
+    for name in ("ann", "bea"):
+        assert seen[name].state in ("healthy", "left", "probation"), seen[name]
+        assert set(seen[name].reasons) <= {"", "late", "expired"}, seen[name]
+    assert seen["greta"].state == "banned"
+    for name in ("quentin", "greta", "drew"):
+        assert seen[name].state in ("banned", "suspended"), seen[name]
+        assert (seen[name].given, seen[name].accepted) <= (2, 1), seen[name]
+    assert "has left" in swarm.cast.said("ann")
+    assert seen["bea"].accepted > 0
+    check(swarm, ("ann", "bea"))
+
+
+def test_a_run_survives_the_death_of_its_coordinator_a_relay_the_verifier_and_a_node(small, bars, parts, tmp_path):
+    swarm = parts.Swarm(tmp_path / "swarm")
+
+    def kill(name):
+        def kill_and_start_again(swarm):
+            swarm.cast.kill(name)
+            swarm.cast.start_again(name)
+
+        return kill_and_start_again
+
+    events = [(1, kill("coordinator")), (2, kill("relay-1")), (3, kill("verifier")), (4, kill("ann"))]
+    status = played(swarm, small, bars, events, nodes={"ann": "", "bea": ""})
+    assert {node.state for node in status.nodes} <= {"healthy", "probation", "unhealthy"}
+    assert status.verifiers >= 1
+    check(swarm, ("ann", "bea"))
