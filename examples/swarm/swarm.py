@@ -68,7 +68,7 @@ def _start(swarm: Swarm, config: Path, settings: list[str], folder: Path) -> Non
 def _play(swarm: Swarm) -> Status:
     """Let things happen until the run is over, and return what the coordinator saw last."""
     steps = _steps(HERE / "swarm.toml")
-    status = None
+    status, leaves = None, False
     until = time.monotonic() + SECONDS
     while swarm.cast.is_alive("trainer"):
         if time.monotonic() > until:
@@ -81,7 +81,8 @@ def _play(swarm: Swarm) -> Status:
         if swarm.steps() >= JOINS_AT * steps and LATER not in swarm.cast.processes:
             swarm.start_node(LATER)
         bea = None if status is None else swarm.node_in(status, LATER)
-        if swarm.steps() >= LEAVES_AT * steps and swarm.cast.is_alive("ann") and bea is not None and bea.accepted:
+        if swarm.steps() >= LEAVES_AT * steps and not leaves and bea is not None and bea.accepted:
+            leaves = True
             swarm.cast.leave("ann")
         time.sleep(0.5)
     swarm.cast.listen()
