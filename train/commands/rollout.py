@@ -25,13 +25,13 @@ def _checked(context: click.Context, option: click.Parameter, name: str) -> str:
 
 
 @click.command("rollout")
-@click.option("--controller", "url", default="", metavar="URL", help="The run: http://HOST:PORT of workers.listen.")
+@click.option("--controller", "url", default="", metavar="URL", help="The run: http://HOST:PORT of workers.listen.  [default: none; give this or --join]")
 @click.option(
     "--join",
     "invite",
     default="",
     metavar="INVITE",
-    help="The run: an invite of its swarm, which does not trust this machine.  [in place of --controller]",
+    help="The run: an invite of its swarm, which does not trust this machine.  [default: none; give this or --controller]",
 )
 @click.option(
     "--key",
@@ -65,7 +65,7 @@ def _checked(context: click.Context, option: click.Parameter, name: str) -> str:
     "--public-key",
     default="",
     metavar="HEX",
-    help="With --relay: the key that signs the weights, as `curate relay` says.",
+    help="The key that signs the weights, as `curate relay` says.  [default: none; needed with --relay]",
 )
 @click.option(
     "--ray",
