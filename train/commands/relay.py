@@ -18,21 +18,36 @@ _EITHER = "give one of --from, --invite and --controller"
 
 @click.command("relay")
 @click.option(
-    "--from", "sources", multiple=True, metavar="URL", help="Relay, coordinator or bucket that has the weights; repeat.  [default: those in the invite]"
+    "--from",
+    "sources",
+    multiple=True,
+    metavar="URL",
+    help="Relay, coordinator or bucket that has the weights; repeat.  [default: those in the invite]",
 )
 @click.option(
-    "--invite", default="", metavar="TEXT", help="Invite of the run.  [default: --from, --run and --public-key say the same]"
+    "--invite",
+    default="",
+    metavar="TEXT",
+    help="Invite of the run.  [default: --from, --run and --public-key say the same]",
 )
 @click.option(
-    "--controller", default="", metavar="URL", help="Be the first relay of a run: workers.listen of its trainer.  [default: there are relays]"
+    "--controller",
+    default="",
+    metavar="URL",
+    help="Be the first relay of a run: workers.listen of its trainer.  [default: there are relays]",
 )
 @click.option(
     "--key",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="File with the key that signs the weights, made if it is not there.  [default: none; needed with --controller]",
+    help="File with the key that signs the weights, made if it is not there.  [default: none; for --controller]",
 )
 @click.option("--run", default="", metavar="NAME", help="Name of the run.  [default: with --controller, the run's own]")
-@click.option("--public-key", default="", metavar="HEX", help="Key that must have signed the weights.  [default: that in the invite]")
+@click.option(
+    "--public-key",
+    default="",
+    metavar="HEX",
+    help="Key that must have signed the weights.  [default: that in the invite]",
+)
 @click.option(
     "--folder",
     type=click.Path(file_okay=False, path_type=Path),

@@ -25,13 +25,19 @@ def _checked(context: click.Context, option: click.Parameter, name: str) -> str:
 
 
 @click.command("rollout")
-@click.option("--controller", "url", default="", metavar="URL", help="The run: http://HOST:PORT of workers.listen.  [default: none; give this or --join]")
+@click.option(
+    "--controller",
+    "url",
+    default="",
+    metavar="URL",
+    help="The run: http://HOST:PORT of workers.listen.  [default: none; give this or --join]",
+)
 @click.option(
     "--join",
     "invite",
     default="",
     metavar="INVITE",
-    help="The run: an invite of its swarm, which does not trust this machine.  [default: none; give this or --controller]",
+    help="The run: an invite of its swarm, which does not trust this machine.  [default: none; or give --controller]",
 )
 @click.option(
     "--key",

@@ -21,6 +21,8 @@ class Bars(Struct, frozen=True):
     replayed_share    share of tokens that the seeds give again, on average over honest answers
     replayed_sigmas   how seldom honest answers may be rejected, as for a normal value this far from its mean
     margin            a token that its seed does not give had a noisy logit this far below the largest, in nats, at most
+    margin_mean       mean of that over all tokens, those that the seed gives included, on average over honest answers
+    margin_square     mean of its square; the sum over an answer may exceed its mean by `replayed_sigmas` deviations
     logprob_error     mean |difference of log-probabilities| over a file, at most; beyond it is a soft rejection
     end_probability   an end of the text is believed if it had at least this probability
     unlikely_share    share of tokens of a file with a probability below 0.01, at most; where seeds cannot be replayed
@@ -32,6 +34,8 @@ class Bars(Struct, frozen=True):
     replayed_share: float = 0.98
     replayed_sigmas: float = 4.0
     margin: float = 0.5
+    margin_mean: float = 2e-3
+    margin_square: float = 5e-4
     logprob_error: float = 0.05
     end_probability: float = 1e-4
     unlikely_share: float = 0.5

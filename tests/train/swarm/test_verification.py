@@ -360,7 +360,13 @@ def test_a_family_whose_head_does_more_is_refused(tmp_path, tiny_model):
 
 def measured(n_tokens: int, **distances: float) -> Measured:
     plain = {"mismatches": 1, "mismatches_mean": 0.5, "mantissa_mean": 0.01, "misses": 0, "margin": 0.0}
-    others = {"logprob_error": 1e-6, "end_probability": 0.5, "unlikely_share": 0.2}
+    others = {
+        "margin_sum": 0.0,
+        "margin_squares": 0.0,
+        "logprob_error": 1e-6,
+        "end_probability": 0.5,
+        "unlikely_share": 0.2,
+    }
     return Measured(n_tokens=n_tokens, **{**plain, **others, **distances})  # type: ignore[arg-type]
 
 

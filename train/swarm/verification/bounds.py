@@ -5,6 +5,7 @@ what is far beyond them, and by what one chunk or one token is enough for.
 """
 
 from collections.abc import Iterator
+from math import sqrt
 
 from train.swarm.settings import Bars
 from train.swarm.verdict import Reason, Verdict
@@ -27,6 +28,7 @@ def answer_faults(answer: Measured, bars: Bars, *, replays: bool) -> Iterator[Ve
     if replays:
         yield from _misses(answer, bars)
         yield from _beyond("replay", answer.margin, bars.margin, bars.far)
+        yield from _turns(answer, bars)
 
 
 def file_faults(file: Measured, bars: Bars, *, replays: bool) -> Iterator[Verdict]:
@@ -36,6 +38,7 @@ def file_faults(file: Measured, bars: Bars, *, replays: bool) -> Iterator[Verdic
         yield from _beyond("commitments", file.mantissa_mean, bars.mantissa_mean, bars.far)
     if replays:
         yield from _misses(file, bars)
+        yield from _turns(file, bars)
     elif file.n_tokens >= _LEAST_TOKENS and file.unlikely_share > bars.unlikely_share:
         yield Verdict("soft", "unlikely")
     if file.logprob_error > bars.logprob_error:
@@ -48,6 +51,13 @@ def file_faults(file: Measured, bars: Bars, *, replays: bool) -> Iterator[Verdic
 def _misses(measured: Measured, bars: Bars) -> Iterator[Verdict]:
     allowed = allowed_misses(measured.n_tokens, bars.replayed_share, bars.replayed_sigmas)
     yield from _beyond("replay", measured.misses, max(allowed, 1), bars.far)
+
+
+def _turns(measured: Measured, bars: Bars) -> Iterator[Verdict]:
+    """Compare the margins together: rounding turns the nearest ties, and a cheat would like to turn all near ones."""
+    deviation = sqrt(measured.n_tokens * bars.margin_square)
+    allowed = measured.n_tokens * bars.margin_mean + bars.replayed_sigmas * deviation + bars.margin
+    yield from _beyond("replay", measured.margin_sum, allowed, bars.far)
 
 
 def _beyond(reason: Reason, distance: float, bar: float, far: float) -> Iterator[Verdict]:

@@ -20,11 +20,11 @@ from train.swarm.verification.prefill import Finished, Prefill
 _ONE, _MEAN, _LOGPROB = 2.0, 1.5, 5.0
 _FLOOR = Bars(
     mismatches=4.0, mismatches_mean=2.0, mantissa_mean=0.5, margin=0.02, logprob_error=1e-3, unlikely_share=0.1,
-    replayed_share=1.0,
+    replayed_share=1.0, margin_mean=5e-6, margin_square=1e-7,
 )  # fmt: skip
 _COARSE_FLOOR = Bars(
     mismatches=8.0, mismatches_mean=4.0, mantissa_mean=1.0, margin=0.25, logprob_error=0.02, unlikely_share=0.1,
-    replayed_share=0.985,
+    replayed_share=0.985, margin_mean=5e-4, margin_square=5e-5,
 )  # fmt: skip
 _COARSE_MANTISSA = 0.05  # mean difference of mantissas: two engines in float32 have hardly any
 _LEAST_TOKENS = 1000  # with fewer, the share of replayed tokens says little
@@ -91,6 +91,8 @@ def bars_from(honest: Sequence[Sequence[Measured]]) -> Bars:
         mantissa_mean=max(_MEAN * mantissa_mean, floor.mantissa_mean),
         replayed_share=min(replayed_share, floor.replayed_share),
         margin=max(_ONE * max(answer.margin for answer in answers), floor.margin),
+        margin_mean=max(_MEAN * sum(file.margin_sum for file in files) / n_tokens, floor.margin_mean),
+        margin_square=max(_MEAN * sum(file.margin_squares for file in files) / n_tokens, floor.margin_square),
         logprob_error=max(_LOGPROB * max(file.logprob_error for file in files), floor.logprob_error),
         unlikely_share=min(max(_MEAN * max(file.unlikely_share for file in files), floor.unlikely_share), 1.0),
     )

@@ -23,6 +23,8 @@ class Measured:
     mantissa_mean    mean difference of mantissas over the chunks
     misses           tokens that the seed does not give
     margin           by how much the noisy logit of a token is below the largest, in nats, at most
+    margin_sum       the sum of that over all tokens
+    margin_squares   the sum of its squares
     logprob_error    mean |difference of log-probabilities| between the node and the verifier
     end_probability  of the last token, at least
     unlikely_share   share of tokens with a probability below 0.01
@@ -34,6 +36,8 @@ class Measured:
     mantissa_mean: float
     misses: int
     margin: float
+    margin_sum: float
+    margin_squares: float
     logprob_error: float
     end_probability: float
     unlikely_share: float
@@ -42,7 +46,7 @@ class Measured:
 def measure(commitments: tuple[Commitment, ...], logprobs: Sequence[float], view: View) -> Measured:
     """Compare what a node sent of an answer with a verifier's view of it."""
     chunks = differences(commitments, view.hidden_TH)
-    own = view.logprobs.astype(np.float64)
+    own, margins = view.logprobs.astype(np.float64), view.margins.astype(np.float64)
     n_tokens = [min(TOKENS, len(own) - start) for start in range(0, len(own), TOKENS)]
     return Measured(
         n_tokens=len(own),
@@ -51,6 +55,8 @@ def measure(commitments: tuple[Commitment, ...], logprobs: Sequence[float], view
         mantissa_mean=_mean([min(chunk.mantissa_mean, _NOTHING_EQUAL) for chunk in chunks], n_tokens),
         misses=len(own) - view.n_replayed,
         margin=float(view.margins.max()),
+        margin_sum=float(margins.sum()),
+        margin_squares=float((margins**2).sum()),
         logprob_error=float(np.abs(own - np.asarray(logprobs, dtype=np.float64)).mean()),
         end_probability=float(np.exp(own[-1])),
         unlikely_share=float((own < np.log(UNLIKELY)).mean()),
@@ -67,6 +73,8 @@ def pooled(answers: Sequence[Measured]) -> Measured:
         mantissa_mean=_mean([one.mantissa_mean for one in answers], n_tokens),
         misses=sum(one.misses for one in answers),
         margin=max(one.margin for one in answers),
+        margin_sum=sum(one.margin_sum for one in answers),
+        margin_squares=sum(one.margin_squares for one in answers),
         logprob_error=_mean([one.logprob_error for one in answers], n_tokens),
         end_probability=min(one.end_probability for one in answers),
         unlikely_share=_mean([one.unlikely_share for one in answers], n_tokens),
