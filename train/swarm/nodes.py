@@ -2,7 +2,7 @@
 
     invited -> probation -> healthy <-> unhealthy -> dead
                                     -> suspended    too many soft rejections
-                                    -> banned       one hard rejection
+                                    -> banned       one hard rejection, or on probation a second soft one in a row
 
 A node that is dead, has left or is suspended can come back with its invite, on probation. A banned one cannot.
 """
@@ -60,11 +60,13 @@ class Node:
 
     beat_at   time of its last sign of life, in seconds
     verdicts  its latest verdicts, the newest last; True: soft rejection or expired lease
+    suspect   whether its last file that was judged was rejected softly
     """
 
     state: State = State.INVITED
     beat_at: float = 0.0
     verdicts: tuple[bool, ...] = ()
+    suspect: bool = False
 
     @property
     def is_alive(self) -> bool:
@@ -94,10 +96,15 @@ def after(node: Node, event: Event, now: float) -> tuple[Node, Effects]:
             return replace(node, state=State.LEFT), (Effect.FREE_LEASES, Effect.RELEASE_STAKE)
         case Event.ACCEPTED if node.state is not State.BANNED:
             healed = State.HEALTHY if node.state is State.PROBATION else node.state
-            return replace(node, state=healed, verdicts=_with(node, is_soft=False)), (Effect.PAY,)
+            return replace(node, state=healed, verdicts=_with(node, is_soft=False), suspect=False), (Effect.PAY,)
         case Event.HARD if node.state is not State.BANNED:
             return replace(node, state=State.BANNED), (Effect.FREE_LEASES, Effect.SLASH)
-        case Event.SOFT | Event.EXPIRED:
+        case Event.SOFT if node.suspect and node.state is State.PROBATION:
+            # It was suspended, has come back, and does not compute what it should this time either.
+            return replace(node, state=State.BANNED), (Effect.FREE_LEASES, Effect.SLASH)
+        case Event.SOFT:
+            return _softly_rejected(replace(node, suspect=True))
+        case Event.EXPIRED:
             return _softly_rejected(node)
     return node, ()
 

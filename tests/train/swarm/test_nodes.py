@@ -1,5 +1,6 @@
 """The life of a node: every event in every state, its times, and what no sequence of events can do."""
 
+from dataclasses import replace
 from itertools import product
 
 import pytest
@@ -97,10 +98,29 @@ def test_no_life_gets_round_the_rules(life):
             assert node.state is State.BANNED
             assert effects == ()
         assert (PAY in effects) == (event is Event.ACCEPTED and before.state is not State.BANNED)
-        assert (SLASH in effects) == (event is Event.HARD and before.state is not State.BANNED)
+        is_banned_now = node.state is State.BANNED and before.state is not State.BANNED
+        assert (SLASH in effects) == is_banned_now
+        if is_banned_now and event is not Event.HARD:
+            assert (event, before.state, before.suspect) == (Event.SOFT, State.PROBATION, True)
         if before.state in (State.PROBATION, State.HEALTHY) and node.state not in (State.PROBATION, State.HEALTHY):
             assert FREE in effects
         if node.may_lease and not before.may_lease:
             healed = event is Event.BEAT and before.state is State.UNHEALTHY
             assert healed or (event is Event.ACCEPTED and before.state is State.PROBATION)
         assert len(node.verdicts) <= 100
+
+
+def test_a_node_that_comes_back_from_its_suspension_with_the_same_fault_is_banned():
+    suspended, _ = after(Node(State.PROBATION), Event.SOFT, now=0.0)
+    back, _ = after(suspended, Event.JOIN, now=600.0)
+    assert after(back, Event.SOFT, now=601.0) == (replace(back, state=State.BANNED), (FREE, SLASH))
+    healed, _ = after(back, Event.ACCEPTED, now=601.0)
+    left, _ = after(healed, Event.LEAVE, now=602.0)
+    back_again, _ = after(left, Event.JOIN, now=603.0)
+    assert after(back_again, Event.SOFT, now=604.0)[0].state is State.SUSPENDED
+
+
+def test_a_node_whose_files_do_not_come_is_suspended_and_not_banned():
+    suspended, _ = after(Node(State.PROBATION), Event.EXPIRED, now=0.0)
+    back, _ = after(suspended, Event.JOIN, now=600.0)
+    assert after(back, Event.EXPIRED, now=601.0)[0].state is State.SUSPENDED
