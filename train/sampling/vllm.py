@@ -65,6 +65,7 @@ class VllmSampler:
         if verifiable:
             os.environ["VLLM_USE_V2_MODEL_RUNNER"] = "0"  # vllm_noise.py is written for the other one
             options["logits_processors"] = [*options.get("logits_processors", ()), _NOISE]
+            options["generation_config"] = "auto"  # verifiers expect answers to end at the ends that the model names
         os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")  # the terminal belongs to the command
         os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
         with warnings.catch_warnings():
