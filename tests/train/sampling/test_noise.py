@@ -73,13 +73,15 @@ def test_at_temperature_0_there_is_no_noise() -> None:
     assert torch.allclose(logprobs, logits.log_softmax(1).max(1).values)
 
 
-@pytest.mark.parametrize(("n_tokens", "width"), [(1, 16), (32, 16), (70, 16), (65, 3000), (33, 2)])
+@pytest.mark.parametrize(("n_tokens", "width"), [(1, 16), (32, 16), (33, 16), (70, 16), (65, 3000), (33, 2)])
 def test_an_engine_that_notes_token_by_token_commits_to_the_same(n_tokens: int, width: int) -> None:
     hidden = torch.randn(n_tokens, width, generator=torch.Generator().manual_seed(1)).round(decimals=1)  # with ties
     record = Record()
     for position, row in enumerate(hidden):
         record.note(position, torch.zeros(width), torch.tensor(9.0))  # of a prompt that was computed in pieces
         record.note(position, row, torch.tensor(-float(position)))
+    for position in range(max(0, n_tokens - 2), n_tokens):  # drawn again, because it was in flight
+        record.note(position, hidden[position], torch.tensor(-float(position)))
     record.note(n_tokens, torch.ones(width), torch.tensor(0.0))  # drawn, but not part of the answer any more
     sent, logprobs = record.finished(n_tokens)
     assert sent == b"".join(commitment.to_bytes() for commitment in commit(bits_of(hidden)))

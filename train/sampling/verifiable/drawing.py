@@ -39,18 +39,23 @@ def bits_of(hidden: Tensor) -> Bits:
 
 
 class Record:
-    """What an engine notes of one answer while it draws it. Finished chunks keep their largest values only.
+    """What an engine notes of one answer while it draws it.
 
-    A token may be noted twice, when an engine computes the end of a prompt in pieces: the last time counts.
+    Finished chunks keep only their largest values, and nothing of them stays on a GPU. A token may be noted twice, when
+    an engine computes the end of a prompt in pieces, or draws a token again that was in flight: the last time counts,
+    unless its chunk is finished. What is drawn again is the same token.
     """
 
     def __init__(self) -> None:
         self._kept: list[Kept] = []
         self._rows_H: dict[int, Tensor] = {}  # by position: those of the chunk in progress
-        self._logprobs: dict[int, Tensor] = {}
+        self._logprobs: dict[int, Tensor] = {}  # likewise
+        self._noted: list[float] = []  # log-probabilities in finished chunks
 
     def note(self, position: int, hidden_H: Tensor, logprob: Tensor) -> None:
         """Note the hidden state from which a token was drawn, and the token's log-probability."""
+        if position < len(self._noted):
+            return
         if position % TOKENS == 0 and position // TOKENS > len(self._kept):
             self._fold()
         self._rows_H[position], self._logprobs[position] = hidden_H, logprob
@@ -58,18 +63,18 @@ class Record:
     def finished(self, n_tokens: int) -> tuple[bytes, tuple[float, ...]]:
         """Return the commitments to an answer of so many tokens, and the log-probabilities of the tokens."""
         for position in [position for position in self._rows_H if position >= n_tokens]:
-            del self._rows_H[position]  # drawn, but not part of the answer any more
+            del self._rows_H[position], self._logprobs[position]  # drawn, but not part of the answer any more
         if self._rows_H:
             self._fold()
         sent = b"".join(commitment.to_bytes() for commitment in commit_to(self._kept))
-        if not n_tokens:
-            return sent, ()
-        return sent, tuple(torch.stack([self._logprobs[position] for position in range(n_tokens)]).tolist())
+        return sent, tuple(self._noted)
 
     def _fold(self) -> None:
-        rows_TH = torch.stack([self._rows_H[position] for position in sorted(self._rows_H)])
-        self._kept.append(_kept(rows_TH, K))
+        positions = sorted(self._rows_H)
+        self._kept.append(_kept(torch.stack([self._rows_H[position] for position in positions]), K))
+        self._noted += torch.stack([self._logprobs[position] for position in positions]).tolist()
         self._rows_H.clear()
+        self._logprobs.clear()
 
 
 def _kept(rows_TH: Tensor, k: int) -> Kept:
