@@ -61,3 +61,24 @@ def test_a_verifier_without_any_weights_ends_with_an_error(tmp_path: Path) -> No
         with pytest.raises(TransferError, match="there are no weights"):
             versions.wait_for_first(0.1, lambda: bool(time.sleep(0.02)))
         versions.close()
+
+
+def test_a_verifier_ends_if_relays_name_a_version_and_never_send_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("train.swarm.verifier.versions._NEWEST_SECONDS", 0.3)
+    publish(tmp_path, range(1))
+
+    def without_shards(handler: BaseHTTPRequestHandler, content: bytes | None) -> None:
+        if handler.path.endswith("/00000"):
+            handler.send_error(404)
+        else:
+            honest(handler, content)
+
+    end = time.monotonic() + 20
+    with relay(tmp_path, without_shards) as url:
+        versions = held(url, tmp_path / "held", [])
+        versions.start()
+        with pytest.raises(TransferError, match="there are no weights"):
+            versions.wait_for_first(1.0, lambda: time.monotonic() > end or bool(time.sleep(0.02)))
+        versions.close()

@@ -86,11 +86,11 @@ class HeldVersions:
         while not self._stop.wait(_POLL_SECONDS if self._newest >= 0 else _POLL_SECONDS / 4):
             try:
                 version = self._download.latest().version
-                self._failing = None
                 if version != self._newest:
                     self._fetch(version, _NEWEST_SECONDS)
                     self._newest, said = version, ""
                     self._fetched(version)
+                self._failing = None  # only now: relays may name what they do not send
             except TransferError as error:
                 self._failing = self._failing or (time.monotonic(), error)
                 (log.debug if str(error) == said else log.warning)("%s", error)
