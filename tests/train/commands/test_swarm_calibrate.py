@@ -4,6 +4,7 @@ import pytest
 from click.testing import CliRunner
 
 from cli import main
+from train.errors import ConfigError
 from train.swarm.settings import Bars
 from train.swarm.verification.bars_file import read_bars, write_bars
 
@@ -40,3 +41,11 @@ def test_a_file_that_holds_no_bars_is_not_replaced(small, tmp_path):
     assert result.exit_code == 1
     assert "does not hold bars" in result.output
     assert "many" in out.read_text()
+
+
+@pytest.mark.parametrize("line", ["margin = nan", "mismatches = -1", "margins = 0.5"])
+def test_bars_that_would_let_anything_pass_are_refused(tmp_path, line):
+    path = tmp_path / "bars.toml"
+    path.write_text(f'["vllm/transformers"]\n{line}\n')
+    with pytest.raises(ConfigError, match=line.split()[0]):
+        read_bars(path)

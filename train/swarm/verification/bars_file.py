@@ -12,9 +12,21 @@ from train.swarm.settings import Bars
 def read_bars(path: Path) -> dict[str, Bars]:
     """Return the bars in a file, by the pair of engines. Raises ConfigError if they make no sense."""
     try:
-        return msgspec.convert(tomllib.loads(path.read_text(encoding="utf-8")), dict[str, Bars])
+        tables = tomllib.loads(path.read_text(encoding="utf-8"))
+        found = msgspec.convert(tables, dict[str, Bars])
+        for pair in found:
+            _check(pair, tables[pair])
+        return found
     except (OSError, ValueError, msgspec.ValidationError) as error:
         raise ConfigError(f"{path} does not hold bars: {error}. Make it: curate swarm calibrate") from None
+
+
+def _check(pair: str, table: dict[str, float]) -> None:
+    for name, value in table.items():
+        if name not in Bars.__struct_fields__:
+            raise ValueError(f'["{pair}"] has {name}, which is not a bar')
+        if not value >= 0:  # beyond a bar that is not a number, nothing ever is
+            raise ValueError(f'["{pair}"] has {name} = {value}, which must be 0 or more')
 
 
 def write_bars(path: Path, bars: dict[str, Bars]) -> None:
@@ -31,7 +43,3 @@ def write_bars(path: Path, bars: dict[str, Bars]) -> None:
         aside.replace(path)
     except OSError as error:
         raise ConfigError(f"{path} cannot be written: {error.strerror}") from error
-
-
-def _lines(bars: Bars) -> list[str]:
-    return [f"{name} = {float(value)!r}" for name, value in msgspec.structs.asdict(bars).items()]
