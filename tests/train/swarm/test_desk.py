@@ -477,6 +477,15 @@ def test_nodes_cannot_verify_and_verifiers_cannot_sample(book: Book) -> None:
         desk.join(NODES[0], INVITES[VERIFIERS[1]], b"another", "vllm 1", "", 0.0, is_valid=True)
 
 
+def test_a_node_cannot_choose_its_bars_by_the_name_of_its_engine(book: Book) -> None:
+    wide = {"vllm/transformers": Bars(margin=9.0), "transformers/transformers": Bars(margin=0.02), "": Bars()}
+    desk = opened(book, bars=wide)
+    assert RULES.terms.kind == "transformers"
+    join(desk, NODES[0], 0.0, engine="transformers 5.0")
+    with pytest.raises(Excluded, match="engines of the kind vllm; it takes transformers"):
+        join(desk, NODES[1], 0.0, engine="vllm 0.32.0")
+
+
 def test_a_file_that_outlasts_its_verifiers_is_unknown(book: Book) -> None:
     desk = opened(book)
     join(desk, NODES[0])

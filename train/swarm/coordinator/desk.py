@@ -147,8 +147,8 @@ class Desk:
             raise Excluded('the engine must be named like "vllm 0.32.0 cuda" or "transformers 5.0"')
         if role == "node" and not self._knows_bars_for(engine):
             raise Excluded(
-                f"this swarm was not calibrated for engines of the kind {engine.split()[0]}; it takes "
-                + ", ".join(sorted({pair.partition("/")[0] for pair in self._settings.bars}))
+                f"this run was not calibrated for engines of the kind {engine.split()[0]}; it takes "
+                + ", ".join(sorted(self._kinds_with_bars()))
             )
         if role == "verifier":
             self._join_verifier(key, digest, engine, now)
@@ -508,7 +508,16 @@ class Desk:
     def _knows_bars_for(self, engine: str) -> bool:
         """Return whether bars were measured for an engine: a node must not get those that are for nobody."""
         name, bars = engine.split()[0], self._settings.bars
-        return not bars or "" in bars or any(pair.partition("/")[0] == name for pair in bars)
+        is_measured = any(pair.partition("/")[0] == name for pair in bars)
+        return not bars or name in self._kinds_with_bars() or ("" in bars and not is_measured)
+
+    def _kinds_with_bars(self) -> set[str]:
+        """Return the kinds of engines that nodes may name in order to get the bars of that kind.
+
+        If the run's own kind has bars, it is the only one: a node that can name another one chooses the widest bars.
+        """
+        kinds = {pair.partition("/")[0] for pair in self._settings.bars if pair}
+        return kinds & {self._settings.terms.kind} or kinds
 
     def _is_too_long(self, lease: Lease) -> bool:
         """Return whether engines with the run's context cannot take the prompt."""
