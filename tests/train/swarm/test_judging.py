@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import msgspec
@@ -86,6 +86,14 @@ def test_nothing_is_loaded_for_a_file_that_is_refused_by_a_cheap_check(node: Nod
     assert judge.judge(job(b"PAR1PAR1"), b"PAR1PAR1").verdict == Verdict("hard", "file")
     assert judge.judge(job(content, other), content).verdict == Verdict("hard", "prompt")
     assert judge.judge(job(content), content[:-1] + b"?").verdict == Verdict("unknown", "digest")
+
+
+def test_a_token_that_the_model_does_not_have_is_found_even_if_the_run_allows_it(node: Node) -> None:
+    first, *others = node.answers
+    unknown = replace(first, token_ids=(9_999, *first.token_ids[1:]))
+    content = replace(node, answers=[unknown, *others]).content()
+    assert node.settings.vocabulary == 10_000
+    assert node.judge().judge(job(content), content).verdict == Verdict("hard", "tokens")
 
 
 def test_answers_of_another_model_are_rejected(node: Node, tiny_model, tmp_path: Path) -> None:

@@ -40,6 +40,7 @@ class Prefill:
     dtype       "float32" or "bfloat16": as the nodes compute
     exact_head  whether the output layer computes in float32, whatever the dtype is
     ends        ids of the tokens that end an answer
+    vocabulary  number of token ids that the model has
     """
 
     def __init__(self, model: str | Path, dtype: str = "float32", *, exact_head: bool = False) -> None:
@@ -56,6 +57,9 @@ class Prefill:
         known = loaded.generation_config.eos_token_id
         self.ends = frozenset({tokenizer.eos_token_id, *([known] if isinstance(known, int) else known or ())})
         self._model, self._exact_head = loaded.to(device).eval(), exact_head
+        self.vocabulary = min(
+            len(layer.weight) for layer in (loaded.get_input_embeddings(), loaded.get_output_embeddings())
+        )
         self._check(path)
 
     @classmethod
@@ -124,7 +128,7 @@ class Prefill:
 
         tokens_T1 = torch.tensor(answer.token_ids, device=hidden_TH.device)[:, None]
         logprobs, margins = [], []
-        rows = max(1, _LOGITS_AT_ONCE // int(self._model.config.vocab_size))
+        rows = max(1, _LOGITS_AT_ONCE // self.vocabulary)
         for start in range(0, len(hidden_TH), rows):
             logits_TV, tokens = self._logits(hidden_TH[start : start + rows]), tokens_T1[start : start + rows]
             positions = range(start, start + len(tokens))
@@ -148,7 +152,7 @@ class Prefill:
         """Raise SamplerError if logits are not simply the product of hidden states and the output layer."""
         import torch
 
-        ids_BL = torch.arange(1, 9, device=self._model.device)[None] % self._model.config.vocab_size
+        ids_BL = torch.arange(1, 9, device=self._model.device)[None] % self.vocabulary
         with torch.inference_mode():
             hidden_LH = self._model.get_decoder()(input_ids=ids_BL, use_cache=False).last_hidden_state[0]
             wanted_LV, found_LV = self._model(ids_BL).logits[0].float(), self._model.get_output_embeddings()(hidden_LH)

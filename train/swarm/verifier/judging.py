@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from blake3 import blake3
+from msgspec.structs import replace
 
 from train.errors import SamplerError, TransferError
 from train.swarm.calls import Job, Verified
@@ -36,7 +37,9 @@ class Judge:
     def __init__(
         self, settings: SwarmSettings, prefill: "Prefill", files_of: Callable[[int], Sequence[Path]]
     ) -> None:  # fmt: skip
-        self._settings, self._prefill, self._files_of = settings, prefill, files_of
+        # A token that the model does not have would end what a GPU computes for this process, once and for all.
+        self._settings = replace(settings, vocabulary=min(settings.vocabulary, prefill.vocabulary))
+        self._prefill, self._files_of = prefill, files_of
         self._loaded: int | None = None
 
     def judge(self, job: Job, content: bytes) -> Verified:
