@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from sandbox.commands.frame import require, user_errors
+from train.commands.urls import checked_urls
 
 if TYPE_CHECKING:
     from train.asynchronous.http.client import HttpController
@@ -28,11 +29,12 @@ if TYPE_CHECKING:
     "public_url",
     default="",
     metavar="URL",
-    help="URL in invites.  [default: this machine's name, and the port]",
+    callback=checked_urls,
+    help="URL by which others reach the coordinator, for invites.  [default: this machine's name, and the port]",
 )
 @click.option(
-    "--relay", "relays", multiple=True, metavar="URL",
-    help="URL of a relay, for invites. Can be given several times.  [default: none but the coordinator itself]",
+    "--relay", "relays", multiple=True, metavar="URL", callback=checked_urls,
+    help="URL of a relay, for invites. Can be given several times.  [default: the coordinator itself]",
 )  # fmt: skip
 @click.option(
     "--bars", type=click.Path(exists=True, dir_okay=False, path_type=Path),
@@ -46,7 +48,13 @@ if TYPE_CHECKING:
     "--versions-kept", type=click.IntRange(min=1), default=3, show_default=True,
     help="Versions of the weights that verifiers hold: one more than the run's rollout.staleness, or more.",
 )  # fmt: skip
-@click.option("--stake", type=click.IntRange(min=0), default=100, show_default=True, help="Units behind each invite.")
+@click.option(
+    "--stake",
+    type=click.IntRange(min=0),
+    default=100,
+    show_default=True,
+    help="Units that a node stakes, and loses if it cheats.",
+)
 @click.option(
     "--vocabulary", type=click.IntRange(min=1), help="Number of token ids.  [default: that of the model's config.json]"
 )
@@ -57,9 +65,9 @@ def command(
     """Let machines that nobody has to trust sample for a training run.
 
     To the run, the coordinator is one worker. It leases groups to nodes that came with an invite, has verifiers check
-    what they send, publishes new weights for relays, and keeps a ledger. All of it is in FOLDER: start the command
-    again to go on. Bars, seconds, versions, stake and vocabulary are fixed at the first start. The environment
-    variable CURATE_TOKEN has the token of the run.
+    what they send, publishes new weights for relays, and keeps a ledger. All of it is in FOLDER: type the command
+    again to go on. --bars, --lease-seconds, --versions-kept, --stake and --vocabulary count only at the first start.
+    The environment variable CURATE_TOKEN has the token of the run.
     """
     require("relay")
     from train.errors import TrainError
@@ -73,6 +81,7 @@ def command(
         from train.swarm.verification.bars_file import read_bars
 
         token = os.environ.get(TOKEN_VARIABLE) or None
+        measured = {} if bars is None else read_bars(bars)  # before the run is waited for
 
         def settings(controller: "HttpController") -> "SwarmSettings":
             terms = controller.terms()
@@ -80,7 +89,7 @@ def command(
                 run=run_name(terms.run),
                 terms=terms,
                 vocabulary=vocabulary or vocabulary_of(terms.model),
-                bars={} if bars is None else read_bars(bars),
+                bars=measured,
                 lease_seconds=lease_seconds,
                 versions_kept=versions_kept,
                 stake=stake,

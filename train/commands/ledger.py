@@ -1,11 +1,14 @@
 """Define the command `curate ledger`."""
 
+import re
 from pathlib import Path
 
 import click
 
 from sandbox.commands.frame import user_errors
 from train.commands.cells import print_cells
+
+_DIGEST = re.compile("[0-9a-fA-F]{64}")
 
 
 @click.group("ledger")
@@ -14,38 +17,37 @@ def command() -> None:
 
 
 @command.command("audit")
-@click.argument("folder", type=click.Path(exists=True, path_type=Path))
+@click.argument("folder", metavar="FOLDER|FILE", type=click.Path(exists=True, path_type=Path))
 @click.option(
     "--seen", default="", metavar="DIGEST", help="Digest of an entry that was published once.  [default: none]"
 )
-@click.option(
-    "--public", default="", metavar="KEY", help="Public key of the run, as in an invite.  [default: that in FOLDER]"
-)
-def audit_command(folder: Path, seen: str, public: str) -> None:
-    """Check the ledger of the coordinator in FOLDER, or the file of a ledger, and print what it adds up to.
+@click.option("--public-key", default="", metavar="HEX", help="Public key of the run.  [default: that in FOLDER]")
+def audit_command(folder: Path, seen: str, public_key: str) -> None:
+    """Check the ledger of the coordinator in FOLDER, or a copy of its file, and print what it adds up to.
 
     Every entry is signed by the run, and names the one before it. An audit finds what was changed, dropped or moved;
-    with --seen, such as the head that was shown on the status page, also what was cut off. It ends with 1 if something
-    is wrong.
+    with --seen, such as a digest from the status page, also what was cut off at the end. The exit status is 1 if
+    something is wrong.
     """
     from train.errors import ConfigError, TrainError
     from train.swarm.folder import SwarmFolder
     from train.swarm.ledger.audit import audit
     from train.swarm.ledger.book import rows
-    from train.swarm.signed import public_of, read_key
+    from train.swarm.signed import public_from, public_of, read_key
 
     with user_errors(TrainError):
         if folder.is_dir():
             path = SwarmFolder(folder).ledger
-        elif public:
+        elif public_key:
             path = folder
         else:
-            raise ConfigError("the file of a ledger alone does not tell who signed it: give --public KEY")
-        try:
-            key = bytes.fromhex(public) if public else public_of(read_key(SwarmFolder(folder).key))
-            found = audit(rows(path), key, seen=bytes.fromhex(seen))
-        except ValueError as error:
-            raise ConfigError(f"--seen and --public are hexadecimal: {error}") from None
+            raise ConfigError("the file of a ledger alone does not tell who signed it: give --public-key HEX")
+        if not path.exists():
+            raise ConfigError(f"{folder} does not have the ledger of a coordinator, {path.name}")
+        if seen and not _DIGEST.fullmatch(seen):
+            raise ConfigError(f"--seen is a digest of 64 hexadecimal digits, unlike {seen[:80]!r}")
+        key = public_from(public_key) if public_key else public_of(read_key(SwarmFolder(folder).key))
+        found = audit(rows(path), key, seen=bytes.fromhex(seen))
     heads = ("node", "state", "given", "accepted", "reputation", "earned", "stake", "reasons")
     lines = [
         (

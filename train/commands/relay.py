@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from sandbox.commands.frame import require, user_errors
+from train.commands.urls import checked_urls
 
 if TYPE_CHECKING:
     import threading
@@ -22,58 +23,68 @@ _EITHER = "give one of --from, --invite and --controller"
     "sources",
     multiple=True,
     metavar="URL",
-    help="Relay, coordinator or bucket that has the weights; repeat.  [default: those in the invite]",
+    callback=checked_urls,
+    help="Relay, coordinator or bucket to fetch the weights from. Can be given several times.  "
+    "[default: those in the invite]",
 )
 @click.option(
     "--invite",
     default="",
     metavar="TEXT",
-    help="Invite of the run.  [default: --from, --run and --public-key say the same]",
+    help="Invite of a swarm, in place of --from, --run and --public-key.  [default: none]",
 )
 @click.option(
     "--controller",
     default="",
     metavar="URL",
-    help="Be the first relay of a run: workers.listen of its trainer.  [default: there are relays]",
+    help="Be the first relay of the run whose workers.listen is here.  [default: fetch from other relays]",
 )
 @click.option(
     "--key",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="File with the key that signs the weights, made if it is not there.  [default: none; for --controller]",
+    help="File with the key that signs the weights, for --controller; made if it does not exist.  [default: none]",
 )
 @click.option("--run", default="", metavar="NAME", help="Name of the run.  [default: with --controller, the run's own]")
 @click.option(
     "--public-key",
     default="",
     metavar="HEX",
-    help="Key that must have signed the weights.  [default: that in the invite]",
+    help="Public key of the run, which has signed the weights.  [default: that in the invite]",
 )
 @click.option(
     "--folder",
     type=click.Path(file_okay=False, path_type=Path),
     default="relay",
     show_default=True,
-    help="Where the weights are kept.",
+    help="Folder in which the weights are kept.",
 )
 @click.option(
-    "--listen", default="0.0.0.0:8710", show_default=True, metavar="HOST:PORT", help="Address to serve on; port 0: any."
+    "--listen",
+    default="0.0.0.0:8710",
+    show_default=True,
+    metavar="HOST:PORT",
+    help="Address to serve on; port 0 takes a free one.",
 )
 @click.option(
-    "--keep", type=click.IntRange(min=1), default=5, show_default=True, help="Versions to keep, and what these need."
+    "--keep",
+    type=click.IntRange(min=1),
+    default=5,
+    show_default=True,
+    help="Versions to keep, besides those that they are differences from.",
 )
 @click.option(
     "--megabytes-per-second",
     type=click.FloatRange(min=0, min_open=True),
     default=200.0,
     show_default=True,
-    help="What one address may fetch in the long run.",
+    help="Megabytes that one address may fetch, on average.",
 )
 @click.option(
     "--requests-per-second",
     type=click.FloatRange(min=1),
     default=100.0,
     show_default=True,
-    help="How often one address may ask in the long run.",
+    help="Requests that one address may make, on average.",
 )
 def command(
     sources: tuple[str, ...],

@@ -13,6 +13,7 @@ import click
 from sandbox.commands.frame import require, user_errors
 from train.commands.engine_options import engine_option
 from train.commands.leaving import leaving_at_signals
+from train.commands.urls import checked_urls
 
 
 def _checked(context: click.Context, option: click.Parameter, name: str) -> str:
@@ -37,13 +38,14 @@ def _checked(context: click.Context, option: click.Parameter, name: str) -> str:
     "invite",
     default="",
     metavar="INVITE",
-    help="The run: an invite of its swarm, which does not trust this machine.  [default: none; or give --controller]",
+    help="The run: an invite to its swarm, which need not trust this machine.  [default: none; give this or "
+    "--controller]",
 )
 @click.option(
     "--key",
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="The key of this node, for --join; made if it is not there.  [default: ~/.config/curate/node.key]",
+    help="File with the key of this node, for --join; made if it does not exist.  [default: ~/.config/curate/node.key]",
 )
 @click.option(
     "--model", default="", metavar="NAME", help="Folder or Hub id of the model on this machine.  [default: the run's]"
@@ -64,14 +66,14 @@ def _checked(context: click.Context, option: click.Parameter, name: str) -> str:
     help="How long a run that cannot be reached is called again.",
 )
 @click.option(
-    "--relay", "relays", multiple=True, metavar="URL",
-    help="Relay to take the weights from; repeat.  [default: the run itself sends them]",
+    "--relay", "relays", multiple=True, metavar="URL", callback=checked_urls,
+    help="Relay to take the weights from. Can be given several times.  [default: the run itself sends them]",
 )  # fmt: skip
 @click.option(
     "--public-key",
     default="",
     metavar="HEX",
-    help="The key that signs the weights, as `curate relay` says.  [default: none; needed with --relay]",
+    help="Public key of the run, which the first `curate relay` prints; for --relay.  [default: none]",
 )
 @click.option(
     "--ray",
@@ -112,7 +114,9 @@ def command(
     if bool(url) == bool(invite):
         raise click.UsageError("Name the run, either with --controller URL or with --join INVITE.")
     if bool(relays) != bool(public_key):
-        raise click.UsageError("--relay needs --public-key: relays are believed nothing that is not signed.")
+        raise click.UsageError(
+            "--relay and --public-key go together: what a relay sends is believed only if the run has signed it."
+        )
     if invite and relays:
         raise click.UsageError("--relay is for --controller: an invite names the relays.")
     if invite and (name or ray is not None):

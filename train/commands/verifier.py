@@ -17,7 +17,7 @@ from train.commands.leaving import leaving_at_signals
     "--key",
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="Key of this verifier; made if there is none.  [default: ~/.config/curate/verifier.key]",
+    help="File with the key of this verifier; made if it does not exist.  [default: ~/.config/curate/verifier.key]",
 )
 @click.option(
     "--patience",

@@ -1,12 +1,12 @@
 """The folder of a coordinator.
 
-run.key          the key of the run, which signs everything; whoever has it is the run
+run.key          the key of the run, which signs everything
 settings         SwarmSettings, sealed
 address          what nodes reach the coordinator and the relays by (Address, JSON)
 ledger.sqlite    the ledger
 store/           versions of the weights, as relays fetch them
 uploads/         files of answers that have no verdict yet
-known/           files of answers that were accepted, by which new nodes are tried
+versions/        copies of the newest versions, from which differences are made
 page.token       what the status page asks for
 """
 

@@ -21,12 +21,14 @@ class Forged(Exception):
 
 
 def new_key(path: Path) -> Ed25519PrivateKey:
-    """Create a key in a file that only this user can read. Raises ConfigError if there is a file already."""
+    """Create a key in a file that only this user can read. Raises ConfigError if that is not possible, or it exists."""
     key = Ed25519PrivateKey.generate()
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     except FileExistsError:
         raise ConfigError(f"{path} exists already, and a key that is lost cannot be had again. Move it away.") from None
+    except OSError as error:
+        raise ConfigError(f"cannot make a key in {path}: {error.strerror}. Name another file.") from error
     with os.fdopen(descriptor, "w", encoding="ascii") as file:
         file.write(key.private_bytes_raw().hex() + "\n")
     return key

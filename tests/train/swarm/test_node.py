@@ -2,6 +2,7 @@
 
 import os
 from collections import deque
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
@@ -14,11 +15,12 @@ from train.sampling.engine_terms import EngineTerms
 from train.swarm.calls import Leases, NodeOrders, SwarmLease
 from train.swarm.files.reading import read
 from train.swarm.files.rows import RolloutFile
+from train.swarm.folder import Address, SwarmFolder
 from train.swarm.node.own_key import own_key
 from train.swarm.node.swarm_controller import SwarmController
 from train.swarm.protocol.client import JoinFirst
 from train.swarm.settings import SwarmSettings
-from train.swarm.signed import public_of
+from train.swarm.signed import new_key, public_of
 from train.swarm.verdict import ACCEPTED, Verdict
 from train.weights.manifest import Manifest
 
@@ -215,3 +217,41 @@ def test_what_is_wrong_with_the_options_is_explained(options, words):
     assert result.exit_code != 0
     assert words in " ".join(result.output.split())
     assert "Traceback" not in result.output
+
+
+def test_the_invite_of_a_verifier_is_not_used_up_by_a_node(tmp_path):
+    place = SwarmFolder(tmp_path)
+    new_key(place.key)
+    place.write_address(Address("coder", "http://127.0.0.1:1", "http://127.0.0.1:1"))
+    invite = CliRunner().invoke(main, ["swarm", "invite", str(tmp_path), "--verifier"]).output.strip()
+    result = CliRunner().invoke(main, ["rollout", "--join", invite, "--key", str(tmp_path / "k"), "--patience", "0"])
+    assert result.exit_code == 1
+    assert "this invite is for a verifier" in result.output
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        pytest.param(["swarm", "status", "."], "is not the folder of a coordinator", id="status"),
+        pytest.param(["swarm", "ban", ".", "a"], "is not the folder of a coordinator", id="ban"),
+        pytest.param(["ledger", "audit", "."], "does not have the ledger of a coordinator", id="audit"),
+        pytest.param(["ledger", "audit", "file", "--public-key", "12"], "64 hexadecimal digits", id="half a key"),
+        pytest.param(
+            ["ledger", "audit", "file", "--public-key", "00" * 32, "--seen", "12"], "a digest of 64", id="half a digest"
+        ),
+        pytest.param(
+            ["coordinator", "file/x", "--controller", "http://127.0.0.1:1"], "Choose another FOLDER", id="no folder"
+        ),
+        pytest.param(
+            ["coordinator", "c", "--controller", "http://127.0.0.1:1", "--bars", "file"],
+            "does not hold bars",
+            id="bars",
+        ),
+    ],
+)
+def test_what_is_wrong_with_folders_and_keys_is_explained(words, said, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("file").write_text("what?")
+    result = CliRunner().invoke(main, words)
+    assert result.exit_code == 1
+    assert said in " ".join(result.output.split())

@@ -77,6 +77,7 @@ def test_weights_pass_through_relays_that_are_processes(tmp_path: Path) -> None:
         (["--controller", "http://127.0.0.1:1"], "--controller needs --key"),
         (["--controller", "nowhere", "--key", "k"], "--controller must be http://HOST:PORT"),
         (["--listen", "8710", "--from", "http://a"], "--listen must be HOST:PORT"),
+        (["--from", "a:8710", "--run", "x", "--public-key", "00" * 32], "a URL is http://HOST:PORT"),
     ],
 )
 def test_what_is_wrong_with_the_options_is_explained(

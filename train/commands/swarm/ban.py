@@ -13,17 +13,20 @@ from sandbox.commands.frame import user_errors
 def command(folder: Path, node: str) -> None:
     """Ban a node for good. NODE is its key as `curate swarm status FOLDER` shows it, or a beginning that is unique.
 
-    It loses its stake and its leases, and answers of it that wait for a verdict are not used.
+    It loses its stake and its leases, and its answers that still wait for a verdict are not used.
     """
-    from train.errors import ConfigError, TrainError
+    from train.errors import ConfigError, ControllerGone, TrainError
     from train.swarm.calls import Ban, Status
     from train.swarm.folder import SwarmFolder
-    from train.swarm.operator import operator_client
+    from train.swarm.operator import AWAY, operator_client
 
-    with user_errors(TrainError):
+    with user_errors(TrainError), user_errors(ControllerGone, advice=AWAY):
         client = operator_client(SwarmFolder(folder))
         found = [one for one in client.call("/status", None, Status).nodes if one.node.hex().startswith(node.lower())]
         if len(found) != 1:
-            raise ConfigError(f"{len(found)} nodes have keys that begin with {node}. Give one, and more of its key.")
+            raise ConfigError(
+                f"{len(found)} nodes have keys that begin with {node}. Copy the key of one from: curate swarm status "
+                f"{folder}"
+            )
         client.call("/ban", Ban(found[0].node), type(None))
     click.echo(f"{found[0].node.hex()} is banned")

@@ -5,14 +5,15 @@ from pathlib import Path
 import click
 
 from sandbox.commands.frame import user_errors
+from train.commands.urls import checked_urls
 
 
 @click.command("invite")
 @click.argument("folder", type=click.Path(exists=True, file_okay=False, path_type=Path))
 @click.option("--verifier", is_flag=True, help="Invite a verifier: its verdicts are believed.")
 @click.option(
-    "--relay", "relays", multiple=True, metavar="URL",
-    help="URL of a relay. Can be given several times.  [default: those of the coordinator, and itself]",
+    "--relay", "relays", multiple=True, metavar="URL", callback=checked_urls,
+    help="URL of a relay. Can be given several times.  [default: the coordinator's --relay, or the coordinator itself]",
 )  # fmt: skip
 @click.option(
     "--days", type=click.FloatRange(min=0, min_open=True), default=7.0, show_default=True,
@@ -21,7 +22,7 @@ from sandbox.commands.frame import user_errors
 def command(folder: Path, verifier: bool, relays: tuple[str, ...], days: float) -> None:
     """Print an invite: the text that lets one node, or one verifier, join the swarm of the coordinator in FOLDER.
 
-    The first who uses an invite owns it. Give each to one person, as you would a password.
+    The first key that joins with an invite owns it. Give each to one person, as you would a password.
     """
     from train.errors import TrainError
     from train.swarm.folder import SwarmFolder

@@ -93,7 +93,10 @@ class _Opened:
     def __init__(
         self, options: Options, settings_for: Callable[[HttpController], SwarmSettings], note: Callable[[str], None]
     ) -> None:
-        options.folder.mkdir(parents=True, exist_ok=True)
+        try:
+            options.folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise ConfigError(f"cannot make {options.folder}: {error.strerror}. Choose another FOLDER.") from error
         self.place = place = SwarmFolder(options.folder)
         self._controller = HttpController(options.controller, options.token, reply_seconds=_CONTROLLER_SECONDS)
         run = run_name(terms_of(self._controller, note).run)

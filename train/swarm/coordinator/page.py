@@ -32,7 +32,7 @@ def page(status: Status) -> str:
     parts = [
         f"<h1>Swarm {_text(status.run)}</h1>",
         f"<p>Version {status.version} of the weights. {len(nodes)} nodes, {status.verifiers} verifiers. "
-        f"The ledger has {status.n_entries} entries and ends with <code>{status.ledger.hex()[:16]}</code>.</p>",
+        f"The ledger has {status.n_entries} entries and ends with <code>{status.ledger.hex()}</code>.</p>",
         "<h2>Nodes</h2>",
         _table(_NODE_HEADS, map(_node, nodes)),
         "<h2>Leases</h2>",

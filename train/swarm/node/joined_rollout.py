@@ -11,6 +11,7 @@ from typing import Any
 
 from train.asynchronous.workers.patience import Patience
 from train.asynchronous.workers.worker import Worker
+from train.errors import ConfigError
 from train.sampling.engine_environment import prepare_for_engine
 from train.sampling.engine_terms import open_for
 from train.sampling.model_name import check_model
@@ -57,6 +58,11 @@ class JoinedRollout:
     def __init__(self, options: Options, note: Note = log.info) -> None:
         self._options, self._note = options, note
         self._invite = read_invite(options.invite)
+        if self._invite.role != "node":
+            raise ConfigError(
+                "this invite is for a verifier, which takes it as: curate verifier INVITE. For a node: curate swarm "
+                "invite FOLDER"
+            )
         self._client = SignedClient(self._invite, own_key(options.key))
         self._name = self._client.node.hex()[:12]
         self._worker: Worker | None = None
