@@ -2,6 +2,7 @@
 
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
@@ -12,6 +13,8 @@ from train.errors import ControllerGone
 from train.swarm.broadcast.request import Broken, NotThere, get, new_pool
 from train.swarm.protocol.client import SignedClient
 from train.swarm.protocol.invites import new_invite
+from train.swarm.protocol.replies import reply_headers
+from train.swarm.protocol.requests import SIGNATURE
 
 RUN_KEY, NODE_KEY = Ed25519PrivateKey.generate(), Ed25519PrivateKey.generate()
 DIGITS = "9" * 5000  # more than Python turns into a number
@@ -95,3 +98,36 @@ def test_the_words_of_a_refusal_do_nothing_to_a_terminal() -> None:
             client.call("/step", None, dict)
         client.close()
     assert str(error.value).isprintable()
+
+
+def test_a_file_may_take_longer_to_send_than_a_connection_may_take(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("train.swarm.protocol.client._CONNECT_SECONDS", 0.4)
+    body = bytes(16 * 2**20)
+    listener = socket.socket()
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2**16)
+    listener.bind(("127.0.0.1", 0))
+    listener.listen()
+
+    def serve() -> None:
+        connection, _ = listener.accept()
+        with connection, connection.makefile("rb") as request:
+            lines = [line.decode().strip() for line in iter(request.readline, b"\r\n")]
+            headers = dict(line.split(": ", 1) for line in lines[1:])
+            for _ in range(16):
+                time.sleep(0.1)
+                request.read(len(body) // 16)
+            signed = reply_headers(bytes.fromhex(headers[SIGNATURE]), 200, b"\xa5taken", RUN_KEY)
+            connection.sendall(
+                f"HTTP/1.1 200 OK\r\ncontent-length: 6\r\n{SIGNATURE}: {signed[SIGNATURE]}\r\n\r\n".encode()
+                + b"\xa5taken"
+            )
+
+    thread = threading.Thread(target=serve, daemon=True)
+    thread.start()
+    url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+    invite = new_invite(RUN_KEY, run="run", coordinator=url, relays=(), role="node", seconds=60)
+    client = SignedClient(invite, NODE_KEY, reply_seconds=10.0)
+    assert client.send("/upload/00", body, str) == "taken"
+    client.close()
+    thread.join(5.0)
+    listener.close()

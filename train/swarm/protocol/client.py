@@ -1,5 +1,6 @@
 """Call a coordinator: signed requests, and replies that are believed only if the run has signed them."""
 
+import io
 import time
 from http import HTTPStatus
 from types import UnionType
@@ -120,21 +121,20 @@ class SignedClient:
 
     def _exchange(self, path: str, body: bytes, headers: dict[str, str], most_bytes: int) -> tuple[int, bytes, str]:
         """Return status, content and signature of the reply. Raises ControllerGone if there is none in time."""
-        until = time.monotonic() + self._reply_seconds
         reply, is_whole = None, False
         try:
             reply = self._pool.request(
                 "POST",
                 self._url + path,
-                body=body,
-                headers={**headers, "content-type": "application/octet-stream"},
+                body=io.BytesIO(body),  # in pieces, each of which may take as long as a connection: uplinks are slow
+                headers={**headers, "content-type": "application/octet-stream", "content-length": str(len(body))},
                 preload_content=False,
                 decode_content=False,
                 redirect=False,
                 retries=False,
                 timeout=urllib3.Timeout(connect=_CONNECT_SECONDS, read=self._reply_seconds),
             )
-            content = bytearray()
+            until, content = time.monotonic() + self._reply_seconds, bytearray()
             while chunk := reply.read1(_CHUNK_BYTES):
                 content += chunk
                 if len(content) > most_bytes:
