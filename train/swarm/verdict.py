@@ -12,6 +12,7 @@ Reason = Literal[
     "",  # accepted
     "expired",  # nothing came before the lease ran out
     "late",  # it came after its weights were given up
+    "freed",  # its node left, was suspended, or never heard of the lease
     "different",  # a second file for the same lease
     "size",  # of the file
     "digest",  # the file is not what was announced

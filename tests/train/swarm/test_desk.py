@@ -495,7 +495,6 @@ def test_a_file_that_outlasts_its_verifiers_is_unknown(book: Book) -> None:
     desk.submit(NODES[0], lease.id, 1, b"a" * 32, 0.0)
     for _ in range(3):
         assert desk.job(VERIFIERS[0], 0.0).job is not None
-        assert desk.job(VERIFIERS[0], 0.0).job is None
         join(desk, VERIFIERS[0])  # it was killed, and started again
     assert desk.members[NODES[0]].notes[-1][1] == Verdict("unknown", "crashed")
     assert desk.given_back == [(1, 0)]
@@ -550,8 +549,62 @@ def test_a_lease_that_never_reached_its_node_is_given_to_another(book: Book) -> 
     for seconds in (10.0, 20.0, 29.0):
         desk.beat(NODES[0], NodeBeat(0, (known.id,)), seconds)
     assert desk.given_back == []
-    desk.beat(NODES[0], NodeBeat(0, (known.id,)), 31.0)
+    orders = desk.beat(NODES[0], NodeBeat(0, (known.id,)), 31.0)
     assert desk.given_back == [(1, 0)]
+    assert orders.verdicts[-1] == (lost.id, Verdict("unknown", "freed")), "the node is blamed for a lost reply"
+    orders = desk.beat(NODES[0], NodeBeat(0), 62.0)
+    assert orders.verdicts == ((known.id, Verdict("soft", "expired")),), "this one it had"
+
+
+def test_a_new_node_is_not_suspended_for_a_lease_that_never_reached_it(book: Book) -> None:
+    desk = opened(book)
+    join(desk, NODES[0])
+    assert desk.grant(NODES[0], lease_of((1, 0)), 0.0) is not None
+    desk.beat(NODES[0], NodeBeat(0), 31.0)
+    assert desk.given_back == [(1, 0)]
+    assert desk.members[NODES[0]].life.state is nodes.State.PROBATION
+    assert desk.room(NODES[0]) == 1
+
+
+def test_a_node_that_leaves_gives_its_leases_back_and_is_not_blamed(book: Book) -> None:
+    desk = opened(book)
+    healthy(desk, NODES[0], 0)
+    leases = [desk.grant(NODES[0], lease_of((group, 0)), 0.0) for group in (1, 2)]
+    desk.beat(NODES[0], NodeBeat(0, tuple(lease.id for lease in leases if lease)), 1.0)
+    desk.leave(NODES[0], 2.0)
+    assert sorted(desk.given_back) == [(1, 0), (2, 0)]
+    assert book.account(NODES[0]).reputation == 1.0
+    assert not any(desk.members[NODES[0]].life.verdicts)
+
+
+def test_a_node_that_drops_leases_is_suspended_once_and_loses_the_others_without_blame(book: Book) -> None:
+    desk = opened(book)
+    healthy(desk, NODES[0], 0)
+    for group in range(1, 20):
+        lease = desk.grant(NODES[0], lease_of((group, 0)), 0.0)
+        assert lease is not None
+        finished(desk, NODES[0], lease)
+    held = [desk.grant(NODES[0], lease_of((group, 0)), 0.0) for group in range(20, 25)]
+    desk.beat(NODES[0], NodeBeat(0, tuple(lease.id for lease in held if lease)), 1.0)
+    desk.beat(NODES[0], NodeBeat(0), 40.0)  # it names none of them
+    assert desk.members[NODES[0]].life.state is nodes.State.SUSPENDED
+    assert sorted(desk.given_back) == [(group, 0) for group in range(20, 25)]
+    assert book.account(NODES[0]).verdicts == {"accepted": 20, "expired": 2, "unknown": 3}
+
+
+def test_a_verifier_that_asks_again_has_lost_the_reply(book: Book) -> None:
+    desk = opened(book)
+    join(desk, NODES[0])
+    for verifier in VERIFIERS:
+        join(desk, verifier)
+    lease = desk.grant(NODES[0], lease_of((1, 0)), 0.0)
+    assert lease is not None
+    desk.submit(NODES[0], lease.id, 1, b"a" * 32, 0.0)
+    assert desk.job(VERIFIERS[0], 0.0).job is not None
+    assert desk.job(VERIFIERS[1], 0.0).job is None
+    again = desk.job(VERIFIERS[0], 1.0).job
+    assert again is not None
+    assert again.lease.id == lease.id
 
 
 def test_a_file_that_takes_long_to_arrive_is_waited_for(book: Book) -> None:

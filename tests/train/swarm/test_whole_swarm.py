@@ -106,7 +106,7 @@ def test_cheats_are_thrown_out_and_only_honest_answers_are_trained_on(small, bar
     seen = {name: swarm.node_in(status, name) for name in (*nodes, "bea")}
     for name in ("ann", "bea"):
         assert seen[name].state in ("healthy", "left", "probation"), seen[name]
-        assert set(seen[name].reasons) <= {"", "late", "expired"}, seen[name]
+        assert set(seen[name].reasons) <= {"", "late", "expired", "freed"}, seen[name]
     assert seen["greta"].state == "banned"
     for name in ("quentin", "greta", "drew"):
         assert seen[name].state in ("banned", "suspended"), seen[name]

@@ -28,7 +28,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from sandbox.service.refusals import Failed, Malformed, Refusal, Unauthorized
 from train.errors import RunError
 from train.swarm.broadcast.rates import Rates
-from train.swarm.calls import LEASE_ID_BYTES, Ban, Join, LeaseRequest, NodeBeat, Receipt, Verified
+from train.swarm.calls import LEASE_ID_BYTES, Ban, Join, LeaseRequest, NodeBeat, Verified
 from train.swarm.coordinator.bodies import Room, body_of
 from train.swarm.coordinator.coordinator import Coordinator
 from train.swarm.coordinator.page import SECURITY, page
@@ -226,8 +226,7 @@ class App:
             most_bytes = await self._call(lambda: coordinator.begin_upload(node, call.lease_id))
             if most_bytes is None:
                 await body_of(call.request, _LATE_BYTES, keep=False)
-                receipt: Receipt = coordinator.late(node, call.lease_id, call.head.digest)
-                return _packed(receipt)
+                return _packed(await self._call(lambda: coordinator.late(node, call.lease_id, call.head.digest)))
             with self._room.for_body(most_bytes):
                 content = await _digested(call, most_bytes)
                 return _packed(

@@ -190,7 +190,7 @@ class Coordinator:
         self._uploads.write(lease_id, digest, content)  # not in a turn, whose errors end the coordinator
         with self._turn() as (desk, now):
             receipt = desk.submit(key, lease_id, len(content), digest, now)
-            if receipt == "late":
+            if not desk.is_open(lease_id):  # there was a verdict while the file arrived
                 self._uploads.remove(lease_id)
             return receipt
 

@@ -32,7 +32,7 @@ from train.swarm.verification.choice import bars_of
 _ENGINE = re.compile(r"(vllm|transformers)( [\w.+-]{1,40}){0,4}", re.ASCII)
 _MOST_HARDWARE = 200  # characters
 _MOST_LEASES = 8  # of one node, not counting those that wait for a verdict
-_UNHEARD_SECONDS = 30.0  # a lease that its node does not name in its beats for so long never reached it
+_UNHEARD_SECONDS = 30.0  # a lease that its node does not name in its beats for so long is given to others
 _LATELY_SECONDS = 60.0  # verifiers ask each second, unless they are busy
 _SUSPENDED_SECONDS = 600.0  # doubled with each suspension
 _FINISHED = 10_000  # leases whose ids are remembered, so that a file that comes again is known
@@ -82,6 +82,7 @@ class _Record:
     asked   as the trainer gave it
     heard   when its node last named it
     known   what the answers have to be, if that is known already
+    is_held  its node has named it, so that the reply with the lease was not lost
     """
 
     swarm_lease: SwarmLease
@@ -90,6 +91,7 @@ class _Record:
     state: leases.LeaseState
     heard: float
     known: Known | None
+    is_held: bool = False
 
     @property
     def key(self) -> Key:
@@ -164,11 +166,13 @@ class Desk:
         member.tokens_per_second = min(max(speed, 0.0), 1e7) if isfinite(speed) else 0.0
         running = set(beat.running)
         for lease_id in list(member.leases):
-            record = self._records[lease_id]
+            record = self._records.get(lease_id)
+            if record is None:  # the node was suspended for the one before it
+                continue
             if lease_id in running:
-                record.heard = now
+                record.heard, record.is_held = now, True
             elif now - record.heard >= _UNHEARD_SECONDS:
-                self._lease_event(lease_id, leases.Abandoned(), now)
+                self._lease_event(lease_id, leases.Abandoned() if record.is_held else leases.Freed(), now)
         notes = tuple(member.notes)
         member.notes.clear()
         member.knows_end = self.is_over
@@ -236,7 +240,7 @@ class Desk:
         record = self._records.get(lease_id)
         if record is None or record.node != key:
             return None
-        record.heard = max(record.heard, until)
+        record.heard, record.is_held = max(record.heard, until), True
         return most_bytes(record.asked)
 
     def submit(self, key: bytes, lease_id: bytes, n_bytes: int, digest: bytes, now: float) -> Receipt:
@@ -257,6 +261,10 @@ class Desk:
         self._lease_event(lease_id, event, now)
         return "again" if lease_id in self._records else "late"
 
+    def is_open(self, lease_id: bytes) -> bool:
+        """Return whether a lease has no verdict yet."""
+        return lease_id in self._records
+
     def unwanted(self, keys: Collection[Key], now: float) -> None:
         """The trainer does not wait for these groups any more."""
         gone = set(keys)
@@ -271,8 +279,12 @@ class Desk:
     # --- verifiers ---
 
     def job(self, key: bytes, now: float) -> Jobs:
-        """Give a verifier the file that has waited longest. Raises NotJoined and Excluded."""
+        """Give a verifier the file that has waited longest. Raises NotJoined and Excluded.
+
+        A verifier has one file at a time. If it asks while it has one, it never heard of it, or has given it up.
+        """
         verifier = self._verifier(key)
+        self._requeue(key, now)
         verifier.seen, verifier.knows_end = now, self.is_over
         while self._waiting:
             lease_id = self._waiting.popleft()
@@ -426,7 +438,7 @@ class Desk:
         return swarm_lease
 
     def _requeue(self, verifier: bytes, now: float) -> None:
-        """Let others have the files of a verifier that is gone, or was started again."""
+        """Let others have the file of a verifier that is gone, was started again, or does not have it any more."""
         for lease_id, record in list(self._records.items()):
             if record.state.verifier == verifier:
                 self._lease_event(lease_id, leases.Returned(verifier), now)
@@ -492,13 +504,19 @@ class Desk:
         if nodes.Effect.SLASH in effects and (stake := self._ledger.account(key).stake) > 0:
             self._ledger.append(Slashed(key, stake, reason or "operator"))
         if nodes.Effect.FREE_LEASES in effects:
-            ending = leases.Revoked() if after is nodes.State.BANNED else leases.Abandoned()
-            for lease_id in list(member.leases):
+            for lease_id, ending in [(each, self._ending(each, after)) for each in member.leases]:
                 self._lease_event(lease_id, ending, now)
         if nodes.Effect.RELEASE_STAKE in effects:
             member.wants_stake = True
             if not member.leases:
                 self._release_stake(key, member)
+
+    def _ending(self, lease_id: bytes, state: nodes.State) -> leases.Event:
+        """Return how a lease ends whose node is in this state now. Those that say nothing any more are to blame."""
+        if state is nodes.State.BANNED:
+            return leases.Revoked()
+        has_gone = state in (nodes.State.UNHEALTHY, nodes.State.DEAD)
+        return leases.Abandoned() if has_gone and self._records[lease_id].is_held else leases.Freed()
 
     def _release_stake(self, key: bytes, member: Member) -> None:
         member.wants_stake = False

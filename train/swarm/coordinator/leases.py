@@ -1,8 +1,9 @@
 """The life of a lease, as a pure function: (lease, event, now) -> lease.
 
     open -> submitted <-> verifying -> accepted | rejected | unknown
-         -> expired                    (the node said nothing in time, left, or died)
-         -> unknown                    (the trainer does not want it any more, or the coordinator was restarted)
+         -> expired                    (the node said nothing in time, or died)
+         -> unknown                    (the node has left or never heard of it, the trainer does not want it any more,
+                                        or the coordinator was restarted)
 
 A lease belongs to one node for all of its life. What becomes of its group is decided by the trainer, which asks for it
 again under a new lease.
@@ -16,6 +17,7 @@ from train.swarm.verdict import Verdict
 VERIFY_SECONDS = 600.0  # a verifier that has had a file for so long is given up
 _MOST_TRIES = 3  # verifiers that a file may outlast
 _EXPIRED = Verdict("soft", "expired")
+_FREED = Verdict("unknown", "freed")
 _CRASHED = Verdict("unknown", "crashed")
 _DIFFERENT = Verdict("hard", "different")
 
@@ -49,7 +51,7 @@ class Taken:
 
 @dataclass(frozen=True, slots=True)
 class Returned:
-    """The verifier was started again, and knows nothing of the file."""
+    """The verifier was started again, or asks for another file: it knows nothing of this one."""
 
     verifier: bytes
 
@@ -69,7 +71,12 @@ class Clock:
 
 @dataclass(frozen=True, slots=True)
 class Abandoned:
-    """The node has left or died, or does not know of the lease. What it handed over before counts."""
+    """The node has died, or does not name the lease any more. What it handed over before counts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Freed:
+    """The node has left, is suspended, or never heard of the lease. What it handed over before counts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +89,7 @@ class Unwanted:
     """The trainer does not wait for it any more."""
 
 
-Event = Submitted | Taken | Returned | Judged | Clock | Abandoned | Revoked | Unwanted
+Event = Submitted | Taken | Returned | Judged | Clock | Abandoned | Freed | Revoked | Unwanted
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +137,8 @@ def after(lease: LeaseState, event: Event, now: float) -> LeaseState:
             return _waited(lease, now)
         case Abandoned() if lease.state is State.OPEN:
             return _over(lease, _EXPIRED)
+        case Freed() if lease.state is State.OPEN:
+            return _over(lease, _FREED)
         case Revoked():
             return _over(lease, Verdict("hard", "banned"))
         case Unwanted():

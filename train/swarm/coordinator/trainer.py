@@ -108,7 +108,8 @@ class Trainer:
         speed = self._n_tokens / (now - self._beat_at) if self._beat_at else 0.0
         if running:  # leases must not run out at the trainer: how long they last is decided here
             speed = max(speed, 1e-6)
-        waiting = {(answers[0].group, answers[0].attempt) for answers in self._answers}
+        with self._lock:  # others hand over answers meanwhile
+            waiting = {(answers[0].group, answers[0].attempt) for answers in self._answers}
         beat = Beat(WORKER, self._version(), (*running, *waiting), speed, busy=float(bool(running)))
         orders = self._controller.beat(beat)
         self._beat_at, self._n_tokens = now, 0
