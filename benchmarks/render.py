@@ -475,7 +475,9 @@ def slack_table(measured: dict[str, Any]) -> str:
     return "\n".join(lines) + (
         "\n\nWhere the two best tokens are nearer to each other than the margin, a cheat may take the second one. The"
         f" formula is the margin times 1 - Σp², whose mean was {measured['spread']:.2f} for this random model; a model"
-        " that is sure of most tokens has far fewer near ties. The bars are those of the table above."
+        " that is sure of most tokens has far fewer near ties. The bars are those of the table above. The sum of all"
+        " margins has a bar of its own, which came later: it leaves room for honest rounding, which turns the nearest"
+        " ties alone, and so for far fewer tokens than the table says where the margin is wide."
         f" Measured on {measured['machine']}."
     )
 
