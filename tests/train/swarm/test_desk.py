@@ -592,6 +592,17 @@ def test_a_node_that_drops_leases_is_suspended_once_and_loses_the_others_without
     assert book.account(NODES[0]).verdicts == {"accepted": 20, "expired": 2, "unknown": 3}
 
 
+def test_an_outage_counts_once_however_many_leases_the_node_had(book: Book) -> None:
+    desk = opened(book)
+    healthy(desk, NODES[0], 0)
+    held = [desk.grant(NODES[0], lease_of((group, 0)), 0.0) for group in range(1, 9)]
+    desk.beat(NODES[0], NodeBeat(0, tuple(lease.id for lease in held if lease)), 1.0)
+    desk.clock(40.0)
+    assert desk.members[NODES[0]].life.state is nodes.State.UNHEALTHY
+    assert sorted(desk.given_back) == [(group, 0) for group in range(1, 9)]
+    assert book.account(NODES[0]).verdicts == {"accepted": 1, "expired": 1, "unknown": 7}
+
+
 def test_a_verifier_that_asks_again_has_lost_the_reply(book: Book) -> None:
     desk = opened(book)
     join(desk, NODES[0])

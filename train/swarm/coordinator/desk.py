@@ -504,19 +504,27 @@ class Desk:
         if nodes.Effect.SLASH in effects and (stake := self._ledger.account(key).stake) > 0:
             self._ledger.append(Slashed(key, stake, reason or "operator"))
         if nodes.Effect.FREE_LEASES in effects:
-            for lease_id, ending in [(each, self._ending(each, after)) for each in member.leases]:
+            for lease_id, ending in self._endings(member, after):
                 self._lease_event(lease_id, ending, now)
         if nodes.Effect.RELEASE_STAKE in effects:
             member.wants_stake = True
             if not member.leases:
                 self._release_stake(key, member)
 
-    def _ending(self, lease_id: bytes, state: nodes.State) -> leases.Event:
-        """Return how a lease ends whose node is in this state now. Those that say nothing any more are to blame."""
+    def _endings(self, member: Member, state: nodes.State) -> list[tuple[bytes, leases.Event]]:
+        """Return how the leases of a node end that is in this state now.
+
+        A node that says nothing any more is to blame, once: an outage must not count as many times as it had leases.
+        """
         if state is nodes.State.BANNED:
-            return leases.Revoked()
+            return [(lease_id, leases.Revoked()) for lease_id in member.leases]
         has_gone = state in (nodes.State.UNHEALTHY, nodes.State.DEAD)
-        return leases.Abandoned() if has_gone and self._records[lease_id].is_held else leases.Freed()
+        blamed = [
+            lease_id
+            for lease_id in sorted(member.leases)
+            if has_gone and self._records[lease_id].is_held and self._records[lease_id].state.state is leases.State.OPEN
+        ][:1]
+        return [(lease_id, leases.Abandoned() if lease_id in blamed else leases.Freed()) for lease_id in member.leases]
 
     def _release_stake(self, key: bytes, member: Member) -> None:
         member.wants_stake = False
