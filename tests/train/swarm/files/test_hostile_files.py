@@ -1,7 +1,6 @@
 """No file does anything to a verifier: it costs at most some processor time and memory, and ends in a verdict."""
 
 import random
-import resource
 import struct
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -11,19 +10,18 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from read_within_bounds import Reader, reader
 from rollout_files import SETTINGS, content, lease, rows
 
 from train.swarm.files.found import READY
 from train.swarm.files.parquet import schema, write_table
 from train.swarm.files.parser import parse
-from train.swarm.files.reading import read
 from train.swarm.files.rows import RolloutFile
 from train.swarm.files.sizes import most_bytes
 from train.swarm.files.understanding import understood
 from train.swarm.verdict import Verdict
 
 REFUSED = Verdict("hard", "file")
-MOST_CPU_SECONDS, MOST_MEMORY_KB = 3.1, 2**20
 PROMPT_IDS, TOKEN_IDS, PROOFS = 4, 5, 8  # columns
 GIVEN = lease()
 MANY = 2**31 - 1
@@ -34,13 +32,10 @@ def honest(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     return content(tmp_path_factory.mktemp("honest"), GIVEN)
 
 
-@pytest.fixture(autouse=True)
-def _bounded() -> Iterator[None]:
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    yield
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    assert after.ru_maxrss <= MOST_MEMORY_KB
-    assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime <= MOST_CPU_SECONDS
+@pytest.fixture(scope="module")
+def read() -> Iterator[Reader]:
+    with reader() as reads:
+        yield reads
 
 
 def _set(field: int, value: int) -> Callable[[hostile.Tree], Any]:
@@ -87,15 +82,15 @@ def _named(footer: hostile.Tree, key: bytes, value: bytes) -> None:
         pytest.param(lambda footer: footer.pop(hostile.SCHEMA), id="no schema"),
     ],
 )
-def test_a_footer_that_lies_is_refused(honest: bytes, change: Callable[[hostile.Tree], Any]) -> None:
+def test_a_footer_that_lies_is_refused(honest: bytes, change: Callable[[hostile.Tree], Any], read: Reader) -> None:
     assert read(hostile.with_footer(honest, change), GIVEN, SETTINGS) == REFUSED
 
 
-def test_an_honest_footer_is_the_same_if_it_is_written_again(honest: bytes) -> None:
+def test_an_honest_footer_is_the_same_if_it_is_written_again(honest: bytes, read: Reader) -> None:
     assert isinstance(read(hostile.with_footer(honest, lambda footer: None), GIVEN, SETTINGS), RolloutFile)
 
 
-def test_pages_that_hold_more_than_the_footer_says_are_decoded_within_bounds(honest: bytes) -> None:
+def test_pages_that_hold_more_than_the_footer_says_are_decoded_within_bounds(honest: bytes, read: Reader) -> None:
     pages = hostile.repeated(struct.pack("<I", 9), [1, 1000, 1])
     assert read(hostile.with_column(honest, TOKEN_IDS, pages, n_values=3), GIVEN, SETTINGS) == Verdict("hard", "length")
 
@@ -113,18 +108,18 @@ def test_pages_that_hold_more_than_the_footer_says_are_decoded_within_bounds(hon
         pytest.param(PROOFS, hostile.dictionary_of_zeros(3, 3 * 10**8), id="large texts"),
     ],
 )
-def test_pages_that_grow_are_refused(honest: bytes, column: int, pages: bytes) -> None:
+def test_pages_that_grow_are_refused(honest: bytes, column: int, pages: bytes, read: Reader) -> None:
     bomb = hostile.with_column(honest, column, pages, n_values=3)
     assert len(bomb) <= most_bytes(GIVEN.lease)
     assert read(bomb, GIVEN, SETTINGS) == REFUSED
 
 
 @pytest.mark.parametrize("depth", [100, 5000])
-def test_nested_schemas_are_refused(depth: int) -> None:
+def test_nested_schemas_are_refused(depth: int, read: Reader) -> None:
     assert read(hostile.nested(depth), GIVEN, SETTINGS) == REFUSED
 
 
-def test_a_damaged_page_is_found_by_its_checksum(honest: bytes) -> None:
+def test_a_damaged_page_is_found_by_its_checksum(honest: bytes, read: Reader) -> None:
     # A commitment is stored as it is, so that a changed byte would go unnoticed.
     place = honest.index(rows(GIVEN)[0].commitments[100:108])
     damaged = honest[:place] + bytes([honest[place] ^ 1]) + honest[place + 1 :]
@@ -145,7 +140,7 @@ def test_a_damaged_page_is_found_by_its_checksum(honest: bytes) -> None:
         ),
     ],
 )
-def test_another_schema_is_refused(honest: bytes, change: Callable[[pa.Table], pa.Table]) -> None:
+def test_another_schema_is_refused(honest: bytes, change: Callable[[pa.Table], pa.Table], read: Reader) -> None:
     source, written = pq.ParquetFile(pa.BufferReader(honest)), pa.BufferOutputStream()
     with pq.ParquetWriter(written, (table := change(source.read())).schema, compression="zstd") as writer:
         writer.write_table(table)
@@ -164,16 +159,16 @@ def test_another_schema_is_refused(honest: bytes, change: Callable[[pa.Table], p
         b"PARE" * 9,
     ],
 )
-def test_what_is_no_parquet_is_refused(data: bytes) -> None:
+def test_what_is_no_parquet_is_refused(data: bytes, read: Reader) -> None:
     assert read(data, GIVEN, SETTINGS) == REFUSED
 
 
 @pytest.mark.parametrize("share", [0.5, 0.99])
-def test_a_file_that_was_cut_off_is_refused(honest: bytes, share: float) -> None:
+def test_a_file_that_was_cut_off_is_refused(honest: bytes, share: float, read: Reader) -> None:
     assert read(honest[: int(share * len(honest))], GIVEN, SETTINGS) == REFUSED
 
 
-def _fuzzed(honest: bytes, seeds: range) -> None:
+def _fuzzed(honest: bytes, seeds: range, read: Reader) -> None:
     for seed in seeds:
         rng, data = random.Random(seed), bytearray(honest)
         # Mostly in the footer: pages are protected by checksums.
@@ -189,14 +184,14 @@ def _fuzzed(honest: bytes, seeds: range) -> None:
 
 
 @pytest.mark.parametrize("batch", range(2))
-def test_no_change_of_an_honest_file_does_any_harm(honest: bytes, batch: int) -> None:
-    _fuzzed(honest, range(4 * batch, 4 * batch + 4))
+def test_no_change_of_an_honest_file_does_any_harm(honest: bytes, batch: int, read: Reader) -> None:
+    _fuzzed(honest, range(4 * batch, 4 * batch + 4), read)
 
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("batch", range(2, 5))
-def test_no_change_of_an_honest_file_does_any_harm_often(honest: bytes, batch: int) -> None:
-    _fuzzed(honest, range(4 * batch, 4 * batch + 4))
+def test_no_change_of_an_honest_file_does_any_harm_often(honest: bytes, batch: int, read: Reader) -> None:
+    _fuzzed(honest, range(4 * batch, 4 * batch + 4), read)
 
 
 def test_what_the_confined_process_says_is_not_believed_either(honest: bytes) -> None:
@@ -219,7 +214,7 @@ def test_what_the_confined_process_says_is_not_believed_either(honest: bytes) ->
     assert understood(output, msgspec.structs.replace(GIVEN, id=bytes(16))) is None
 
 
-def test_a_file_with_other_kinds_of_text_is_refused() -> None:
+def test_a_file_with_other_kinds_of_text_is_refused(read: Reader) -> None:
     written = pa.BufferOutputStream()
     write_table(schema().empty_table(), written, {b"node": b"zz", b"lease": b"\xff", b"engine": b"\xff\xfe"})
     assert read(written.getvalue().to_pybytes(), GIVEN, SETTINGS) == REFUSED
