@@ -39,6 +39,7 @@ _SECONDS = 120
 _OURS = """
 import json, sys, time
 from pathlib import Path
+from train.errors import TransferError
 from train.swarm.broadcast.download import Download
 from train.swarm.broadcast.relays import Relays
 from train.swarm.broadcast.versions import Versions
@@ -49,7 +50,7 @@ while True:
     try:
         version = download.latest().version
         break
-    except Exception:
+    except TransferError:
         time.sleep(0.05)
 Versions(Path(options["folder"]), download).fetch(version, seconds=options["seconds"])
 print(time.monotonic() - began)

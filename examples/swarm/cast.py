@@ -19,10 +19,10 @@ _GOODBYE_SECONDS = 10.0
 
 
 class Cast:
-    """Who plays a part.
+    """The processes, by their names.
 
-    logs  folder for what they say
-    tell  is called with what somebody says, if it is worth telling
+    logs  folder for their logs
+    tell  called with the name of a process and a line of its output
     """
 
     def __init__(self, logs: Path, tell: Callable[[str, str], None] = lambda name, line: None) -> None:

@@ -1,7 +1,7 @@
 """Nodes that cheat:  python examples/swarm/cheats.py quantised|greedy|dropping INVITE KEY
 
-Each is `curate rollout --join` with something between the node and its engine. The product has no such options; whoever
-brings a machine to a swarm can write these lines, so a swarm has to notice.
+Each is `curate rollout --join` with something between the node and its engine. The product has no such options, but
+anyone who brings a machine to a swarm can write these lines, so a swarm has to notice.
 """
 
 import sys

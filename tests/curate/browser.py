@@ -9,9 +9,13 @@ import struct
 import subprocess
 import tempfile
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
+
+import pytest
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 _SECONDS = 60
@@ -21,6 +25,18 @@ _MARGIN = 16  # pixels around the part of a page in a picture
 def find() -> str | None:
     """Return the path of the browser, or None if this machine has no browser."""
     return next(filter(None, map(shutil.which, NAMES)), None)
+
+
+@contextmanager
+def opened() -> "Iterator[Browser]":
+    """Open the browser; skip the test if this machine has none, or fail where it has to be there."""
+    program = find()
+    if program is None and os.environ.get("CURATE_REQUIRE_CHROMIUM") == "1":
+        pytest.fail("CURATE_REQUIRE_CHROMIUM is set and there is no chromium")
+    if program is None:
+        pytest.skip("needs a headless browser; on Debian: apt-get install chromium")
+    with Browser(program) as browser:
+        yield browser
 
 
 class Browser:

@@ -1,14 +1,13 @@
 """The report is shown by a real browser, opened from its folder."""
 
 import json
-import os
 import re
 import shutil
 from collections import Counter
 
 import pictures
 import pytest
-from browser import Browser, find, pixels
+from browser import opened, pixels
 from showcase import HOSTILE
 from source_rows import words, write_jsonl
 
@@ -20,12 +19,7 @@ WIDTHS = (1280, 400)
 
 @pytest.fixture(scope="module")
 def browser():
-    program = find()
-    if program is None and os.environ.get("CURATE_REQUIRE_CHROMIUM") == "1":
-        pytest.fail("CURATE_REQUIRE_CHROMIUM is set and there is no chromium")
-    if program is None:
-        pytest.skip("needs a headless browser; on Debian: apt-get install chromium")
-    with Browser(program) as browser:
+    with opened() as browser:
         yield browser
 
 

@@ -138,7 +138,7 @@ class World:
         def serve() -> None:
             try:
                 run_coordinator(options, lambda controller: settings(**changes), ready=ready, stop=stop)
-            except Exception as error:
+            except Exception as error:  # the test raises it in its own thread
                 errors.append(error)
                 is_ready.set()
 

@@ -127,7 +127,7 @@ def test_numbers_that_are_none_do_not_hide_the_swarm_from_its_operator(world: Wo
 
 HOSTILE_BODIES = {
     "deep": DEEP,
-    "deep in a field that nobody knows": b"\x81\xa1x" + DEEP,
+    "deep in an unknown field": b"\x81\xa1x" + DEEP,
     "a map without end": b"\xdf\xff\xff\xff\xff",
     "huge numbers": msgspec.msgpack.encode({"loaded": 2**64 - 1, "slots": 2**64 - 1, "invite": b"", "engine": ""}),
     "other types": msgspec.msgpack.encode({"loaded": "0", "slots": [], "invite": 3, "verdict": 7}),

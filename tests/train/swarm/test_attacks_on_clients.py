@@ -20,7 +20,7 @@ RUN_KEY, NODE_KEY = Ed25519PrivateKey.generate(), Ed25519PrivateKey.generate()
 DIGITS = "9" * 5000  # more than Python turns into a number
 DEEP = "[" * 100_000
 
-# What a relay, or whoever stands on the way, may answer.
+# What a relay, or somebody between it and the client, may answer.
 REPLIES = {
     "404 with a length of many digits": f"HTTP/1.1 404 x\r\nContent-Length: {DIGITS}\r\n\r\n",
     "200 with a length of many digits": f"HTTP/1.1 200 x\r\nContent-Length: {DIGITS}\r\n\r\nabc",
@@ -41,7 +41,7 @@ REPLIES = {
     "a redirect": "HTTP/1.1 302 x\r\nLocation: file:///etc/passwd\r\n\r\n",
     "a refusal that is nested deeply": f'HTTP/1.1 403 x\r\n\r\n{{"detail":{DEEP}',
     "a start that is nested deeply": f'HTTP/1.1 421 x\r\n\r\n{{"start":{DEEP}',
-    "a refusal that is no map": "HTTP/1.1 403 x\r\n\r\n[]",
+    "a refusal that is a list": "HTTP/1.1 403 x\r\n\r\n[]",
     "a signature of no digits": "HTTP/1.1 403 x\r\nx-curate-signature: \xb2\xb2\r\n\r\n[]",
 }
 

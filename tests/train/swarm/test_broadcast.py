@@ -4,7 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -13,16 +12,10 @@ from published_weights import (
     KEY,
     PUBLIC,
     RUN,
-    Behaviour,
-    busy,
     corrupting,
     download,
-    endless,
     publish,
-    redirecting,
     relay,
-    trickling,
-    truncating,
 )
 
 from train.errors import TransferError
@@ -72,17 +65,6 @@ def test_a_version_that_differs_much_and_every_so_many_th_are_whole(tmp_path: Pa
             2,
             None,
         ]
-
-
-@pytest.mark.parametrize("behaviour", [corrupting, truncating, endless, trickling, busy, redirecting])
-def test_one_honest_relay_among_five_suffices(tmp_path: Path, behaviour: Behaviour) -> None:
-    publish(tmp_path, range(2))
-    with ExitStack() as stack:
-        bad = [stack.enter_context(relay(tmp_path, behaviour)) for _ in range(4)]
-        client = download(*bad, stack.enter_context(relay(tmp_path)))
-        assert client.latest().version == 1
-        place, _ = Versions(tmp_path / "client", client).fetch(1, seconds=60)
-        assert same(place, tmp_path, 1)
 
 
 def test_without_an_honest_relay_there_is_a_named_error_and_no_version(tmp_path: Path) -> None:

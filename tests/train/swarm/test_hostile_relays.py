@@ -13,6 +13,7 @@ from published_weights import (
     PUBLIC,
     RUN,
     Behaviour,
+    busy,
     continuing,
     corrupting,
     download,
@@ -45,7 +46,10 @@ from train.swarm.broadcast.request import Broken, get, new_pool
 from train.swarm.broadcast.versions import Versions
 from train.weights.manifest import Manifest
 
-BAD = [stalling, dripping, dripping_chunks, continuing, longer, shorter, empty, senseless, limiting, forging, lacking]
+BAD = [
+    stalling, dripping, dripping_chunks, continuing, longer, shorter, empty, senseless, limiting, forging, lacking,
+    corrupting, truncating, endless, trickling, busy, redirecting,
+]  # fmt: skip
 
 
 def same(fetched: Path, folder: Path, version: int) -> bool:

@@ -1,12 +1,11 @@
 """The operator's page is shown by a real browser, and what nodes call themselves does nothing on it."""
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import urllib3
-from browser import Browser, find
+from browser import Browser, opened
 from swarms import World
 
 from train.swarm.calls import NodeStatus, Status
@@ -41,12 +40,7 @@ def hostile_status() -> Status:
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    program = find()
-    if program is None and os.environ.get("CURATE_REQUIRE_CHROMIUM") == "1":
-        pytest.fail("CURATE_REQUIRE_CHROMIUM is set and there is no chromium")
-    if program is None:
-        pytest.skip("needs a headless browser; on Debian: apt-get install chromium")
-    with Browser(program) as browser:
+    with opened() as browser:
         yield browser
 
 

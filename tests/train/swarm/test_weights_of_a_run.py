@@ -5,18 +5,17 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import torch
 from msgspec.structs import replace
 from published_weights import KEY, PUBLIC, RUN, relay
 
-torch = pytest.importorskip("torch", reason="torch is not installed")
-
-from train.asynchronous.workers.nearest import Nearest  # noqa: E402
-from train.errors import RunError, TransferError  # noqa: E402
-from train.swarm.broadcast.broadcaster import Broadcaster  # noqa: E402
-from train.swarm.broadcast.origin import Origin  # noqa: E402
-from train.swarm.broadcast.relay_source import RelaySource  # noqa: E402
-from train.weights.manifest import Manifest  # noqa: E402
-from train.weights.shared_memory import SharedMemory  # noqa: E402
+from train.asynchronous.workers.nearest import Nearest
+from train.errors import RunError, TransferError
+from train.swarm.broadcast.broadcaster import Broadcaster
+from train.swarm.broadcast.origin import Origin
+from train.swarm.broadcast.relay_source import RelaySource
+from train.weights.manifest import Manifest
+from train.weights.shared_memory import SharedMemory
 
 
 class Run:

@@ -30,7 +30,7 @@ def main(arguments: list[str]) -> None:
     os.write(1, READY)
     try:
         found: Found | Unreadable = reader.read(_everything())
-    except Exception as error:
+    except Exception as error:  # a hostile file can raise anything in the parser, and each of it is about the file
         found = Unreadable(f"{type(error).__name__}: {error}"[:500])
     output = memoryview(msgspec.msgpack.encode(found))
     while output:

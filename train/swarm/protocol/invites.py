@@ -55,8 +55,8 @@ def new_invite(
 def read_invite(text: str, public: bytes | None = None) -> Invite:
     """Return what an invite says.
 
-    public   the key that must have signed it. None, for those who got the invite: the one that it names itself, so
-             that a slip of the keyboard is noticed. They trust whoever gave it to them
+    public   the key that must have signed it. None, for those who got the invite: the key that the invite itself
+             names, which detects typing errors; they trust the person who gave it to them
 
     Raises ConfigError if it is not an invite, or not whole.
     """

@@ -53,7 +53,7 @@ class Judge:
         except TransferError as error:
             log.warning("%s", error)
             return Verified(Verdict("unknown", "no weights"))
-        except Exception:
+        except Exception:  # a file must not end the verifier, whatever it does to torch; nothing is known about it then
             log.exception("a check has failed; the file of lease %s stays unknown", job.lease.id.hex())
             verified = Verified(Verdict("unknown", "crashed"))
         if verified.verdict.reason == "crashed":
@@ -83,9 +83,7 @@ class Judge:
         self._loaded = None
         try:
             is_fine = self._prefill.look(_PROMPT, _ANSWER, 1.0, 0).is_finite
-        except Exception as error:
+        except Exception as error:  # torch has many; any of them means that the verifier is of no use
             raise SamplerError(f"this verifier cannot compute any more: {error}. Start it again.") from error
         if not is_fine:
-            raise SamplerError(
-                "this verifier computes numbers that are none. Start it again, on another GPU if need be."
-            )
+            raise SamplerError("this verifier computes NaN or infinities. Start it again, on another GPU if need be.")
