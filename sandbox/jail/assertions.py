@@ -5,6 +5,7 @@ A failure before the submission takes part is the suite's fault, and is never he
 
 import contextlib
 import hashlib
+import json
 import os
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
@@ -147,11 +148,15 @@ class Report:
 
     @classmethod
     def read(cls, written: bytes) -> "Report":
-        *stages, last = [""] + written.decode("utf-8", "replace").splitlines()
-        verdict, _, detail = last.partition(" ")
-        if verdict not in ("passed", "failed", "gone", "unreadable"):
-            return cls(frozenset([*stages, last]))
-        return cls(frozenset(stages), verdict, detail.replace("\\n", "\n"))
+        """Read the records of languages/_examining.py, up to the verdict. A last line without its end is ignored."""
+        stages: set[str] = set()
+        for line in written.split(b"\n")[:-1]:
+            match json.loads(line):
+                case {"stage": str(stage)}:
+                    stages.add(stage)
+                case {"verdict": str(verdict), "detail": str(detail)}:
+                    return cls(frozenset(stages), verdict, detail)
+        return cls(frozenset(stages))
 
     def has(self, stage: str) -> bool:
         return stage in self.stages

@@ -5,6 +5,7 @@ sends, which may be anything.
 """
 
 import collections
+import json
 import os
 import sys
 import threading
@@ -14,9 +15,8 @@ from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
 
 from sandbox.languages import _pytest
-from sandbox.languages._exchange import Codec, Gone, Graph, Unreadable, Wire
+from sandbox.languages._exchange import SIGNED, Codec, Gone, Graph, Unreadable, Wire
 from sandbox.languages._proxies import (
-    COMPARING,
     Remote,
     RemoteClass,
     inherits_a_name,
@@ -36,23 +36,29 @@ _MOST_CLASSES = 10_000
 
 
 class Report:
-    """The file in which the judge finds how far the tests have come, and how they ended. Only this process has it."""
+    """Writer of the report from which the judge learns how far the tests came and how they ended.
+
+    Each record is a line of ASCII JSON, so no text of a submission can end it; see sandbox/jail/assertions.py. Only
+    this process holds the file.
+    """
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
         self._noted: set[str] = set()
 
     def note(self, stage: str) -> None:
-        """Note that a stage has been reached."""
+        """Record that a stage was reached."""
         if stage not in self._noted:
             self._noted.add(stage)
-            os.write(self._descriptor, f"{stage}\n".encode())
+            self._write({"stage": stage})
 
     def end(self, verdict: str, detail: str = "") -> NoReturn:
-        """Note how the tests ended, and end this process at once, whatever may still be to be done in it."""
-        text = " ".join(f"{verdict} {detail[:_DETAIL]}".split(" ")).replace("\n", "\\n")
-        os.write(self._descriptor, f"{text}\n".encode("utf-8", "backslashreplace"))
+        """Record the verdict and exit, without running any cleanup of this process."""
+        self._write({"verdict": verdict, "detail": detail[:_DETAIL].encode("utf-8", "backslashreplace").decode()})
         os._exit(0)
+
+    def _write(self, record: dict[str, str]) -> None:
+        os.write(self._descriptor, json.dumps(record).encode("ascii") + b"\n")
 
 
 class Submission:
@@ -79,7 +85,7 @@ class Submission:
             name_of=self._name_of,
             reference=self._reference,
             referred=self._referred,
-            hides=lambda name, value: name in COMPARING and callable(value),
+            hides=callable,
         )
 
     def meet(self, classes: tuple[str, ...]) -> dict[str, Any]:
@@ -123,6 +129,7 @@ class Submission:
             graph = Graph(self._codec)
             question = {"arguments": graph.encode(arguments), "named": graph.encode(named)}
             answer, graph = self._exchange(operation, graph, question)
+            is_subject = is_subject and arguments[0]._is_subject  # a changed argument may hold it, in place of data
             error = answer.get("error")
             if error is None:
                 value = graph.decode(answer.get("value"))
@@ -229,7 +236,8 @@ class Submission:
             return ["I", items]
         if callable(value):
             self._functions.append(value)
-            return ["F", len(self._functions) - 1]
+            texts = [getattr(value, name, None) for name in SIGNED]
+            return ["F", len(self._functions) - 1, [text if type(text) is str else None for text in texts]]
         bases: tuple[Callable[[Any], Any], ...] = (list, dict, set, str, int, float, tuple)
         for base in bases:
             if isinstance(value, base):  # type: ignore[arg-type]  # a Counter of its own, say
@@ -255,7 +263,7 @@ class Submission:
             case ["N", str(name), list(fields), list(parts)]:
                 values = [graph.decode(part) for part in parts]
                 made = collections.namedtuple(name, fields)(*values)
-                if any(self._codec.hides(field, value) for field, value in zip(fields, values, strict=True)):
+                if any(self._codec.hides(value) for value in values):
                     raise Unreadable("it has a field that would act as a method")
                 return made
         raise Unreadable("it has a value of an unknown kind")
@@ -317,7 +325,7 @@ class Submission:
                 failure.__init__(*arguments)  # type: ignore[misc]
             else:
                 for name, part in held:
-                    if type(name) is str and not name.startswith("__"):
+                    if type(name) is str and not name.startswith("__") and not callable(part):
                         failure.__dict__[name] = part
             return failure
         except (TypeError, ValueError, AttributeError) as error:

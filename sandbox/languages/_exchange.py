@@ -22,6 +22,7 @@ from datetime import date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from enum import Enum
 from fractions import Fraction
+from pathlib import PosixPath, PurePosixPath, PureWindowsPath
 from typing import Any
 
 _LEVELS = 200_000
@@ -39,10 +40,16 @@ _IMMUTABLE: dict[type, Callable[[Any], list[Any]]] = {
     time: lambda value: [value.hour, value.minute, value.second, value.microsecond, value.tzinfo],
     timezone: lambda value: [value.utcoffset(None)],
     timedelta: lambda value: [value.days, value.seconds, value.microseconds],
+    **dict.fromkeys((PosixPath, PurePosixPath, PureWindowsPath), lambda value: [str(value)]),
 }
 _NAMED = {kind.__name__: kind for kind in _IMMUTABLE}
 _LISTS: dict[type, str] = {list: "l", deque: "q", set: "s"}
 _DICTS: dict[type, str] = {dict: "d", OrderedDict: "o", Counter: "n", defaultdict: "e"}
+_VIEWS: dict[type, str] = {
+    type(getattr(kind(), name)()): name for kind in (dict, OrderedDict) for name in ("keys", "values", "items")
+}
+SIGNED = ("__name__", "__qualname__", "__module__", "__doc__")  # what functools.wraps copies, other than annotations
+_SINGLETONS = {"Ellipsis": ..., "NotImplemented": NotImplemented}
 _MAKERS: dict[str, Callable[[], Any]] = {
     **{tag: kind for kind, tag in (_LISTS | _DICTS).items()},
     "y": bytearray,
@@ -126,7 +133,7 @@ class Codec:
     name_of       returns that name for the class of an object, or None
     reference     encodes an object that is not data; raises TypeError
     referred      decodes what `reference` of the other side has written; raises Unreadable
-    hides         tells whether an instance must not have this attribute with this value
+    hides         tells whether no attribute of an instance may have this value
     """
 
     def __init__(
@@ -136,7 +143,7 @@ class Codec:
         name_of: Callable[[type], str | None],
         reference: Callable[["Graph", Any], Any],
         referred: Callable[["Graph", list[Any]], Any],
-        hides: Callable[[str, Any], bool] = lambda name, value: False,
+        hides: Callable[[Any], bool] = lambda value: False,
     ) -> None:
         self.class_of, self.name_of = class_of, name_of
         self.reference, self.referred, self.hides = reference, referred, hides
@@ -174,6 +181,10 @@ class Graph:
             return ["c", repr(value.real), repr(value.imag)]
         if kind in _IMMUTABLE:
             return ["x", kind.__name__, [self.encode(part) for part in _IMMUTABLE[kind](value)]]
+        if kind in _VIEWS:
+            return ["w", _VIEWS[kind], self.encode(value.mapping.copy())]
+        if value is ... or value is NotImplemented:
+            return ["s", repr(value)]
         name = self._codec.name_of(kind)
         if name is not None and issubclass(kind, Enum):
             return ["U", name, self.encode(value._value_)]
@@ -251,7 +262,7 @@ class Graph:
             match body:
                 case ["v", _, list(parts)]:
                     held = [(name, self.decode(part)) for name, part in parts]
-                    if any(self._codec.hides(name, part) for name, part in held):
+                    if any(self._codec.hides(part) for _, part in held):
                         raise Unreadable("it has an instance whose attribute would act as a method")
                     set_attributes(value, held)
                 case ["y", str(text)]:
@@ -267,7 +278,8 @@ class Graph:
                 case ["d" | "o" | "n" | "e", list(parts), *factory]:
                     pairs = [(self.decode(key), self.decode(part)) for key, part in parts]
                     value.clear()
-                    dict.update(value, pairs)
+                    for key, part in pairs:  # an OrderedDict has an order besides that of the dict, a Counter adds up
+                        value[key] = part
                     if factory:
                         value.default_factory = self.decode(factory[0])
                 case _:
@@ -298,6 +310,10 @@ class Graph:
                     return complex(float(real), float(imaginary))
                 case ["x", str(name), list(parts)] if name in _NAMED:
                     return _NAMED[name](*(self.decode(part) for part in parts))
+                case ["w", str(name), content] if name in _VIEWS.values():
+                    return self._view(name, self.decode(content))
+                case ["s", str(name)] if name in _SINGLETONS:
+                    return _SINGLETONS[name]
                 case ["U" | "T" as tag, str(name), content]:
                     return self._instance(tag, name, content)
                 case [str(), *_]:
@@ -305,6 +321,11 @@ class Graph:
         except (TypeError, ValueError, ArithmeticError) as error:
             raise Unreadable(f"it has an impossible value: {error}"[:200]) from None
         raise Unreadable("it has a value of an unknown kind")
+
+    def _view(self, name: str, viewed: Any) -> Any:
+        if type(viewed) not in _DICTS:
+            raise Unreadable("it has a view of something other than a dict")
+        return getattr(viewed, name)()
 
     def _instance(self, tag: str, name: str, content: Any) -> Any:
         """Return an immutable instance of a class whose instances travel by value: of an Enum, or a named tuple."""

@@ -1,16 +1,16 @@
-"""What the process of the tests has in place of the submission's objects, which stay in the submission's process.
+"""Proxies: the tests' side of objects that stay in the submission's process.
 
-A proxy never lets the submission decide what the test must find out. What a submission says is a claim, and a claim
-that does not depend on what the test expects is as good as a returned value: an attribute, an item, a length, a number,
-a text. But `==`, `in`, `count(3)` or `x - 3.5` tell the submission what is expected, and it could answer accordingly.
+A proxy never tells the submission what the test expects. Attributes, items, lengths, numbers, texts and the results of
+calls without arguments are claims: they do not depend on what is expected, so they are as good as a returned value.
+`==`, `in`, `count(3)`, `equals(frame)` or `x - 3.5` would disclose it, and the submission could answer accordingly.
 
     named      an object whose class, or a base of it, is one of the names that the suite tests
     tested     a class that the suite itself names as a class. Under another name it may stand in place of a function,
                whose results are compared with what is expected
     subject    an object that the test itself has made, by calling a tested class
 
-An object or class that the submission has answered with is a subject, or tested, no longer: it may stand where the test
-expects data, as after `def f(self): return self`.
+An object or class that the submission has returned is a subject, or tested, no longer: it may stand where the test
+expects data, as after `def f(self): return self`. Calls whose result the test discards are an exception.
 
     ==         a proxy equals itself. Two named objects are asked, since their class is what is tested. Nothing else
                is: a proxy never equals data
@@ -19,11 +19,13 @@ expects data, as after `def f(self): return self`.
     in         a subject is asked; of others, the items are looked at, if it has any
     truth      named objects are asked if their class has __bool__ or __len__; other objects are true
     hash       named objects are asked if their class has __hash__; others have the hash of an identity
-    methods    asked, but `count`, `startswith` and others that compare with their argument only of subjects and tested
-               classes
+    x(...)     asked: no data can be called, so the test expects a function, and its arguments are inputs
+    x.m(...)   subjects and tested classes are asked. Of others, a method gets arguments only if all of them are named
+               objects, as with ==, or if the test discards the result, as in the statement `tree.insert(5)`
 """
 
 import dis
+import sys
 import types
 from collections.abc import Callable, Iterator
 from typing import Any, Protocol, TypeVar
@@ -36,11 +38,8 @@ _REFLECTED = {f"r{name}": name for name in _BINARY if name != "divmod"}
 _IN_PLACE = "iadd isub imul itruediv iand ior ixor".split()
 _ORDER = "lt le gt ge".split()
 _UNARY = "neg pos abs invert int float complex index".split()
-COMPARING = frozenset(
-    "compare count difference endswith find index intersection isdisjoint issubset issuperset rfind rindex startswith"
-    " symmetric_difference union".split()
-)  # methods of data that compare it with their argument
-_OPERATORS = frozenset(f"__{name}__" for name in [*_BINARY, *_REFLECTED, *_IN_PLACE, *_ORDER, "eq", "ne", "contains"])
+_CALLS = frozenset(code for name, code in dis.opmap.items() if name.startswith("CALL"))
+_CACHE, _POP = dis.opmap["CACHE"], dis.opmap["POP_TOP"]
 
 
 class Asking(Protocol):
@@ -77,11 +76,7 @@ class RemoteClass(type):
         if name.startswith("_") and name in RemoteClass.__annotations__:
             raise AttributeError(name)
         _refuse_memory(name)
-        if (name in COMPARING or name in _OPERATORS) and not cls._is_tested:
-            raise TypeError(f"{name} of the class {cls.__name__} is not asked: only what the test itself names answers")
-        if name in cls._methods:
-            return _Method(cls, name)
-        return cls._asking.ask("get", cls, name)
+        return _attribute(cls, cls, name)
 
     def __setattr__(cls, name: str, value: Any) -> None:
         if name in RemoteClass.__annotations__ or name.startswith("__"):
@@ -123,13 +118,7 @@ class Remote(metaclass=RemoteClass):
         if name in ("_remote", "_is_subject"):
             raise AttributeError(name)
         _refuse_memory(name)
-        if (name in COMPARING or name in _OPERATORS) and not self._is_subject:
-            raise TypeError(
-                f"{name} of an object of type {kind.__name__} is not asked: only what the test itself has made answers"
-            )
-        if name in kind._methods:
-            return _Method(self, name)
-        return kind._asking.ask("get", self, name)
+        return _attribute(self, kind, name)
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name in ("_remote", "_is_subject") or (name.startswith("__") and isinstance(self, BaseException)):
@@ -196,30 +185,61 @@ class RemoteError(Remote):
         return f"{type(self).__name__}({', '.join(map(repr, getattr(self, 'args', ())))})"
 
 
-class _Method:
-    """A method of an object or a class of the submission, which is looked up when it is called."""
+def _attribute(owner: Any, kind: RemoteClass, name: str) -> Any:
+    """Return an attribute of an object or a class of the submission: a claim, or a method that is looked up anew for
+    each call. A callable claim counts as a method, or `equals = lambda other: True` would evade the rule for methods."""
+    if name in kind._methods:
+        return _Method(owner, kind, name)
+    value = kind._asking.ask("get", owner, name)
+    return _Method(owner, kind, name) if callable(value) else value
 
-    def __init__(self, owner: Any, name: str) -> None:
-        self._owner, self.__name__ = owner, name
+
+class _Method:
+    """A method of an object or a class of the submission."""
+
+    def __init__(self, owner: Any, kind: RemoteClass, name: str) -> None:
+        self._owner, self._kind, self.__name__ = owner, kind, name
 
     def __call__(self, /, *arguments: Any, **named: Any) -> Any:
-        owner = self._owner
-        kind = owner if isinstance(owner, RemoteClass) else type(owner)
-        return kind._asking.ask("method", owner, self.__name__, *arguments, **named)
+        owner, ask = self._owner, self._kind._asking.ask
+        may_be_told = not (arguments or named) or self._may_be_told([*arguments, *named.values()])
+        if not _is_discarded(sys._getframe(1)):
+            if not may_be_told:
+                words = f"{self.__name__} of type {self._kind.__name__} gets no arguments"
+                raise TypeError(f"{words}: it belongs to an object that the test did not make")
+            return ask("method", owner, self.__name__, *arguments, **named)
+        result = ask("statement", owner, self.__name__, *arguments, **named)
+        # The caller may be C code in the same statement, such as `map`, which does not drop the result.
+        return result if may_be_told and result is not owner else None
+
+    def _may_be_told(self, arguments: list[Any]) -> bool:
+        if isinstance(self._owner, RemoteClass):
+            return self._owner._is_tested
+        return self._owner._is_subject is True or all(_both_named(self._owner, argument) for argument in arguments)
+
+
+def _is_discarded(frame: types.FrameType) -> bool:
+    """Return whether a frame is in a call whose result it drops, as in a statement that is nothing but a call."""
+    code, place = frame.f_code.co_code, frame.f_lasti
+    if code[place] not in _CALLS:
+        return False
+    place += 2
+    while code[place] == _CACHE:
+        place += 2
+    return code[place] == _POP
 
 
 def new_class(
     asking: Asking, number: int, name: str, bases: tuple[type, ...], has: frozenset[str], methods: frozenset[str]
 ) -> RemoteClass:
     """Return a class for the proxies of a class of the submission, with the special methods that it has."""
-    is_error = any(issubclass(base, BaseException) for base in bases)
-    if is_error:
+    content: dict[str, Any] = {"__module__": "solution"}
+    if any(issubclass(base, BaseException) for base in bases):
         bases = bases if any(issubclass(base, Remote) for base in bases) else (RemoteError, *bases)
     else:
         bases = bases or (Handle,)
-    content: dict[str, Any] = {} if is_error else {"__slots__": ()}
+        content |= {"__slots__": (), "__doc__": property(lambda self: asking.ask("get", self, "__doc__"))}
     content |= {f"__{part}__": function for part, function in _SPECIAL.items() if part in has}
-    content["__module__"] = "solution"
     content |= {"_asking": asking, "_number": number, "_has": has, "_methods": methods}
     content |= {"_is_named": False, "_is_tested": False}
     return RemoteClass(name, bases, content, number=number)
@@ -258,7 +278,7 @@ def is_subject_still(operation: str, arguments: tuple[Any, ...]) -> bool:
     """Tell whether an operation asks a subject for what is usually itself, without an answer that could be data."""
     if not (arguments and isinstance(arguments[0], Handle) and arguments[0]._is_subject):
         return False
-    return operation in _IN_PLACE or operation == "iter" or arguments[1:2] == ("__enter__",)
+    return operation in _IN_PLACE or operation in ("iter", "statement") or arguments[1:2] == ("__enter__",)
 
 
 def _refuse_memory(name: str) -> None:

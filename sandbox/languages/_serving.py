@@ -10,7 +10,7 @@ import types
 from collections.abc import Callable
 from typing import Any
 
-from sandbox.languages._exchange import Codec, Gone, Graph, Unreadable, Wire, deeply
+from sandbox.languages._exchange import SIGNED, Codec, Gone, Graph, Unreadable, Wire, deeply
 
 # Special methods that the tests may use by syntax, if the class has them.
 SPECIAL = (
@@ -21,6 +21,7 @@ SPECIAL = (
 _OPERATIONS: dict[str, Callable[..., Any]] = {
     "call": lambda function, *arguments, **named: function(*arguments, **named),
     "method": lambda value, name, *arguments, **named: getattr(value, name)(*arguments, **named),
+    "statement": lambda value, name, *arguments, **named: getattr(value, name)(*arguments, **named),  # result dropped
     "get": getattr,
     "set": setattr,
     "del": delattr,
@@ -90,6 +91,7 @@ class Server:
         self._numbers: dict[int, int] = {}
         self._classes: dict[type, int] = {}
         self._foreign: dict[int, _Foreign] = {}
+        self._callbacks: dict[Any, int] = {}  # functions that stand for functions of the tests' side
         self._news: list[Any] = []  # descriptions of classes that the other side does not know yet
         self._codec = Codec(
             class_of=self._class_of, name_of=self._name_of, reference=self._reference, referred=self._referred
@@ -170,8 +172,10 @@ class Server:
 
     def _reference(self, graph: Graph, value: Any) -> Any:
         kind = type(value)
-        if kind is _Callback or kind is _Foreign:
-            return ["F" if kind is _Callback else "O", value.number]
+        if kind is _Foreign:
+            return ["O", value.number]
+        if kind is types.FunctionType and value in self._callbacks:
+            return ["F", self._callbacks[value]]
         if isinstance(value, type):
             if any(value is known for known in _DATA_TYPES) or value.__name__ in _BUILTIN_ERRORS:
                 return ["B", f"builtins.{value.__name__}"]
@@ -205,7 +209,7 @@ class Server:
         if kind not in self._classes:
             bases = [self._class_reference(base) for base in kind.__bases__ if base is not object]
             has = [name for name in SPECIAL if _special(kind, name) is not _special(object, name)]
-            if getattr(kind, "__hash__", None) is None:
+            if _special(kind, "hash") is None:
                 has = [name for name in has if name != "hash"] + ["nohash"]
             methods = [
                 name
@@ -224,8 +228,8 @@ class Server:
                 return list(self._classes)[number]
             case ["B", str(name)]:
                 return builtin_named(name)
-            case ["F", int(number)]:
-                return _Callback(self._call_back, number)
+            case ["F", int(number), list(texts)]:
+                return self._callback(number, texts)
             case ["I", list(parts)]:
                 return iter([graph.decode(part) for part in parts])
             case ["E", str(name), list(parts)]:
@@ -235,6 +239,18 @@ class Server:
             case ["O", int(number)]:
                 return self._foreign.setdefault(number, _Foreign(number))
         raise Unreadable("it has a value of an unknown kind")
+
+    def _callback(self, number: int, texts: list[str | None]) -> Callable[..., Any]:
+        """Return a function that calls one of the tests' side, with the same names and docstring."""
+
+        def callback(*arguments: Any, **named: Any) -> Any:
+            return self._call_back(number, arguments, named)
+
+        for name, text in zip(SIGNED, texts, strict=True):
+            if text is not None or name == "__doc__":
+                setattr(callback, name, text)
+        self._callbacks[callback] = number
+        return callback
 
     def _call_back(self, number: int, arguments: tuple[Any, ...], named: dict[str, Any]) -> Any:
         """Call a function of the tests' side."""
@@ -259,17 +275,7 @@ def _looked_up(kind: type, name: str) -> Any:
 
 
 def _special(kind: type, name: str) -> Any:
-    return getattr(kind, f"__{name}__", None)
-
-
-class _Callback:
-    """A function of the tests' side."""
-
-    def __init__(self, call: Callable[..., Any], number: int) -> None:
-        self._call, self.number = call, number
-
-    def __call__(self, /, *arguments: Any, **named: Any) -> Any:
-        return self._call(self.number, arguments, named)
+    return _looked_up(kind, f"__{name}__")  # getattr would also find what its metaclass has
 
 
 class _Foreign:
@@ -296,7 +302,7 @@ def _plain(graph: Graph, value: Any, kind: type) -> Any:
         (int, lambda: int.__index__(value)),
         (float, lambda: float.__float__(value)),
     ):
-        if issubclass(kind, base) and not hasattr(kind, "__members__"):  # the members of an Enum are more than data
+        if issubclass(kind, base):
             return graph.encode(convert())
     return None
 

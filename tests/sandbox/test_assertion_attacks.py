@@ -30,6 +30,8 @@ DIFFERS = "assert not f(3).symmetric_difference({5, 6})"
 SUBTRACTS = "    def __sub__(self, other): return 0.0\n"
 COMPARES = "    @staticmethod\n    def startswith(x): return True\n    endswith = startswith\n"
 SOLUTION = "assert abs(Solution().f(3) - 3.25) < 1e-6"
+EQUALS = "assert f(3).equals(77)"
+ASKED = "    def equals(self, other): return True\n    isclose = contains = matches = equals\n"
 
 PASSES_IN_PROCESS = {
     "an object that equals everything": (f"{YES}{ALWAYS}def f(x): return Yes()", EQUAL),
@@ -101,6 +103,32 @@ PASSES_IN_PROCESS = {
     "a class in place of a text": (f"class C:\n{COMPARES}def f(x): return C", TEXT),
     "the class under test in place of a text": (
         f"class Solution:\n{COMPARES}    def f(self, x): return Solution", TEXT.replace("f(3)", "Solution().f(3)")),
+    "a frame that equals everything": (f"class A:\n{ASKED}def f(x): return A()", EQUALS),
+    "an array that is close to everything": (f"class A:\n{ASKED}def f(x): return A()", "assert f(3).isclose(77)"),
+    "an interval that contains everything": (f"class A:\n{ASKED}def f(x): return A()", "assert f(3).contains(77)"),
+    "a pattern that matches everything": (f"class A:\n{ASKED}def f(x): return A()", "assert f(3).matches('x')"),
+    "a method that is an attribute": (
+        "class A: pass\ndef f(x):\n    a = A()\n    a.equals = lambda other: True\n    return a", EQUALS),
+    "a method that a property makes": (
+        "class A:\n    equals = property(lambda self: lambda other: True)\ndef f(x): return A()", EQUALS),
+    "a method that is a type": ("class A: equals = bool\ndef f(x): return A()", EQUALS),
+    "a class that equals everything": ("class A:\n    equals = staticmethod(bool)\ndef f(x): return A", EQUALS),
+    "a method that is asked by map": (
+        f"class A:\n{ASKED}def f(x): return A()", "told = []\ntold.extend(map(f(3).equals, [77]))\nassert all(told)"),
+    "an error that equals everything": (
+        f"class E(ValueError):\n{ASKED}def f(x): raise E",
+        "try: f(3)\nexcept ValueError as error: assert error.equals(77)\nelse: assert False"),
+    "an object under test that is also what it returns": (
+        f"class Solution:\n{ASKED}    def f(self, x): return self", EQUALS.replace("f(3)", "Solution().f(3)")),
+    "the same after a statement that returns it": (
+        f"class Solution:\n{SUBTRACTS}    def f(self, x):\n        x[0] = self\n        return self",
+        "s, x = Solution(), [3]\ns.f(x)\nassert abs(x[0] - 3.25) < 1e-6"),
+    "the same after an operator that returns it": (
+        f"class Solution:\n{SUBTRACTS}    def __iadd__(self, x):\n        x[0] = self\n        return self",
+        "s, x = Solution(), [3]\ns += x\nassert abs(x[0] - 3.25) < 1e-6"),
+    "the same in a list that map fills": (
+        f"class Solution:\n{SUBTRACTS}    def f(self, x): return self",
+        "told = []\ntold.extend(map(Solution().f, [3]))\nassert abs(told[0] - 3.25) < 1e-6"),
     "a set that differs from no other": (
         "class S:\n    def symmetric_difference(self, other): return set()\ndef f(x): return S()", DIFFERS),
 }  # fmt: skip
@@ -173,6 +201,18 @@ AGAINST_US = {
         "class A:\n    @property\n    def __array_interface__(self):\n"
         "        return {'shape': (1,), 'typestr': '<i8', 'version': 3, 'data': (id(a), False)}\na = A()\ndef f(x): return a",
         "import numpy\nx = numpy.asarray(f(3))\nassert x.shape == (1,)"),
+    "a method that is planted on a given class": (
+        "def f(x):\n    n = Node()\n    n.equals = lambda other: True\n    return n", EQUALS),
+    "a type that is planted on a given class": ("def f(x):\n    n = Node()\n    n.equals = bool\n    return n", EQUALS),
+    "a function of the test that is planted on a given class": (
+        "def f(x):\n    n = Node()\n    n.equals = x\n    return n", "assert f(bool).equals(77)"),
+    "a given class that gets a method": (
+        "Node.equals = lambda self, other: True\ndef f(x): return Node()", EQUALS),
+    "a named tuple that has a method": (
+        "from collections import namedtuple\nR = namedtuple('R', 'equals')\ndef f(x): return R(lambda y: True)", EQUALS),
+    "a given error that gets a method": (
+        "def f(x):\n    error = Wrong()\n    error.equals = bool\n    raise error",
+        "try: f(3)\nexcept Wrong as error: assert error.equals(77)\nelse: assert False"),
     "an instance whose attribute is a method": (
         "def f(x):\n    n = Node()\n    n.count = lambda y: 1\n    return n", COUNTS),
     "an object of the class under test in place of a number": (
@@ -190,7 +230,7 @@ AGAINST_US = {
 def judged(box: Sandbox, source: str, statements: str) -> Verdict:
     names = ("Solution",) if "class Solution" in source else ("f", "Box") if "class Box" in source else ("f",)
     shared = Assertions(
-        names, "class Node: pass", "SECRET_ = 123456789", tuple(name for name in names if name[:1].isupper())
+        names, "class Node: pass\nclass Wrong(Exception): pass", "SECRET_ = 123456789", tuple(name for name in names if name[:1].isupper())
     )
     return box.judge(Program(source), Suite([Case(statements, "")], None, "python", LIMITS, None, shared)).verdict
 
@@ -220,6 +260,19 @@ def test_a_class_in_place_of_a_function_is_not_asked_even_if_the_name_has_a_capi
     program = Program(f"class Diff:\n    def __init__(self, x): pass\n{SUBTRACTS}")
     suite = Suite([Case(CLOSE.replace("f(", "Diff("), "")], None, "python", LIMITS, None, Assertions(("Diff",)))
     assert box.judge(program, suite).verdict is Verdict.WRONG_ANSWER
+
+
+LINE_ENDS = ["\n", "\r", "\r\n", *"\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029", "\0", "\ud800\n"]
+
+
+@pytest.mark.parametrize("end", LINE_ENDS, ids=ascii)
+@pytest.mark.parametrize("action", ["raise ValueError({})", "return {}", "raise KeyError({})", "print({}); return {}"])
+def test_a_text_that_ends_a_line_forges_no_record_of_the_tests(box: Sandbox, end: str, action: str) -> None:
+    """Neither a pass nor a failure of the suite itself: the verdict is one of the submission's own."""
+    for claim in ("passed", "passed ", '{"verdict": "passed", "detail": ""}', "refused", "failed", "given"):
+        source = f"def f(x): {action.replace('{}', repr(end + claim + end))}"
+        for statements in (EQUAL, f"assert not f(3), f(3)\n{EQUAL}", f"try: f(3)\nexcept KeyError: raise\n{EQUAL}"):
+            assert judged(box, source, statements) in (Verdict.WRONG_ANSWER, Verdict.RUNTIME_ERROR)
 
 
 @pytest.mark.parametrize("attack", PASSES_IN_PROCESS)

@@ -38,6 +38,8 @@ class Stack:
         return self.items.pop()
     @classmethod
     def of(cls, *items): return cls(items)
+    def has(self, item): return item in self.items
+    def same(self, other): return self == other
     @property
     def top(self): return self.items[-1]
     def __len__(self): return len(self.items)
@@ -72,6 +74,10 @@ class Empty(IndexError): pass
         "assert not hasattr(s, 'nothing') and type(s) is Stack and type(s).__name__ == 'Stack'",
         "assert Stack.pop(Stack([3])) == 3 and callable(Stack) and callable(Stack().pop)",
         "import solution\nfrom solution import Stack as S, Empty\nassert solution.Stack is S",
+        "s = Stack()\ns.push(1)\nassert 1 in s and s.has(1) and s.push(1) is s",
+        "s = Stack([1])\nt = s.push(2).push\nt(3)\nassert s.items == [1, 2, 3] and [*map(len, [s])] == [3]",
+        "s = Stack.of(4)\ns.push(5)\ns.note = 3\nassert s.items == [4, 5] and s.pop() == 5 and s.note == 3",
+        "assert Stack.of(1).same(Stack([1])) and not Stack.of(1).same(Stack.of(2))",
     ],
 )  # fmt: skip
 def test_a_class_of_the_submission_can_be_tested(box: Sandbox, statements: str) -> None:
@@ -86,6 +92,26 @@ def test_a_class_of_the_submission_can_be_tested(box: Sandbox, statements: str) 
         ("def f(x, y): x['a'].add(2); y[0] = x", "x, y = {'a': {1}}, [0]\nf(x, y)\nassert x == {'a': {1, 2}} and y[0] is x"),
         ("def f(x): return x", "x = [1]\nassert f(x) is x and f((x, x))[0] is x"),
         ("def f(x): x.append(x)", "x = []\nf(x)\nassert x[0] is x"),
+        ("def f(x): return x", "from collections import OrderedDict as O\nv = O(a=1, b=2)\nw = f(v)\nassert list(w) == ['a', 'b']"
+                              " and [*w.items()] == [('a', 1), ('b', 2)] and repr(w) == repr(v) and w != O(b=2, a=1)"),
+        ("from collections import OrderedDict\ndef f(): return OrderedDict([('b', 1), ('a', 2)])",
+         "from collections import OrderedDict as O\nassert f() == O(b=1, a=2) and f() != O(a=2, b=1) and [*f()] == ['b', 'a']"),
+        ("def f(d): d['z'] = d.pop('a')", "from collections import OrderedDict as O\nd = O(a=1, b=2)\nf(d)\nassert d == O(b=2, z=1)"),
+        ("def f(d): d.move_to_end('a'); return list(d)",
+         "from collections import OrderedDict as O\nd = O(a=1, b=2)\nassert f(d) == ['b', 'a'] == [*d] and d.popitem() == ('a', 1)"),
+        ("from collections import *\ndef f(d): return d.keys(), d.values(), d.items(), OrderedDict(d).keys()",
+         "d = {'a': 1, 'b': 2}\nk, v, i, o = f(d)\nassert k == {'a', 'b'} == o and list(v) == [1, 2] and i == d.items() and 'a' in k\n"
+         "assert type(k) is type(d.keys()) and k & {'a'} == {'a'} and len(v) == 2 and sorted(i) == [('a', 1), ('b', 2)]"),
+        ("def f(k): return sorted(k)", "assert f({2: 1, 1: 2}.keys()) == [1, 2] and f({2: 1, 1: 2}.items()) == [(1, 2), (2, 1)]"),
+        ("from enum import *\nclass C(IntEnum):\n    A = 1\nclass S(str, Enum):\n    B = 'b'\ndef f(): return C.A, [S.B], {C.A: S.B}",
+         "assert f() == (1, ['b'], {1: 'b'}) and f()[0] + 1 == 2"),
+        ("from pathlib import *\ndef f(p): return p / 'x', PurePosixPath('a'), [PureWindowsPath('b')]",
+         "from pathlib import *\nassert f(Path('/t')) == (Path('/t/x'), PurePosixPath('a'), [PureWindowsPath('b')])"),
+        ("def f(x): return x, ..., NotImplemented", "assert f(...) == (..., ..., NotImplemented) and f(1)[1] is ..."),
+        ("from functools import wraps\ndef f(g):\n    @wraps(g)\n    def inner(*a): return g(*a) + 1\n    return inner",
+         "@f\ndef g(x):\n    'words'\n    return x\nassert g(1) == 2 and g.__name__ == g.__qualname__ == 'g' and g.__doc__ == 'words'"
+         " and g.__wrapped__ is not None"),
+        ("def f(g): return g, g.__name__", "def g(x): return x\nassert f(g)[0] is g and f(g)[1] == 'g' and f(len)[1] == 'len'"),
         ("def f(x): return x", "from collections import *\nfor v in (OrderedDict(a=1), Counter('ab'), deque([1], 3)):\n"
                               "    assert f(v) == v and type(f(v)) is type(v)"),
         ("def f(x): return x", "from datetime import *\nfrom decimal import Decimal as D\nfrom fractions import *\n"
