@@ -454,7 +454,7 @@ def _told(error: BaseException, source: str = "") -> str:
         words = "".join(traceback.format_exception_only(error)).strip()
     except Exception:  # __str__ of an exception is the test's own code, which can raise anything
         words = type(error).__name__
-    lines = source.splitlines()
+    lines = source.split("\n")
     numbers = [number for frame, number in traceback.walk_tb(error.__traceback__) if frame.f_code.co_filename == FILE]
     if not numbers or not 0 < numbers[-1] <= len(lines):
         return words

@@ -29,7 +29,7 @@ VALUES = frozenset(
     | _public(itertools)
     | _public(bisect, "bisect")
     | (_public(heapq, "heapq") & {"heapify", "heappop", "heappush", "heappushpop", "heapreplace"})
-    | _public(operator, "attrgetter", "methodcaller")
+    | _public(operator, "attrgetter", "is_", "is_not", "methodcaller")
     | {name for name in _public(string) if isinstance(getattr(string, name), str)}
     | set("cmp_to_key date defaultdict deque maxsize partial reduce timedelta".split())
 )

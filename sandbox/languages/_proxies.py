@@ -186,8 +186,10 @@ class RemoteError(Remote):
 
 
 def _attribute(owner: Any, kind: RemoteClass, name: str) -> Any:
-    """Return an attribute of an object or a class of the submission: a claim, or a method that is looked up anew for
-    each call. A callable claim counts as a method, or `equals = lambda other: True` would evade the rule for methods."""
+    """Return an attribute of an object or a class of the submission: a claim, or a method.
+
+    A callable claim counts as a method, or `equals = lambda other: True` would evade the rule for methods.
+    """
     if name in kind._methods:
         return _Method(owner, kind, name)
     value = kind._asking.ask("get", owner, name)

@@ -1,4 +1,4 @@
-"""Tells whether a program is evidently unable to keep anything from one call to the next.
+"""Tells whether a program evidently keeps nothing from one call to the next, by any means of the language.
 
 The calls of such a program may share a process, in which it is executed anew for each of them: its globals, classes,
 default values and caches are new each time. What could still carry a message to a later call is what belongs to the
@@ -11,11 +11,19 @@ harmless. That costs it nothing but speed: each of its calls then has a process 
     attributes   those that the program itself sets or defines, those of METHODS, and of a module only the names above;
                  never those that lead from objects to the interpreter or to the library (__dict__, gi_frame, mro)
     imports      of MODULES alone; a module's name may stand only before a dot
+    identity     `is` only with a constant: the interpreter keeps strings that a program has interned, and whether one
+                 is the same object as another would tell a later call
+    limits       setrecursionlimit only by the module itself: the `finally` of a suspended generator runs whenever the
+                 generator is collected, which may be during a later call
     annotations  as arguments of the library's types, only its types, constants and classes of the program: the library
                  remembers these arguments, so an object with __eq__ would meet the one of the call before
 
 The names are those of _known_names.py. This runs where the program is compiled, so nothing of the program has been
 executed, and hostile text may crash it.
+
+Side channels remain. Addresses show in repr(object()), hash(object()) and the order of sets of objects, and depend on
+what earlier calls have allocated. A program can learn from them which inputs came before, never what is expected: no
+expected value is in its process.
 """
 
 import ast
@@ -25,6 +33,7 @@ from sandbox.languages._known_names import ANNOTATIONS, CALLED, LEADING, METHODS
 from sandbox.languages._scopes import COMPREHENSIONS, binds, bound_by, declared_global, of_scope
 
 _INTROSPECTION = ("gi_", "cr_", "ag_", "f_", "tb_", "co_", "__")  # beginnings of attributes that reveal frames
+_LIMITS = "setrecursionlimit"
 _REFUSED = (ast.AsyncFunctionDef, ast.AsyncFor, ast.AsyncWith, ast.Await, ast.MatchClass)  # which reads attributes
 
 
@@ -59,7 +68,9 @@ class _Program:
             allowed = SPECIAL if isinstance(node, ast.FunctionDef) else {"__slots__"}
             if any(_is_special(name) and name not in allowed for name in names):
                 raise _Refused
-            if isinstance(node, _REFUSED) or getattr(node, "type_params", None):
+            if isinstance(node, _REFUSED) or getattr(node, "type_params", None) or _compares_identity(node):
+                raise _Refused
+            if isinstance(node, ast.FunctionDef | ast.Lambda) and _LIMITS in map(_read_name, ast.walk(node)):
                 raise _Refused
             if isinstance(node, ast.Import):
                 self._import(node)
@@ -123,8 +134,7 @@ class _Program:
             self._attribute(node, own, VALUES)
         elif isinstance(node, ast.Call):
             self._callee(node.func, own)
-            name = node.func.id if isinstance(node.func, ast.Name) else getattr(node.func, "attr", "")
-            if name == "deepcopy" and not _is_single(node):
+            if _read_name(node.func) == "deepcopy" and not _is_single(node):
                 raise _Refused  # it would show a memo of the program a list that it keeps
             self._block([*node.args, *node.keywords], own)
         elif isinstance(node, ast.AugAssign):
@@ -236,6 +246,25 @@ class _Program:
                 self._function(statement, inside, own)
             else:
                 self._node(statement, inside)
+
+
+def _compares_identity(node: ast.AST) -> bool:
+    """Return whether a node compares the identities of two objects of which neither is a constant of the language."""
+    if not isinstance(node, ast.Compare):
+        return False
+    values = [node.left, *node.comparators]
+    return any(
+        isinstance(operation, ast.Is | ast.IsNot) and not any(map(_is_single_object, pair))
+        for operation, pair in zip(node.ops, zip(values, values[1:], strict=False), strict=True)
+    )
+
+
+def _is_single_object(node: ast.AST) -> bool:
+    return isinstance(node, ast.Constant) and (node.value is None or isinstance(node.value, bool))
+
+
+def _read_name(node: ast.AST) -> str:
+    return node.id if isinstance(node, ast.Name) else getattr(node, "attr", "")
 
 
 def _is_single(call: ast.Call) -> bool:

@@ -230,7 +230,10 @@ AGAINST_US = {
 def judged(box: Sandbox, source: str, statements: str) -> Verdict:
     names = ("Solution",) if "class Solution" in source else ("f", "Box") if "class Box" in source else ("f",)
     shared = Assertions(
-        names, "class Node: pass\nclass Wrong(Exception): pass", "SECRET_ = 123456789", tuple(name for name in names if name[:1].isupper())
+        names,
+        "class Node: pass\nclass Wrong(Exception): pass",
+        "SECRET_ = 123456789",
+        tuple(name for name in names if name[:1].isupper()),
     )
     return box.judge(Program(source), Suite([Case(statements, "")], None, "python", LIMITS, None, shared)).verdict
 

@@ -69,6 +69,10 @@ MESSAGES = {
     "    return 'first'",
     "environment": "import os\ndef f(x):\n    if 'n' in os.environ: return 'ESCAPED'\n    os.environ['n'] = '1'\n"
     "    return 'first'",
+    "suspended generator": "def g():\n    try: yield\n    finally: setrecursionlimit(77_777)\n"
+    "def f(x):\n    it = g()\n    next(it)\n    loop = [it]\n    loop.append(loop)\n    n = 0\n"
+    "    def deep(n): return deep(n + 1) if n < 60_000 else n\n"
+    "    try: return 'ESCAPED' if deep(0) else ''\n    except RecursionError: return 'first'",
     "slow global": "seen = []\nfor i in range(10**6): pass\ndef f(x):\n    seen.append(x)\n"
     "    return 'ESCAPED' if len(seen) > 1 else 'first'",
 }
@@ -120,6 +124,12 @@ def test_a_call_learns_nothing_from_an_earlier_one(box: Sandbox, source: str) ->
         "from enum import Enum\nclass A(Enum): pass\ndef f(x): return A.mro()",
         "class A(Enum): pass",
         "m = bisect\nfrom bisect import bisect\nm.n = 1",
+        "def f(s): return namedtuple('T', [s])._fields[0] is s",
+        "def f(s): return 1 if s is None or s is not namedtuple('T', [s])._fields[0] else 2",
+        "from operator import is_\ndef f(s): return is_(namedtuple('T', [s])._fields[0], s)",
+        "def f(x):\n    while x is not x.next: x = x.next",
+        "def g():\n    try: yield\n    finally: setrecursionlimit(77)\ndef f(x): return next(g())",
+        "import sys\ndef f(x): return (lambda: sys.setrecursionlimit(77))()",
         "class A[T]: pass" if sys.version_info >= (3, 12) else "import os",
     ],
 )
