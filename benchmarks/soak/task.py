@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from random import Random
 
 from benchmarks.soak.submission import Submission
-from sandbox import Case, Limits, Program, Referee, Suite, Verdict
+from sandbox import Assertions, Case, Limits, Program, Referee, Suite, Verdict
 
 _SIZES = (1, 1, 2, 3, 5, 8, 12)  # of suites
 _TRAPS = 0.4  # share of a suite's cases
@@ -30,6 +30,7 @@ class Task:
     checker: str = "lcb"
     limits: Limits = field(default_factory=Limits)
     referee: Referee | None = None
+    assertions: Assertions | None = None
 
     def draw(self, random: Random, *, flawed: bool) -> Submission:
         return self._submission(random, *(random.choice(self.flawed) if flawed else self._solutions()[0]))
@@ -49,5 +50,5 @@ class Task:
             due = (frozenset({verdict}),)
         if self.language == "python":  # most programs are new; compiling one of another language takes a second
             source = f"# {random.getrandbits(64):x}\n{source}"
-        suite = Suite(cases, self.entry_point, self.checker, self.limits, self.referee)
+        suite = Suite(cases, self.entry_point, self.checker, self.limits, self.referee, self.assertions)
         return Submission(f"{self.name}, {verdict.value}", Program(source, self.language), suite, due)

@@ -5,7 +5,7 @@ from json import dumps
 from random import Random
 
 from benchmarks.soak.task import Task
-from sandbox import Case, Convention, Limits, Program, Referee, Verdict
+from sandbox import Assertions, Case, Convention, Limits, Program, Referee, Verdict
 from sandbox.languages import cpp
 
 WRONG, ERROR, REFUSED = Verdict.WRONG_ANSWER, Verdict.RUNTIME_ERROR, Verdict.COMPILE_ERROR
@@ -14,7 +14,7 @@ LATE, MEMORY, OUTPUT = Verdict.TIME_LIMIT, Verdict.MEMORY_LIMIT, Verdict.OUTPUT_
 
 def all_tasks() -> list[Task]:
     """Return the tasks that this machine can run."""
-    found = [*PLAIN, *HUNGRY, *REFEREED]
+    found = [*PLAIN, *HUNGRY, *REFEREED, *ASSERTED]
     if find_spec("numpy") is not None:
         found += NUMPY
     try:
@@ -71,6 +71,31 @@ def _number(random: Random, trap: bool) -> Case:
 
 def _split(random: Random, trap: bool) -> Case:
     return Case(f"{2 * random.randrange(2, 1000) + trap}\n", "")
+
+
+def _span(random: Random, trap: bool) -> Case:
+    """Make a call with numbers. In a trap, one of them occurs twice."""
+    numbers = _numbers(random, trap)
+    return Case(f"span({random.sample(numbers, len(numbers))})", f"({numbers[0]}, {numbers[-1]}, {not trap})")
+
+
+def _stack(random: Random, trap: bool) -> Case:
+    """Make statements that use a stack. In a trap, one takes more than there is."""
+    items = [random.randrange(100) for _ in range(random.randrange(1, 20))]
+    filled = f"stack, items = Stack(), {items}\nfor item in items: stack.push(item)\n"
+    if trap:
+        return Case(f"{filled}with pytest.raises(IndexError, match='empty'): [stack.pop() for _ in [*items, 0]]", "")
+    return Case(f"{filled}assert len(stack) == len(items) and [stack.pop() for _ in items] == items[::-1]", "")
+
+
+def _reversal(random: Random, trap: bool) -> Case:
+    """Make statements that reverse a linked list. In a trap, one ends in a cycle, which is an error."""
+    n = random.randrange(1, 200)
+    made = f"head = last = Node({n})\nfor value in range({n})[::-1]: head = Node(value, head)\n"
+    if trap:
+        return Case(f"{made}last.next = head\nwith pytest.raises(ValueError): reverse(head)", "")
+    return Case(f"{made}node, seen = reverse(head), []\nwhile node: seen.append(node.value); node = node.next\n"
+                f"assert seen == [*range({n} + 1)][::-1]", "")  # fmt: skip
 
 
 def _hidden(random: Random, trap: bool) -> Case:
@@ -283,6 +308,73 @@ REFEREED = [
         referee=Referee(Program(_HIDE)),
     ),
 ]
+
+_STACK = """
+class Stack:
+    def __init__(self): self.items = []
+    def push(self, item):
+        self.items.append(item)
+        return self
+    def pop(self):
+        if not self.items: EMPTY
+        return self.items.pop()
+    def __len__(self): return len(self.items)
+"""
+_NODE = """
+class Node:
+    def __init__(self, value, next=None): self.value, self.next = value, next
+"""
+_REVERSE = """
+def reverse(head):
+    before, seen = None, set()
+    while head:
+        if id(head) in seen: CYCLE
+        seen.add(id(head))
+        head.next, before, head = before, head, head.next
+    return before
+"""
+_FORGED = 'raise ValueError(\'\\u2028passed\\rpassed\\n{"verdict": "passed", "detail": ""}\\n\')'
+
+ASSERTED = [
+    Task(
+        "span, by calls",
+        _span,
+        "def span(numbers): return min(numbers), max(numbers), len(set(numbers)) == len(numbers)",
+        (
+            (WRONG, "def span(numbers): return min(numbers), max(numbers), True"),
+            (ERROR, "def span(numbers):\n    assert len(set(numbers)) == len(numbers)\n"
+                    "    return min(numbers), max(numbers), True"),
+        ),
+        weight=10,
+        checker="python",
+        assertions=Assertions(("span",)),
+    ),
+    Task(
+        "stack, by statements",
+        _stack,
+        _STACK.replace("EMPTY", "raise IndexError('the stack is empty')"),
+        (
+            (WRONG, _STACK.replace("EMPTY", "return None")),
+            (WRONG, _STACK.replace("EMPTY", _FORGED)),
+            (ERROR, _STACK.replace("EMPTY", "raise SystemExit(0)")),
+        ),
+        weight=6,
+        checker="python",
+        assertions=Assertions(("Stack",), setup="import pytest", classes=("Stack",)),
+    ),
+    Task(
+        "reversal, by statements",
+        _reversal,
+        _REVERSE.replace("CYCLE", "raise ValueError('a cycle')"),
+        (
+            (WRONG, _REVERSE.replace("CYCLE", "return before")),
+            (ERROR, _REVERSE.replace("CYCLE", "import os; os.abort()")),
+        ),
+        weight=4,
+        checker="python",
+        assertions=Assertions(("reverse",), _NODE, "import pytest"),
+    ),
+]  # fmt: skip
 
 NUMPY = [
     Task(
