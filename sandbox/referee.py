@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 from sandbox.cases import Convention, Referee
 from sandbox.errors import RefereeFailed
+from sandbox.languages.python import REFEREE_CRASHED, REFEREE_LEFT_ALONE
 from sandbox.program import Limits, Outcome, RunResult
 
 INPUT, OUTPUT, ANSWER = "input.txt", "output.txt", "answer.txt"  # the files that a referee finds beside it
@@ -14,10 +15,7 @@ _DETAIL = 300  # characters for people
 # testlib.h, the exit codes of checkers: https://github.com/MikeMirzayanov/testlib
 _OK, _FAIL, _POINTS = 0, 3, 7
 _WRONG = {1, 2, 4, 8}  # wrong answer, presentation error, dirt after the answer, unexpected end of file
-_TRACEBACK = "Traceback (most recent call last):"
-_CRASHED = {1, 120}  # statuses of Python: an exception, and one that came again when the output was flushed
 _PARTIAL = range(50, 151)  # 50 and a hundred steps, with TESTSYS defined
-_LEFT_ALONE = "EOFError"  # the exception that ends a Python referee if its partner has said too little
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +45,7 @@ def ruling(result: RunResult, judge: Referee) -> Ruling:
     """
     convention = judge.convention
     message = result.stderr.decode("utf-8", "replace").strip()
-    if crashed(result, judge):  # with the status of a wrong answer
+    if judge.program.language == "python" and result.exit_code in (REFEREE_CRASHED, REFEREE_LEFT_ALONE):
         raise RefereeFailed(f"it crashed: {message[-_DETAIL:]}")
     if result.outcome is not Outcome.EXITED:
         raise RefereeFailed(f"it ended: {result.outcome.value} {message[-_DETAIL:]}".strip())
@@ -59,23 +57,9 @@ def ruling(result: RunResult, judge: Referee) -> Ruling:
     return Ruling(_score(printed, f"it printed {printed[:80]!r}"), message[:_DETAIL])
 
 
-def crashed(result: RunResult, judge: Referee) -> bool:
-    """Tell whether the referee is a Python program that an exception ended: its stderr ends with a traceback."""
-    lines = result.stderr.decode("utf-8", "replace").rstrip().splitlines()
-    tracebacks = [number for number, line in enumerate(lines) if line == _TRACEBACK]
-    return (
-        judge.program.language == "python"
-        and result.exit_code in _CRASHED
-        and bool(tracebacks)
-        and lines[tracebacks[-1] + 1 : tracebacks[-1] + 2] != []
-        and lines[tracebacks[-1] + 1].startswith('  File "')
-    )
-
-
 def left_alone(result: RunResult, judge: Referee) -> bool:
-    """Tell whether the referee crashed because its partner ended while it expected more input."""
-    last = result.stderr.decode("utf-8", "replace").rstrip().rpartition("\n")[2]
-    return crashed(result, judge) and last.startswith(_LEFT_ALONE)
+    """Return whether the referee crashed because its partner ended while it expected more input."""
+    return judge.program.language == "python" and result.exit_code == REFEREE_LEFT_ALONE
 
 
 def ruling_of_failure(failure: RefereeFailed) -> Ruling:

@@ -51,6 +51,9 @@ _PATIENCE, _PATIENCE_SECONDS = 2, 0.1
 _TIMES_LONGER, _MOST_SECONDS = 4, 1.0
 _SLOW_SECONDS = 0.003  # a program that takes longer to be executed is executed once, and then forked for each call
 _FRAMES_BELOW = 6  # our own frames below a program, which expects none
+# Exit statuses of a referee that an exception ended: EOFError if its partner has said too little, or any other. Neither
+# is a score of testlib, and no text has to be read to find out.
+REFEREE_CRASHED, REFEREE_LEFT_ALONE = 170, 171
 _FRAMES_OF_SERVER = 8  # our own frames below what the tests call
 _VIEWS: tuple[type, ...] = (type({}.keys()), type({}.items()))  # == takes them for sets
 _ATOMS = frozenset([int, float, str, bool, type(None)])
@@ -122,15 +125,20 @@ def _code(artifact: bytes) -> types.CodeType:
 
 
 def run(artifact: bytes, arguments: list[str]) -> int:
-    """Run the program to its end and return its exit status."""
+    """Run the program to its end and return its exit status, or one of the two above."""
     sys.argv += arguments
     sys.orig_argv += arguments
+    status = crashed = 0
     try:
         exec(_code(artifact), vars(_program))
-        status = 0
     except BaseException as error:
         status = _report(error)
-    return _finish(status)
+        if _examining and not isinstance(error, SystemExit):
+            crashed = REFEREE_LEFT_ALONE if isinstance(error, EOFError) else REFEREE_CRASHED
+    finished = _finish(status)
+    if _examining and finished != status:  # its output could not be written, and 120 would be a partial score
+        crashed = crashed or REFEREE_CRASHED
+    return crashed or finished
 
 
 def call(artifact: bytes, entry_point: str, returned: int) -> int:

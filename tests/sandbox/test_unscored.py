@@ -344,3 +344,15 @@ def test_files_that_do_not_fit_beside_the_output_exceed_the_memory_limit(box: Sa
     limits = Limits(memory_mb=64, output_kb=32 << 10, disk_mb=64)
     outcomes = {box.run(Program(source), limits=limits, fetch=["a"]).outcome for _ in range(3)}
     assert outcomes <= {Outcome.OUT_OF_MEMORY, Outcome.EXITED, Outcome.SIGNALLED}
+
+
+def test_a_traceback_that_a_referee_repeats_is_no_crash_of_the_referee(box: Sandbox) -> None:
+    """Whether it crashed is told by its exit status, so not even trials on other outputs are needed."""
+    source = (
+        "import sys\nrows = open(sys.argv[2]).read().split('\\n')\nassert len(rows) > 2\n"
+        "print(*rows, sep='\\n', file=sys.stderr)\nsys.exit(1)"
+    )
+    program = Program(f"print('7\\n{TRACEBACK}EOFError: x')")
+    case = box.judge(program, checked(source, expected="")).cases[0]
+    assert case.verdict is Verdict.WRONG_ANSWER
+    assert case.detail.startswith("7")
