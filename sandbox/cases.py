@@ -161,12 +161,14 @@ class Suite:
     @property
     def trials(self) -> tuple[str, ...]:
         """The trials of its cases; none if all are empty."""
-        trials = tuple(case.trial for case in self.cases)
-        return trials if any(trials) else ()
+        has_trials = any(case.trial for case in self.cases)
+        return tuple(case.trial for case in self.cases) if has_trials else ()
 
     def with_trials(self, trials: Sequence[str]) -> "Suite":
         """Return the suite with these trials, one for each case; empty: without any. Raises ValueError for another
         number."""
+        if not trials and not self.trials:
+            return self
         trials = trials or [""] * len(self.cases)
         cases = [Case(case.input, case.expected, trial) for case, trial in zip(self.cases, trials, strict=True)]
         return replace(self, cases=tuple(cases))
