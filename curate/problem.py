@@ -126,6 +126,12 @@ COLUMNS: dict[str, tuple[str, str]] = {
         "list<int32>",
         "places of the tests that together reject what all reject, the strongest first; empty: not measured",
     ),
+    "trial_outputs": (
+        "list<string>",
+        "for each test, what the reference printed, or said to an interactive referee; empty if it is as expected, "
+        "longer than 16 KiB, or if those before it leave no room in 256 KiB. No entries unless a referee judges and "
+        "has accepted an output. `Case.trial` (measured)",
+    ),
     "wrapping": (
         "string",
         "expected values in a list of one: none, or that list was kept or removed",
@@ -157,14 +163,17 @@ MEASURED = frozenset(
         "n_mutants_killed",
         "n_mutants_equivalent",
         "strongest_tests",
+        "trial_outputs",
     }
 )
+TESTS = ("tests", "trial_outputs")  # the columns that tests_of reads
 
 
 def to_row(problem: Problem) -> dict[str, Any]:
     """Return the problem as one row of plain values, in the order of COLUMNS."""
     values = {field.name: getattr(problem, field.name) for field in fields(problem)}
-    values["tests"] = problem.tests.to_json()
+    values["tests"] = problem.tests.with_trials(()).to_json()
+    values["trial_outputs"] = list(problem.tests.trials)
     values["n_tests"] = len(problem.tests.cases)
     values["wrapping"] = problem.wrapping.value
     values["tags"] = list(problem.tags)
@@ -182,7 +191,7 @@ def to_row(problem: Problem) -> dict[str, Any]:
 def from_row(row: Mapping[str, Any]) -> Problem:
     """Return the problem that to_row turned into this row. Raises KeyError, TypeError or ValueError for other rows."""
     values = {field.name: row[field.name] for field in fields(Problem)}
-    values["tests"] = Suite.from_json(row["tests"])
+    values["tests"] = tests_of(row)
     values["wrapping"] = Wrapping(row["wrapping"])
     values["tags"] = tuple(row["tags"])
     values["strongest_tests"] = tuple(row["strongest_tests"])
@@ -191,3 +200,9 @@ def from_row(row: Mapping[str, Any]) -> Problem:
     if row["reference"] is not None:
         values["reference"] = Program(row["reference"], row["reference_language"])
     return Problem(**values)
+
+
+def tests_of(row: Mapping[str, Any]) -> Suite:
+    """Return the tests in a row that has the columns TESTS. Raises KeyError, TypeError or ValueError for other rows."""
+    suite = Suite.from_json(row["tests"])
+    return suite.with_trials(row["trial_outputs"]) if row["trial_outputs"] else suite

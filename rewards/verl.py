@@ -49,7 +49,7 @@ def suite_of_ground_truth(text: str) -> Suite:
     inputs = [_arguments(lines) for lines in truth["inputs"]] if calls_function else truth["inputs"]
     tests = [{"input": given, "output": expected} for given, expected in zip(inputs, truth["outputs"], strict=True)]
     kind = "assertions" if "names" in truth else "function" if calls_function else "stdin"
-    return suite_of({**truth, "tests": tests, "kind": kind})
+    return suite_of({**truth, "tests": tests, "kind": kind}).with_trials(truth.get("trials", ()))
 
 
 def _arguments(lines: str) -> str:

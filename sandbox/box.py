@@ -106,16 +106,24 @@ class Sandbox(Closing):
         return self._backend.ask(self._bounded(RunRequest(program, invocation, limits or Limits())), cancellation)
 
     def judge(
-        self, program: Program, suite: Suite, *, run_all: bool = False, cancellation: Cancellation | None = None
+        self,
+        program: Program,
+        suite: Suite,
+        *,
+        run_all: bool = False,
+        keep_outputs: bool = False,
+        cancellation: Cancellation | None = None,
     ) -> Judgement:
         """Judge a program by a suite, stopping at the first case that fails unless run_all.
+
+        With keep_outputs, the judgement has the program's outputs.
 
         Raises SandboxError if the sandbox failed: then nothing is known about the program, and it must not be scored 0.
         Raises Cancelled, a SandboxError, after cancellation.cancel().
         Raises ValueError for an unknown language or checker, and for a suite that has no cases, or expected values
         that are not JSON.
         """
-        return self._backend.ask(self._bounded(JudgeRequest(program, suite, run_all)), cancellation)
+        return self._backend.ask(self._bounded(JudgeRequest(program, suite, run_all, keep_outputs)), cancellation)
 
     def judge_many(
         self, pairs: Iterable[tuple[Program, Suite]], *, run_all: bool = False

@@ -1,8 +1,8 @@
 """Tests as data: what a program is given, what must come back, and by which rule the two are compared."""
 
 import json
-from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from enum import Enum
 from typing import Any
 
@@ -20,22 +20,29 @@ class Case:
     a call with literal arguments, and `expected` is the literal that it must return; or statements that raise nothing
     if the submission is right, and `expected` is empty.
 
-    Raises TypeError if one of the two is not text.
+    `trial` is an output that the suite's referee has accepted: what a reference printed or, in a conversation, all that
+    it said; empty if unknown. If the referee fails on a submission, it is tried on this. The submission never gets it,
+    and the referee never gets it as the answer.
+
+    Raises TypeError if one of them is not text.
     """
 
     input: str
     expected: str
+    trial: str = field(default="", repr=False)
 
-    def __init__(self, input: str, expected: str) -> None:
+    def __init__(self, input: str, expected: str, trial: str = "") -> None:
         # Instead of __post_init__, because millions are made: this takes no longer than what dataclass would write.
-        if not (isinstance(input, str) and isinstance(expected, str)):
-            name, value = ("expected", expected) if isinstance(input, str) else ("input", input)
+        if not (isinstance(input, str) and isinstance(expected, str) and isinstance(trial, str)):
+            fields = {"input": input, "expected": expected, "trial": trial}
+            name, value = next((name, value) for name, value in fields.items() if not isinstance(value, str))
             raise TypeError(
                 f"Case.{name} must be text, not {type(value).__name__}: in a stdin suite what is read or printed, in a "
                 "call suite JSON, as json.dumps writes it"
             )
         _set(self, "input", input)
         _set(self, "expected", expected)
+        _set(self, "trial", trial)
 
 
 class Convention(Enum):
@@ -57,9 +64,9 @@ class Referee:
     """A program that decides whether an output is right, where no rule of comparison can.
 
     It runs in the sandbox, apart from the submission, with the case's input, its expected output ("answer") and the
-    submission's output as files. If it fails on an output, it is tried on the expected one, or on trivial ones if that
-    is empty. If it gives a ruling on one of these, the output was wrong; if it fails on all of them, the suite is at
-    fault (RefereeFailed).
+    submission's output as files. If it fails on an output, it is tried on the case's trial, else on the expected
+    output, else on trivial ones. If it gives a ruling on one of these, the output was wrong; if it fails on all of
+    them, the suite is at fault (RefereeFailed).
     """
 
     program: Program
@@ -151,11 +158,29 @@ class Suite:
         """Whether some of its tests are Python statements, which run in a process beside the submission."""
         return self.assertions is not None and not all(case.expected for case in self.cases)
 
+    @property
+    def trials(self) -> tuple[str, ...]:
+        """The trials of its cases; none if all are empty."""
+        has_trials = any(case.trial for case in self.cases)
+        return tuple(case.trial for case in self.cases) if has_trials else ()
+
+    def with_trials(self, trials: Sequence[str]) -> "Suite":
+        """Return the suite with these trials, one for each case; empty: without any. Raises ValueError for another
+        number."""
+        if not trials and not self.trials:
+            return self
+        trials = trials or [""] * len(self.cases)
+        cases = [Case(case.input, case.expected, trial) for case, trial in zip(self.cases, trials, strict=True)]
+        return replace(self, cases=tuple(cases))
+
     def to_json(self) -> str:
-        """Return the suite as text: the `tests` column of a dataset is exactly this."""
+        """Return the suite as text: the `tests` column of a dataset is this, without trials."""
         limits = {name: value for name, value in asdict(self.limits).items() if value is not None}
         content = {
-            "cases": [{"input": case.input, "expected": case.expected} for case in self.cases],
+            "cases": [
+                {"input": case.input, "expected": case.expected, **({"trial": case.trial} if case.trial else {})}
+                for case in self.cases
+            ],
             "entry_point": self.entry_point,
             "checker": self.checker,
             "limits": limits,
@@ -173,7 +198,7 @@ class Suite:
         referee = raw.get("referee")
         shared = raw.get("assertions")
         return cls(
-            [Case(case["input"], case["expected"]) for case in raw["cases"]],
+            [Case(case["input"], case["expected"], case.get("trial", "")) for case in raw["cases"]],
             entry_point=raw["entry_point"],
             checker=raw["checker"],
             limits=Limits(**raw["limits"]),

@@ -17,6 +17,8 @@ from sandbox.referee import Ruling
 from sandbox.returned import decode, decode_literal, may_equal, may_equal_literal
 
 _DETAIL = 300  # characters
+MAX_OUTPUT_BYTES = 16 << 10  # of an output that is kept
+_MAX_OUTPUTS_BYTES = 256 << 10  # of all outputs of a judgement that are kept
 _NOTHING_RETURNED = "the call ended the process instead of returning"
 
 
@@ -61,11 +63,15 @@ class Judgement:
     cases     one entry for each case that was run, in the order of the suite. Judging stops at the first failure
               unless all cases were asked for
     n_cases   number of cases in the suite
+    outputs   if they were asked for: what the program printed in each case that was run, or said to an interactive
+              referee. Empty if it was not accepted, not UTF-8, longer than 16 KiB, or if those before it leave no room
+              in 256 KiB
     """
 
     verdict: Verdict
     cases: tuple[CaseJudgement, ...]
     n_cases: int
+    outputs: tuple[str, ...] = ()
 
     @property
     def accepted(self) -> bool:
@@ -119,6 +125,7 @@ def judge(
     run: Callable[[Case, float], Ran],
     *,
     run_all: bool = False,
+    keep_outputs: bool = False,
     alone: Callable[[Case, float], Ran] | None = None,
 ) -> Judgement:
     """Judge one submission.
@@ -126,6 +133,7 @@ def judge(
     run(case, left_seconds)   runs the submission on one case. left_seconds, which may be infinite, is what is left of
                               its budget, for program and referee together. Only the case's input may reach the program
     run_all                   whether to go on after a case has failed
+    keep_outputs              whether to return the outputs that were accepted
     alone                     the same as `run`, where that may run cases together. It judges all cases anew if a case
                               is accepted only alone: a program that can tell how it runs has one answer to each, too
 
@@ -134,6 +142,8 @@ def judge(
     checker = _check(suite)
     left_seconds = math.inf if suite.limits.budget_seconds is None else suite.limits.budget_seconds
     cases: list[CaseJudgement] = []
+    outputs: list[str] = []
+    left_bytes = _MAX_OUTPUTS_BYTES
     for case in suite.cases:
         if left_seconds <= 0:
             cases.append(CaseJudgement(Verdict.TIME_LIMIT, 0, 0, 0, "the submission's budget is used up"))
@@ -146,14 +156,28 @@ def judge(
             left_seconds -= ran.seconds
             judged = _judge_case(case, ran, checker, suite)
             if judged.verdict is Verdict.ACCEPTED and alone is not None:
-                return judge(suite, alone, run_all=run_all)
+                return judge(suite, alone, run_all=run_all, keep_outputs=keep_outputs)
         cases.append(judged)
+        if keep_outputs:
+            kept = _kept_output(judged, ran.result.stdout, min(MAX_OUTPUT_BYTES, left_bytes))
+            left_bytes -= len(kept.encode())
+            outputs.append(kept)
         if judged.verdict is Verdict.COMPILE_ERROR:
             break
         if judged.verdict is not Verdict.ACCEPTED and not run_all:
             break
     failures = [judged.verdict for judged in cases if judged.verdict is not Verdict.ACCEPTED]
-    return Judgement(failures[0] if failures else Verdict.ACCEPTED, tuple(cases), len(suite.cases))
+    verdict = failures[0] if failures else Verdict.ACCEPTED
+    return Judgement(verdict, tuple(cases), len(suite.cases), tuple(outputs))
+
+
+def _kept_output(judged: CaseJudgement, output: bytes, max_bytes: int) -> str:
+    if judged.verdict is not Verdict.ACCEPTED or len(output) > max_bytes:
+        return ""
+    try:
+        return output.decode()
+    except UnicodeDecodeError:
+        return ""
 
 
 def _check(suite: Suite) -> checkers.Checker | None:

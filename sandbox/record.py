@@ -75,8 +75,12 @@ def suite_of(record: Mapping[str, Any], checker: str = "lcb") -> Suite:
         raise ValueError("a record of kind function needs field 'fn_name'")
     tests = record["tests"]
     for test in tests:
-        if not (isinstance(test, dict) and all(isinstance(test.get(key), str) for key in ("input", "output"))):
-            raise ValueError(f"a test must be an object with strings input and output, not {test!r}"[:200])
+        if not isinstance(test, dict) or not all(
+            isinstance(text, str) for text in (test.get("input"), test.get("output"), test.get("trial", ""))
+        ):
+            raise ValueError(
+                f"a test must be an object with strings input, output and perhaps trial, not {test!r}"[:200]
+            )
     referee = record.get("referee")
     defaults = Limits()
     try:
@@ -89,7 +93,7 @@ def suite_of(record: Mapping[str, Any], checker: str = "lcb") -> Suite:
     if not tests:
         raise ValueError("field 'tests' must hold at least one test")
     return Suite(
-        [Case(test["input"], test["output"]) for test in tests],
+        [Case(test["input"], test["output"], test.get("trial", "")) for test in tests],
         entry_point=entry_point,
         checker=record.get("checker", checker if assertions is None else PYTHON),
         limits=limits,

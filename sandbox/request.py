@@ -74,12 +74,14 @@ class RunRequest(Request[RunResult]):
 class JudgeRequest(Request[Judgement]):
     """Judge a program by a suite. The service takes this at POST /judge_suite.
 
-    run_all   whether to go on with the other cases after one has failed
+    run_all       whether to go on with the other cases after one has failed
+    keep_outputs  whether to return Judgement.outputs
     """
 
     program: Program
     suite: Suite
     run_all: bool = False
+    keep_outputs: bool = False
 
     @property
     def answer_type(self) -> type[Judgement]:
@@ -101,7 +103,7 @@ class JudgeRequest(Request[Judgement]):
     def n_data_bytes(self) -> int:
         shared = self.suite.assertions
         n_shared_bytes = 0 if shared is None else len(shared.given) + len(shared.setup)
-        return n_shared_bytes + sum(len(case.input) + len(case.expected) for case in self.suite.cases)
+        return n_shared_bytes + sum(len(case.input) + len(case.expected) + len(case.trial) for case in self.suite.cases)
 
     def with_limits(self, limits: Limits) -> Self:
         return replace(self, suite=replace(self.suite, limits=limits))

@@ -6,7 +6,7 @@ those of a million problems would fill the memory.
 """
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -72,6 +72,10 @@ class Records(Mapping[str, Found], Generic[Found]):
 
     def __init__(self, path: Path, places: dict[str, int], read: Callable[[Any], Found]) -> None:
         self._path, self._places, self._read = path, places, read
+
+    def of(self, ids: Iterable[str]) -> "Records[Found]":
+        """Return only the records of these problems, as far as they have one."""
+        return Records(self._path, {id: self._places[id] for id in ids if id in self._places}, self._read)
 
     def __getitem__(self, id: str) -> Found:
         return self._read(_record(self._path, self._places[id]))

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Literal, NotRequired, TypedDict
 
-from sandbox import Limits, Suite
+from sandbox import Case, Limits, Suite
 
 LIMITS = "limits of its own beside wall time and memory, which a record cannot express"
 
@@ -11,6 +11,7 @@ LIMITS = "limits of its own beside wall time and memory, which a record cannot e
 class CaseRecord(TypedDict):
     input: str
     output: str
+    trial: NotRequired[str]
 
 
 class RefereeRecord(TypedDict):
@@ -46,7 +47,7 @@ def suite_record(suite: Suite) -> SuiteRecord:
     record: SuiteRecord = {
         "kind": "stdin" if suite.entry_point is None else "function",
         "fn_name": suite.entry_point,
-        "tests": [{"input": case.input, "output": case.expected} for case in suite.cases],
+        "tests": list(map(_case_record, suite.cases)),
         "time_limit_s": suite.limits.wall_seconds,
         "memory_limit_mb": suite.limits.memory_mb,
         "checker": suite.checker,
@@ -59,3 +60,8 @@ def suite_record(suite: Suite) -> SuiteRecord:
         record["names"], record["classes"] = list(suite.assertions.names), list(suite.assertions.classes)
         record["given"], record["setup"] = suite.assertions.given, suite.assertions.setup
     return record
+
+
+def _case_record(case: Case) -> CaseRecord:
+    record: CaseRecord = {"input": case.input, "output": case.expected}
+    return {**record, "trial": case.trial} if case.trial else record

@@ -140,7 +140,8 @@ def _ground_truth(suite: Suite) -> dict[str, object]:
         cases = tuple(Case(case.input, _stripped(case.expected)) for case in cases)
     fields = {name: value for name, value in suite_record(suite).items() if name not in ("kind", "tests", "fn_name")}
     called = {} if suite.entry_point is None else {"fn_name": suite.entry_point}
-    return {"inputs": [c.input for c in cases], "outputs": [c.expected for c in cases], **called, **fields}
+    trials = {"trials": suite.trials} if suite.trials else {}
+    return {"inputs": [c.input for c in cases], "outputs": [c.expected for c in cases], **trials, **called, **fields}
 
 
 def _call(case: Case) -> Case:

@@ -22,7 +22,7 @@ def joined_solve_rates(
 
     def asked(name: str) -> tuple[object, ...]:
         problem = inputs[number_of(name)].stored.load(rows[name])
-        return problem.id, problem.statement, problem.starter_code, problem.tests
+        return problem.id, problem.statement, problem.starter_code, problem.tests.with_trials(())
 
     own: dict[tuple[str, str], table.Row] = {}
     others: dict[tuple[str, str], table.Row] = {}

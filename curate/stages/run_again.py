@@ -1,26 +1,32 @@
 """Run each reference a second time with another seed: a problem whose reference passed by luck is rejected."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from curate.json_records import omitted
 from curate.ongoing_build import OngoingBuild
-from curate.problem import Rejection
+from curate.problem import Problem, Rejection
 from curate.stage import ProblemStage
 from curate.stages.verify import Verify
 from curate.verification.failure import Failure, first_failure
 from curate.verification.metered import cpu_seconds
-from curate.verification.references import run_again
+from curate.verification.references import run_again, trials
 from sandbox import Verdict
 
 
 @dataclass(frozen=True, slots=True)
 class Repeat:
-    """How the second run of a reference ended, its CPU time over all tests, and its first failure, if there is one."""
+    """How the second run of a reference ended.
+
+    cpu_seconds  CPU time of the reference over all tests
+    failure      its first failure, if there is one
+    trials       trials of the problem's referee, one for each test; empty if there are none
+    """
 
     verdict: Verdict
     cpu_seconds: float
     failure: Failure | None = omitted(None)
+    trials: tuple[str, ...] = omitted(())
 
 
 class RunAgain(ProblemStage[Repeat]):
@@ -33,11 +39,16 @@ class RunAgain(ProblemStage[Repeat]):
 
     def __init__(self, verify: Verify) -> None:
         self._verify = verify
+        self._refereed: list[str] = []  # ids of problems
 
     @property
     def seed(self) -> int:
         """The seed of the second run."""
         return self._verify.seed + 1
+
+    def see(self, problem: Problem) -> None:
+        if problem.tests.referee is not None:
+            self._refereed.append(problem.id)
 
     def ids(self, build: OngoingBuild) -> Iterable[str]:
         """Return the problems that have a reference."""
@@ -51,7 +62,7 @@ class RunAgain(ProblemStage[Repeat]):
             for problem, judgement in run_again(map(build.load, ids), sandbox):
                 place = self._verify.records[problem.id].passed
                 failure = None if judgement.accepted or place is None else first_failure(place, judgement)
-                yield problem.id, Repeat(judgement.verdict, cpu_seconds(judgement), failure)
+                yield problem.id, Repeat(judgement.verdict, cpu_seconds(judgement), failure, trials(problem, judgement))
 
     def rejection(self, id: str, record: Repeat, build: OngoingBuild) -> Rejection | None:
         if record.verdict is Verdict.ACCEPTED:
@@ -61,3 +72,12 @@ class RunAgain(ProblemStage[Repeat]):
 
     def cpu_seconds(self, record: Repeat) -> float:
         return record.cpu_seconds
+
+    def run(self, build: OngoingBuild) -> None:
+        super().run(build)
+        if self._refereed:  # only their records are read whenever a problem is loaded
+            build.settle(self.records.of(self._refereed), _with_trials)
+
+
+def _with_trials(problem: Problem, record: Repeat) -> Problem:
+    return replace(problem, tests=problem.tests.with_trials(record.trials))

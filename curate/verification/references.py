@@ -77,9 +77,21 @@ def run_again(settled: Iterable[Problem], sandbox: Sandbox) -> Iterator[tuple[Pr
 
     def judge(problem: Problem) -> Judgement:
         assert problem.reference is not None
-        return sandbox.judge(problem.reference, problem.tests)
+        return sandbox.judge(problem.reference, problem.tests, keep_outputs=problem.tests.referee is not None)
 
     return with_retries(settled, judge, sandbox)
+
+
+def trials(problem: Problem, judgement: Judgement) -> tuple[str, ...]:
+    """Return what the reference printed or said in each case, as trials of the referee; empty if there are none.
+
+    An output that is as expected is left out, as it would show no more than the expected one.
+    """
+    if not judgement.accepted or not judgement.outputs:
+        return ()
+    pairs = zip(problem.tests.cases, judgement.outputs, strict=True)
+    outputs = tuple("" if output.strip() == case.expected.strip() else output for case, output in pairs)
+    return outputs if any(outputs) else ()
 
 
 def judged_suite(problem: Problem, finding: Finding) -> Suite:

@@ -20,7 +20,7 @@ _OPTIONAL = (
 )
 # The last ones are those of `curate export --to jsonl`.
 _IGNORED = ("starter_code", "metadata", "prompt", "system_prompt", "statement", "source", "url", "licence")
-_TEST = ("input", "output")
+_TEST = ("input", "output", "trial")
 _REFEREE = ("code", "language", "convention")
 # What others call the same thing, where the spelling does not show it.
 _SYNONYMS = {

@@ -20,7 +20,7 @@ from sandbox.jail.outcome import Finished, Lost
 from sandbox.jail.run_files import Pipes
 from sandbox.jail.runner import ATTEMPTS, Runner
 from sandbox.jail.zygotes import ZygoteLost
-from sandbox.judge import Ran
+from sandbox.judge import MAX_OUTPUT_BYTES, Ran
 from sandbox.program import Outcome, RunResult
 
 Known = TypeVar("Known")
@@ -56,11 +56,13 @@ class Talk:
     """How both sides ended.
 
     flooded   whether the program said more than it may
+    said      all that the program said; empty if it is longer than an output that is kept
     """
 
     program: Finished
     partner: Finished
     flooded: bool
+    said: bytes
 
     @property
     def partner_ended_first(self) -> bool:
@@ -108,7 +110,7 @@ def talk(
         else:
             result = replace(result, outcome=Outcome.EXITED, exit_code=0)
             ruling = referee.ruling_of_failure(failure)
-    return Ran(result, ruling, ended.partner_seconds)
+    return Ran(replace(result, stdout=ended.said), ruling, ended.partner_seconds)
 
 
 def recite(text: bytes, partner: Side) -> RunResult:
@@ -172,7 +174,7 @@ def side_by_side(program: Side, partner: Side) -> Talk | Lost:
     unheard = os.open(f"/proc/self/fd/{program_reads}", os.O_RDONLY | os.O_CLOEXEC)
     answers: list[Finished | Lost] = []
     failures: list[BaseException] = []
-    floods: list[bool] = []
+    heard: list[tuple[bool, bytes]] = []
 
     def referee_runs() -> None:
         try:
@@ -183,7 +185,7 @@ def side_by_side(program: Side, partner: Side) -> Talk | Lost:
     at_most = program.order.job.output_bytes
     threads = [
         Thread(target=referee_runs, daemon=True),
-        Thread(target=lambda: floods.append(_pass_on(we_read, we_write, at_most)), daemon=True),
+        Thread(target=lambda: heard.append(_pass_on(we_read, we_write, at_most)), daemon=True),
     ]
     for thread in threads:
         thread.start()
@@ -198,24 +200,25 @@ def side_by_side(program: Side, partner: Side) -> Talk | Lost:
     answer = answers[0]
     if isinstance(result, Lost):
         return result
-    return answer if isinstance(answer, Lost) else Talk(result, answer, floods[0])
+    return answer if isinstance(answer, Lost) else Talk(result, answer, *heard[0])
 
 
-def _pass_on(source: int, sink: int, at_most: int) -> bool:
-    """Pass data on until one side is gone; return whether there was more than is allowed.
+def _pass_on(source: int, sink: int, at_most: int) -> tuple[bool, bytes]:
+    """Pass data on until one side is gone; return whether there was more than is allowed, and all of it if it is short.
 
     The data is copied, not spliced: a splice keeps packets separate, and its pages may change after they are passed on.
     """
-    passed = 0
+    passed, said = 0, b""
     try:
         with contextlib.suppress(BrokenPipeError):
             while passed <= at_most and (piece := os.read(source, _PIECE)):
                 passed += len(piece)
+                said = said + piece if passed <= MAX_OUTPUT_BYTES else b""
                 _write(sink, piece)
     finally:
         os.close(sink)
         os.close(source)
-    return passed > at_most
+    return passed > at_most, said
 
 
 def _say(sink: int, text: bytes) -> None:

@@ -1,7 +1,8 @@
 """When a referee has failed, tries it on answers in which no submission had a hand, to tell whose fault the failure is.
 
-These are the suite's own expected answer or, if that is empty, trivial ones. A referee that gives a ruling on one of
-them is sound, and the output that it failed on was wrong. If it fails on all of them, the suite is at fault.
+These are the case's trial, which a reference gave, or the expected answer. If both are empty, they are trials of other
+cases, and trivial answers. A referee that gives a ruling on one of them is sound, and the output that it failed on was
+wrong. If it fails on all of them, the suite is at fault.
 """
 
 import hashlib
@@ -9,35 +10,37 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 
 from sandbox import referee
-from sandbox.cases import Case, Referee
+from sandbox.cases import Case, Referee, Suite
 from sandbox.errors import RefereeFailed
 from sandbox.program import Outcome, RunResult
 
 _REMEMBERED = 4096  # trials
 _SHARE = 3  # each of several answers may take this fraction of the time, so that this many may hang
-_TRIVIAL = ("", "0\n", "1\n", "-1\n", "0 0\n", "1 1 1\n", "0\n0\n", "YES\n", "NO\n", "1 " * 1000, "1\n" * 1000)
-_LINES = 64  # lines of a monologue: enough turns for a referee to apply its own rules
-_REMARKS = ("0", "1", "0 0", "1 1", "! 0", "! 1", "? 1", "? 1 1")
 
 
-def outputs(case: Case) -> Iterator[str]:
+def outputs(case: Case, suite: Suite) -> Iterator[str]:
     """Yield outputs that a referee must be able to read."""
-    if case.expected.strip():
-        yield case.expected
+    known = case.trial if case.trial.strip() else case.expected
+    if known.strip():
+        yield known
     else:
-        yield from _TRIVIAL
-        yield case.input
+        yield from _shortest_trial(suite)
+        yield from ("", "0\n", case.input)
 
 
-def monologues(case: Case) -> Iterator[str]:
+def monologues(case: Case, suite: Suite) -> Iterator[str]:
     """Yield what a partner that does not listen may say. The last one says nothing and ends at once."""
+    yield from [case.trial] if case.trial else _shortest_trial(suite)
     for text in (case.expected, case.input):
         if text.strip():
             yield f"{text.rstrip()}\n"
             yield f"! {text.strip()}\n"
-    for remark in _REMARKS:
-        yield f"{remark}\n" * _LINES
     yield ""
+
+
+def _shortest_trial(suite: Suite) -> list[str]:
+    """Return a trial that another case may borrow, in a list; an empty list if there is none."""
+    return sorted(filter(None, suite.trials), key=len)[:1]
 
 
 class Trials:
@@ -66,15 +69,15 @@ class Trials:
 
         Raises as ask does.
         """
-        name = _name(judge, case, seconds, cpu_seconds)
+        to_try = list(answers)
+        name = _name(judge, case, to_try, seconds, cpu_seconds)
         if name in self._passed:
             self._passed.move_to_end(name)
             return True
-        to_try = list(answers)
         seconds_for_one = seconds if len(to_try) == 1 else seconds / _SHARE
         for answer in to_try:
             result = ask(answer.encode("utf-8", "surrogatepass"), min(seconds_for_one, seconds))
-            if _rules(result, judge, answer) and (cpu_seconds is None or result.cpu_seconds <= cpu_seconds):
+            if _rules(result, judge) and (cpu_seconds is None or result.cpu_seconds <= cpu_seconds):
                 self._passed[name] = None
                 if len(self._passed) > _REMEMBERED:
                     self._passed.popitem(last=False)
@@ -85,14 +88,14 @@ class Trials:
         return False
 
 
-def _rules(result: RunResult, judge: Referee, answer: str) -> bool:
+def _rules(result: RunResult, judge: Referee) -> bool:
     try:
         referee.ruling(result, judge)
     except RefereeFailed:
-        # It read many lines, and died only because there were no more. With fewer lines it may not have begun to judge.
-        return answer.count("\n") >= _LINES and referee.left_alone(result, judge)
+        return False
     return True
 
 
-def _name(judge: Referee, case: Case, seconds: float, cpu_seconds: float | None) -> bytes:
-    return hashlib.sha256(repr((judge, case, seconds, cpu_seconds)).encode("utf-8", "surrogatepass")).digest()
+def _name(judge: Referee, case: Case, answers: list[str], seconds: float, cpu_seconds: float | None) -> bytes:
+    content = repr((judge, case, answers, seconds, cpu_seconds))
+    return hashlib.sha256(content.encode("utf-8", "surrogatepass")).digest()

@@ -77,28 +77,28 @@ class Worker:
             order = order.with_files(dict(invocation.files))
         return self._runner.run(order, invocation.stdin)
 
-    def judge(self, program: Program, suite: Suite, *, run_all: bool) -> Judgement:
+    def judge(self, program: Program, suite: Suite, *, run_all: bool, keep_outputs: bool) -> Judgement:
         """Judge a program by a suite. Raises ExecutionLost, and whatever judge.judge raises."""
         if suite.assertions is not None:
             runs = AssertionRuns(program, suite, self._runner, self._second_runner, self._given_code)
-            return judge(suite, runs.run, run_all=run_all)
+            return judge(suite, runs.run, run_all=run_all, keep_outputs=keep_outputs)
         if suite.entry_point is not None:
             calls = CallRuns(program, suite, self._runner)
-            return judge(suite, calls.run, run_all=run_all, alone=calls.run_alone)
+            return judge(suite, calls.run, run_all=run_all, keep_outputs=keep_outputs, alone=calls.run_alone)
         order = self._runner.order("run", program, suite.limits)
 
         def run_case(case: Case, left_seconds: float) -> Ran:
             within = order.within(min(suite.limits.wall_seconds, left_seconds))
             if suite.checker == INTERACTIVE and suite.referee is not None:
-                return self._talk(within, case, suite.referee, left_seconds, suite.limits)
+                return self._talk(within, case, suite.referee, left_seconds, suite)
             result = self._runner.run(within, _encoded(case.input))
             if suite.referee is None or result.outcome is not Outcome.EXITED or result.exit_code != 0:
                 return Ran(result)
-            return self._ruling(case, result, suite.referee, left_seconds - result.wall_seconds, suite.limits)
+            return self._ruling(case, result, suite.referee, left_seconds - result.wall_seconds, suite)
 
-        return judge(suite, run_case, run_all=run_all)
+        return judge(suite, run_case, run_all=run_all, keep_outputs=keep_outputs)
 
-    def _ruling(self, case: Case, result: RunResult, judge: Referee, left_seconds: float, limits: Limits) -> Ran:
+    def _ruling(self, case: Case, result: RunResult, judge: Referee, left_seconds: float, suite: Suite) -> Ran:
         """Have the referee rule on an output. Raises RefereeFailed if it fails for a reason other than the output."""
         compiled = _compiled_referee(judge, self._runner)
         if left_seconds <= 0:
@@ -112,13 +112,14 @@ class Worker:
         try:
             return Ran(result, referee.ruling(answer, judge), answer.wall_seconds)
         except RefereeFailed as failure:
-            if not self._trials.passes(judge, case, referee_trials.outputs(case), ask, _trial_seconds(limits)):
+            trial = referee_trials.outputs(case, suite)
+            if not self._trials.passes(judge, case, trial, ask, _trial_seconds(suite.limits)):
                 raise
             if answer.outcome is Outcome.TIMED_OUT and left_seconds < referee.LIMITS.wall_seconds:
                 return Ran(referee.as_timed_out(result), None, answer.wall_seconds)
             return Ran(result, referee.ruling_of_failure(failure), answer.wall_seconds)
 
-    def _talk(self, order: Order, case: Case, judge: Referee, left_seconds: float, limits: Limits) -> Ran:
+    def _talk(self, order: Order, case: Case, judge: Referee, left_seconds: float, suite: Suite) -> Ran:
         """Run a program and its interactive referee side by side. Raises as interactive.talk does."""
         compiled = self._runner.compile(order.program)
         if isinstance(compiled, RunResult):
@@ -130,8 +131,8 @@ class Worker:
             def ask(text: bytes, wall_seconds: float) -> RunResult:
                 return recite(text, partner.within(wall_seconds, cpu_seconds))
 
-            trial = referee_trials.monologues(case)
-            return self._trials.passes(judge, case, trial, ask, _trial_seconds(limits), cpu_seconds)
+            trial = referee_trials.monologues(case, suite)
+            return self._trials.passes(judge, case, trial, ask, _trial_seconds(suite.limits), cpu_seconds)
 
         return talk(Side(order, compiled, self._runner), partner, judge, left_seconds, is_sound)
 
@@ -342,8 +343,8 @@ def _answer(worker: Worker, request: Request[object]) -> RunResult | Judgement |
         match request:
             case RunRequest(program, invocation, limits):
                 return worker.run(program, invocation, limits)
-            case JudgeRequest(program, suite, run_all):
-                return worker.judge(program, suite, run_all=run_all)
+            case JudgeRequest(program, suite, run_all, keep_outputs):
+                return worker.judge(program, suite, run_all=run_all, keep_outputs=keep_outputs)
     except SandboxError as error:
         return error
     except OSError as error:

@@ -132,7 +132,13 @@ class Executor:
 
     def _judge(self, request: JudgeRequest, run_all: bool, cancellation: Cancellation) -> Judgement:
         with self._timed("judge"):
-            judgement = self.box.judge(request.program, request.suite, run_all=run_all, cancellation=cancellation)
+            judgement = self.box.judge(
+                request.program,
+                request.suite,
+                run_all=run_all,
+                keep_outputs=request.keep_outputs,
+                cancellation=cancellation,
+            )
         self.metrics.verdicts.labels(judgement.verdict.value).inc()
         return judgement
 

@@ -45,7 +45,11 @@ _RECORD = {
             "items": {
                 "type": "object",
                 "required": ["input", "output"],
-                "properties": {"input": _TEXT, "output": _TEXT},
+                "properties": {
+                    "input": _TEXT,
+                    "output": _TEXT,
+                    "trial": {**_TEXT, "description": "an output that the referee has accepted"},
+                },
             },
         },
         "time_limit_s": {**_NUMBER, "default": Limits().wall_seconds},

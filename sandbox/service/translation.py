@@ -84,7 +84,7 @@ def unpack(request: Request | bytes) -> Request:
 def is_small(result: RunResult | Judgement) -> bool:
     """Return whether the result is written in a few milliseconds."""
     if isinstance(result, Judgement):
-        return len(result.cases) <= _SMALL_CASES
+        return len(result.cases) <= _SMALL_CASES and sum(map(len, result.outputs)) <= SMALL_BYTES
     outputs = (result.stdout, result.stderr, result.returned or b"", *result.files.values())
     return sum(map(len, outputs)) <= SMALL_BYTES
 

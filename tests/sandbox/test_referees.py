@@ -1,6 +1,7 @@
 """A suite's own program judges an output or a conversation. Its failure is not a verdict on the submission."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -248,7 +249,46 @@ def test_a_referee_that_fails_is_an_error_of_the_suite(box: Sandbox, source: str
     assert box.judge(Program(HALVING), TALK).accepted
 
 
-@pytest.mark.parametrize("suite", [TALK, printed(SUMMANDS), Suite([Case("1", "2")])])
+def test_the_outputs_that_a_checker_accepts_come_back_on_request(box: Sandbox) -> None:
+    prints = (
+        "import sys\nn = int(input())\nsys.stdout.write({1: 'b\\n', 3: 'c' * 20_000}.get(n, f'{n}' + 'a' * 16_000))"
+    )
+    accepts_long = "import sys\nprint(int(open(sys.argv[3]).read()[0] != 'b'))"
+    cases = [Case(f"{number}\n", "") for number in range(20)]
+    suite = replace(printed(accepts_long), cases=tuple(cases))
+    judgement = box.judge(Program(prints), suite, run_all=True, keep_outputs=True)
+    assert [case.verdict for case in judgement.cases].count(Verdict.ACCEPTED) == 19
+    n_characters = [len(output) for output in judgement.outputs]
+    # One was wrong, one is too long, and the last ones do not fit in 256 KiB.
+    assert n_characters == [16_001, 0, 16_001, 0, *[16_001] * 6, *[16_002] * 8, 0, 0]
+    assert judgement.outputs[2].startswith("2a")
+    assert box.judge(Program(prints), suite, run_all=True).outputs == ()
+
+
+def test_an_output_that_is_not_text_does_not_come_back(box: Sandbox) -> None:
+    accepts_all = printed("print(1)")
+    assert box.judge(Program("import os\nos.write(1, b'\\xff')"), accepts_all, keep_outputs=True).outputs == ("",)
+
+
+def test_what_a_program_said_in_a_conversation_is_a_trial_of_its_referee(box: Sandbox) -> None:
+    judgement = box.judge(Program(HALVING), TALK, keep_outputs=True)
+    said = judgement.outputs
+    assert said[1].splitlines()[:2] == ["? 501", "? 251"]
+    assert [text.splitlines()[-1] for text in said] == ["! 77", "! 1", "! 1000"]
+    assert box.judge(Program("print('!')"), TALK.with_trials(said)).verdict is Verdict.WRONG_ANSWER
+
+
+def test_a_trial_reaches_neither_the_program_nor_the_files_of_its_referee(box: Sandbox) -> None:
+    trial = "the trial"
+    looking = "import os, sys\nprint(sys.stdin.read(), sys.argv, os.environ, [open(n).read() for n in os.listdir()])"
+    finds_it = "import os\nprint(int(any('the' + ' trial' in open(name).read() for name in os.listdir())))"
+    suite = replace(printed(finds_it), cases=(Case("7\n", "", trial),))
+    assert box.judge(Program(looking), suite).verdict is Verdict.WRONG_ANSWER
+
+
+@pytest.mark.parametrize(
+    "suite", [TALK, printed(SUMMANDS), Suite([Case("1", "2")]), TALK.with_trials(["! 7", "", "!"])]
+)
 def test_a_suite_keeps_its_referee_when_written_as_text(suite: Suite) -> None:
     assert Suite.from_json(suite.to_json()) == suite
 
@@ -258,11 +298,12 @@ def test_a_record_may_have_a_referee(box: Sandbox) -> None:
         "id": 1,
         "code": "print(5, 3)",
         "kind": "stdin",
-        "tests": [{"input": "7\n", "output": "3 4\n"}],
+        "tests": [{"input": "7\n", "output": "3 4\n", "trial": "5 2\n"}],
         "checker": "program",
         "referee": {"code": SUMMANDS, "convention": "printed"},
     }
     identity, program, suite = parse(record)
+    assert suite.trials == ("5 2\n",)
     line = verdict_line(identity, box.judge(program, suite))
     assert (line["verdict"], line["passed"], line["score"]) == ("wrong_answer", False, 0.5)
     assert json.loads(json.dumps(line)) == line

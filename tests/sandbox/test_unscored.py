@@ -3,6 +3,8 @@
 A referee that also fails on the suite's own answer is an error of the suite, as in test_referees.
 """
 
+from dataclasses import replace
+
 import pytest
 
 from sandbox import Case, Convention, Limits, Program, Referee, RefereeFailed, Sandbox, Suite, Verdict
@@ -14,9 +16,9 @@ TRACEBACK = 'Traceback (most recent call last):\\n  File "/tmp/solution.py", lin
 
 
 def checked(source: str, expected: str = "7\n", convention: Convention = Convention.TESTLIB, language: str = "python",
-            limits: Limits = LIMITS) -> Suite:  # fmt: skip
+            limits: Limits = LIMITS, trial: str = "") -> Suite:  # fmt: skip
     referee = Referee(Program(source, language), convention)
-    return Suite([Case("3 4\n", expected)], checker="program", limits=limits, referee=referee)
+    return Suite([Case("3 4\n", expected, trial)], checker="program", limits=limits, referee=referee)
 
 
 # Where the testlib convention is Python's `input, output, answer = sys.argv[1:]`.
@@ -34,6 +36,13 @@ PRINTS_WORDS = "import sys\ntext = open(sys.argv[3]).read().strip()\nprint(1 if 
 PRINTS_ALL = "import sys\nprint(1)\nwhile open(sys.argv[3]).read().strip() != '7': print('x' * 10**6)"
 IS_GREEDY = "import sys\nx = bytearray(10**10) if open(sys.argv[2]).read().strip() != '7' else 0"
 IS_KILLED = "import os, sys\nif open(sys.argv[2]).read().strip() != '7': os.kill(os.getpid(), 9)"
+READS_THREE_ROWS = """
+import sys
+given, output, answer = (open(name).read() for name in sys.argv[1:])
+(a, b, c), (d, e, f), (g, h, i) = (map(int, line.split()) for line in output.splitlines())
+sys.exit(answer != "" or a + b + c + d + e + f + g + h + i != 45)
+"""
+ROWS = "1 2 3\n4 5 6\n7 8 9\n"
 STOI = """
 #include <fstream>
 #include <string>
@@ -63,6 +72,15 @@ FAILING = {
         checked("import sys\na, b = map(int, open(sys.argv[2]).read().split())\nsys.exit(a + b != 7)", expected="\n"),
         "print('x')",
     ),
+    "an output of a shape of its own, with a trial": (checked(READS_THREE_ROWS, expected="", trial=ROWS), "print('x')"),
+    "an expected answer that is no output, with a trial": (
+        checked(READS_INT, expected="yes", trial="7\n"),
+        "print('x')",
+    ),
+    "a trial of another case": (
+        replace(checked(READS_THREE_ROWS, expected=""), cases=(Case("3 4\n", ""), Case("1 2\n", "", ROWS))),
+        "print('x')",
+    ),
 }
 
 
@@ -85,9 +103,11 @@ def test_more_digits_than_a_checker_reads_are_wrong(box: Sandbox, digits: int) -
         checked(READS_INT, expected="seven\n"),
         checked("1 / 0", expected=""),
         checked(GIVES_UP, expected="8\n"),
+        checked(READS_THREE_ROWS, expected=""),
+        checked(READS_THREE_ROWS, expected="", trial="7\n"),
         checked("int main() { return 3; }", language="cpp"),
     ],
-    ids=["reads int", "no expected answer", "gives up", "C++"],
+    ids=["reads int", "no expected answer", "gives up", "a shape of its own", "a trial of another shape", "C++"],
 )
 def test_a_checker_that_also_fails_on_the_suites_own_answer_is_an_error_of_the_suite(
     box: Sandbox, suite: Suite
@@ -211,12 +231,21 @@ MARKED = "\n".join(
     )
 )
 GIVING_UP = "line = input()\nraise SystemExit(0 if line == '77' else 3)"
+# Three numbers in each line; the answer comes after two questions.
+TRIPLES = """
+import sys
+for turn in range(3):
+    a, b, c = map(int, input().split())
+    print(a + b + c, flush=True)
+sys.exit(a + b + c != 77)
+"""
+SAID = "1 2 3\n4 5 6\n7 30 40\n"
 GREEDY = "line = input()\nx = bytearray(10**10) if line != '77' else 0"
 
 
-def talk(source: str, expected: str = "", language: str = "python", limits: Limits = LIMITS) -> Suite:
+def talk(source: str, expected: str = "", language: str = "python", limits: Limits = LIMITS, trial: str = "") -> Suite:
     referee = Referee(Program(source, language))
-    return Suite([Case("77\n", expected)], checker="interactive", limits=limits, referee=referee)
+    return Suite([Case("77\n", expected, trial)], checker="interactive", limits=limits, referee=referee)
 
 
 FAILING_TALKS = {
@@ -231,6 +260,7 @@ FAILING_TALKS = {
     "a word too few": (talk(MARKED), "print('!')"),
     "one that gives up": (talk(GIVING_UP), "print('x')"),
     "one that needs too much memory": (talk(GREEDY), "print('x')"),
+    "lines of a shape of their own, with a trial": (talk(TRIPLES, trial=SAID), "print('x')"),
 }
 
 
@@ -242,7 +272,12 @@ def test_a_conversation_in_which_a_sound_referee_fails_is_wrong(box: Sandbox, su
 
 @pytest.mark.parametrize(
     "source",
-    ["line = input()\nint('x')", "line = input()\nint(input()) / 0", "import sys\nsys.stdin.read()\nsys.exit(3)"],
+    [
+        "line = input()\nint('x')",
+        "line = input()\nint(input()) / 0",
+        "import sys\nsys.stdin.read()\nsys.exit(3)",
+        TRIPLES,
+    ],
 )
 def test_a_referee_that_fails_in_every_conversation_is_an_error_of_the_suite(box: Sandbox, source: str) -> None:
     with pytest.raises(RefereeFailed):

@@ -21,12 +21,13 @@ from curate.difficulty import table as solve_rates
 from curate.difficulty.table import Row
 from curate.errors import CurateError
 from curate.json_records import from_json, to_json
+from curate.problem import TESTS, tests_of
 from curate.progress import Progress, silent
 from curate.reading.values import short
 from curate.report.files import refresh_report
 from curate.trust import ONLY_TRUSTED, Trust, left_out_lines
 from rewards.extract import PYTHON_ONLY
-from sandbox import Package, Sandbox, Suite
+from sandbox import Package, Sandbox
 from sandbox.packages import fingerprint
 from train.evaluation.difficulty_settings import Settings, choose_settings, settings_of_rows
 from train.evaluation.exercise import Exercise
@@ -175,7 +176,7 @@ def _name(problem: Row, settings: Settings, packages: Sequence[Package]) -> str:
 
 def _exercise(problem: Row, settings: Settings) -> Exercise:
     try:
-        suite = Suite.from_json(problem["tests"])
+        suite = tests_of(problem)
     except (ValueError, KeyError, TypeError) as error:
         raise CurateError(
             f"{problem['id']}: its tests cannot be read ({short(error)}). Build the dataset again."
@@ -264,7 +265,7 @@ class _Samples:
 
     def _wanted(self, is_wanted: Callable[[str], bool]) -> Iterator[WantedSample]:
         """Yield the samples that have no verdict and whose key satisfies `is_wanted`, problem by problem."""
-        for problem in self._stored.columns(*_COLUMNS):
+        for problem in self._stored.columns(*{*_COLUMNS, *TESTS}):
             name = self._names.get(problem["id"])
             keys = self._keys(name) if name else []
             numbers = [n for n, key in enumerate(keys) if key not in self._verdicts and is_wanted(key)]

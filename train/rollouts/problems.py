@@ -17,15 +17,15 @@ from typing import Any
 from curate.dataset.integrity import check_trusted
 from curate.dataset.locate import dataset_folder
 from curate.dataset.reader import Stored, readable
+from curate.problem import TESTS, tests_of
 from curate.prompt import Chat, Prompt
 from curate.reading.tables import Unreadable, locate, read_rows
 from curate.reading.values import short
 from curate.trust import Trust
-from sandbox import Suite
 from train.errors import ConfigError
 
 _COLUMNS = (
-    "id", "source", "statement", "starter_code", "tests", "strongest_tests", "time_limit_seconds", "verified",
+    "id", "source", "statement", "starter_code", *TESTS, "strongest_tests", "time_limit_seconds", "verified",
     "multi_answer_suspect",
 )  # fmt: skip
 _ROLES = ("system", "user", "assistant")
@@ -87,7 +87,7 @@ def _curated(dataset: str, trust: Trust, prompt: Prompt, left_out: Counter[str])
     check_trusted(folder, trust)
     with readable(folder):
         for row in Stored(folder).columns(*_COLUMNS):
-            suite = Suite.from_json(row["tests"])
+            suite = tests_of(row)
             objection = trust.objection(
                 verified=row["verified"], suspect=row["multi_answer_suspect"], checker=suite.checker
             )
@@ -98,7 +98,7 @@ def _curated(dataset: str, trust: Trust, prompt: Prompt, left_out: Counter[str])
                 row["id"],
                 row["source"],
                 prompt.chat(row["statement"], row["starter_code"], suite),
-                row["tests"],
+                suite.to_json() if suite.trials else row["tests"],
                 tuple(row["strongest_tests"] or ()),
                 row["time_limit_seconds"],
             )

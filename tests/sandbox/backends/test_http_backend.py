@@ -79,6 +79,10 @@ def without_measures(judgement: Judgement) -> Judgement:
 
 TWO = Suite([Case("1\n", "1\n"), Case("\ud800é\n", "é\n")])
 HALF = Referee(Program("print(0.5)"), Convention.PRINTED)
+ECHOED = Referee(
+    Program("import sys\nprint(int(open(sys.argv[1]).read() == open(sys.argv[3]).read()))"), Convention.PRINTED
+)
+THREE = Referee(Program("import sys\na, b, c = open(sys.argv[3]).read().split()\nprint(1)"), Convention.PRINTED)
 SHORT = Limits(wall_seconds=0.3)
 
 
@@ -94,13 +98,16 @@ SHORT = Limits(wall_seconds=0.3)
         ("def f(a): return {a: (1, 2)}", Suite([Case("[1]", '{"1": [1, 2]}')], entry_point="f")),
         ("def f(a): return a + 1e-9", Suite([Case("[1]", "1")], entry_point="f", checker="floats")),
         ("print(1)", Suite([Case("", "")], checker="program", referee=HALF)),
+        ("print(1)", Suite([Case("1\n", "")], checker="program", referee=ECHOED)),
+        ("print()", Suite([Case("1\n", "", "1 2 3\n")], checker="program", referee=THREE)),
     ],
 )
 def test_judgements_match_those_of_this_machine(
     far: Sandbox, box: Sandbox, source: str, suite: Suite, run_all: bool
 ) -> None:
-    judgement = far.judge(Program(source), suite, run_all=run_all)
-    assert without_measures(judgement) == without_measures(box.judge(Program(source), suite, run_all=run_all))
+    judgement = far.judge(Program(source), suite, run_all=run_all, keep_outputs=run_all)
+    here = box.judge(Program(source), suite, run_all=run_all, keep_outputs=run_all)
+    assert without_measures(judgement) == without_measures(here)
     assert judgement.verdict is Verdict.COMPILE_ERROR or judgement.cases[0].cpu_seconds > 0
 
 

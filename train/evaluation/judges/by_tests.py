@@ -24,7 +24,7 @@ class ByTests:
     def identity(self) -> list[Any]:
         # The empty texts keep the names of samples as they have been.
         languages = [self.languages] if self.languages != PYTHON_ONLY else []
-        return [self.suite.to_json(), "", "", *languages, *identity(self.extraction)]
+        return [self.suite.with_trials(()).to_json(), "", "", *languages, *identity(self.extraction)]
 
     def submission(self, answer: str) -> Program | None:
         """Return the program that is judged for an answer; None if the answer has no program."""

@@ -5,15 +5,15 @@ from collections.abc import Iterator
 
 from curate.dataset.reader import Stored
 from curate.errors import CurateError
+from curate.problem import TESTS, tests_of
 from curate.trust import Trust
-from sandbox import Suite
 from train.evaluation.exercise import Exercise
 from train.evaluation.judges.by_tests import ByTests
 from train.evaluation.protocols.form import Statement
 from train.evaluation.suites.suite import Asked, facts
 
 NAME = "dataset"
-_COLUMNS = ("id", "statement", "starter_code", "tests", "difficulty", "platform", "date")
+_COLUMNS = ("id", "statement", "starter_code", *TESTS, "difficulty", "platform", "date")
 _TRUST_COLUMNS = ("verified", "multi_answer_suspect")
 
 
@@ -27,7 +27,7 @@ def read(stored: Stored, asked: Asked, trust: Trust, left_out: Counter[str]) -> 
         undated += not row["date"]
         if asked.bounds is not None and not asked.bounds[0] <= row["date"] <= asked.bounds[1]:
             continue
-        suite = asked.limited(Suite.from_json(row["tests"]))
+        suite = asked.limited(tests_of(row))
         objection = trust.objection(
             verified=row["verified"], suspect=row["multi_answer_suspect"], checker=suite.checker
         )

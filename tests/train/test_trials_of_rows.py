@@ -1,0 +1,71 @@
+"""Wherever rows are judged, the trials of their referees come along: a garbage answer is wrong there, not unknown."""
+
+import json
+from collections import Counter
+from contextlib import contextmanager
+from dataclasses import replace
+
+import pyarrow.parquet as pq
+import pytest
+from exported import problem, write
+
+from curate.exports._export import export
+from curate.exports._options import ExportOptions
+from curate.prompt import Prompt
+from curate.trust import ONLY_TRUSTED
+from rewards.code import CodeReward
+from rewards.reward import Answer, Task
+from rewards.verl import suite_of_ground_truth
+from sandbox import Case, Program, Referee, Sandbox, Suite
+from sandbox.record import parse
+from train.evaluation.difficulty import measure
+from train.evaluation.exercises import exercises
+from train.rollouts.problems import problems
+from train.sampling.protocol import Completion
+
+# Two words, of which the second is a divisor of the number.
+DIVISOR = """
+import sys
+n, (word, d) = int(open(sys.argv[1]).read()), open(sys.argv[2]).read().split()
+sys.exit(word != "divisor" or n % int(d) > 0)
+"""
+CASES = [Case(f"{n}\n", "", f"divisor {d}\n") for n, d in ((9, 3), (25, 5))]
+SUITE = Suite(CASES, checker="program", referee=Referee(Program(DIVISOR)))
+GARBAGE = "```python\nprint('x')\n```"
+
+
+@pytest.fixture(scope="module")
+def dataset(tmp_path_factory):
+    return write(tmp_path_factory.mktemp("dataset") / "built", [problem("divisor", SUITE, "print('divisor 1')")])
+
+
+def test_training_and_evaluation_read_them(dataset):
+    (asked,) = problems(str(dataset), ONLY_TRUSTED, Prompt(), Counter())
+    (exercise,) = exercises(str(dataset))
+    assert Suite.from_json(asked.tests) == exercise.judge.suite == SUITE
+    assert replace(exercise.judge, suite=SUITE.with_trials(())).identity == exercise.judge.identity
+
+
+def test_exports_keep_them(dataset, tmp_path):
+    def row(to, **options):
+        export(dataset, to, tmp_path / to, ExportOptions(select="all", **options))
+        (path,) = tmp_path.glob(f"{to}/**/*.parquet")
+        return pq.read_table(path).to_pylist()[0]
+
+    truth = row("verl", verl_data_source="curate")["reward_model"]["ground_truth"]
+    export(dataset, "jsonl", tmp_path / "jsonl", ExportOptions(select="all"))
+    _, _, suite = parse(json.loads((tmp_path / "jsonl" / "problems.jsonl").read_text()))
+    assert Suite.from_json(row("trl")["tests"]) == Suite.from_json(row("verifiers")["tests"]) == SUITE
+    assert suite_of_ground_truth(truth) == suite == SUITE
+
+
+def test_rewards_and_measured_difficulty_count_garbage_as_wrong(dataset):
+    @contextmanager
+    def sampler(settings):
+        yield lambda prompts: ((index, Completion(GARBAGE, "stop", 5)) for index, _ in enumerate(prompts))
+
+    with Sandbox(workers=1) as box:
+        assert CodeReward(box)(Answer(GARBAGE, 5), Task(tests=SUITE)).value == 0.0
+        assert CodeReward(box)(Answer(GARBAGE, 5), Task(tests=SUITE.with_trials(()))).value is None
+    measured = measure(dataset, "m", {"k": 1}, sampler, lambda: Sandbox(workers=1))
+    assert (measured.n_scored, measured.n_unscored) == (1, 0)
