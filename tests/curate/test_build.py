@@ -210,14 +210,14 @@ def test_overwriting_replaces_the_dataset(raw, tmp_path):
 
 def test_a_survey_counts_and_writes_nothing(raw, built):
     _, manifest = built
-    counts = survey(raw, Options(), report=lambda stage, done, total: None)
+    counts, _ = survey(raw, Options(), report=lambda stage, done, total: None)
     for name, count in counts.items():
         expected = manifest.counts[name].rejected
         assert count.rejected == {stage: expected[stage] for stage in ("parse", "filter") if stage in expected}
 
 
 def test_a_limit_holds_for_each_source_separately(raw, tmp_path):
-    counts = survey(raw, Options(limit=2), report=lambda stage, done, total: None)
+    counts, _ = survey(raw, Options(limit=2), report=lambda stage, done, total: None)
     assert [count.read for count in counts.values()] == [2, 2, 2]
 
 

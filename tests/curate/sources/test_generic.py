@@ -129,10 +129,10 @@ SWE = {"repo": "a/b", "instance_id": "a__b-1", "base_commit": "0ab", "patch": "d
     ],
 )
 def test_a_task_in_a_repository_is_refused_as_such(tmp_path, row):
-    fields = {"id": "instance_id", "statement": "problem_statement", "tests": "test_patch", "solutions": "patch"}
-    program = {"problem_statement": "s", "test_patch": ASSERTS[:1], "patch": SUM, "repo": "a/b"}
-    swe, other = read_rows(tmp_path, [row, program], fields)
-    assert (swe.id, swe.stage, swe.reason) == ("generic/a__b-1", "parse", "repository_task")
+    fields = {"statement": "problem_statement", "inputs": "in", "outputs": "out", "solutions": "patch"}
+    program = ROW | {"problem_statement": "s", "patch": SUM, "repo": "a/b"}
+    swe, other = read_rows(tmp_path, [ROW | row, program], fields)
+    assert (swe.id, swe.stage, swe.reason) == ("generic/0", "parse", "repository_task")
     assert swe.detail == "a task in the repository a/b; curate judges programs, not repositories"
     assert isinstance(other, Problem)  # that it has the columns of a commit does not matter
 
