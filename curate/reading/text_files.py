@@ -50,18 +50,18 @@ def open_text(path: Path, encoding: str = "") -> Iterator[TextIO]:
     expected = codecs.lookup(encoding or "utf-8").name
     with _unpacked(path) as stream:
         head = stream.peek(4)[:4]
-        marked = next((name for mark, name in _MARKS.items() if head.startswith(mark)), "")
-        if marked and not expected.startswith(marked):
-            raise _wrong_encoding(path, encoding, f"it begins with the byte order mark of {marked}", marked)
-        if not marked and expected == "utf-8" and 0 in head[:2]:
+        bom_encoding = next((name for mark, name in _MARKS.items() if head.startswith(mark)), "")
+        if bom_encoding and not expected.startswith(bom_encoding):
+            raise _wrong_encoding(path, encoding, f"it begins with the byte order mark of {bom_encoding}", bom_encoding)
+        if not bom_encoding and expected == "utf-8" and 0 in head[:2]:
             likely = "utf-16-le" if head[0] else "utf-16-be"
             raise _wrong_encoding(path, encoding, f"byte 0x00 at offset {head.index(0)}", likely)
-        actual = "utf-8-sig" if marked == "utf-8" else marked or expected
+        actual = "utf-8-sig" if bom_encoding == "utf-8" else bom_encoding or expected
         try:
             with io.TextIOWrapper(stream, encoding=actual, newline="") as text:
                 yield text
         except UnicodeDecodeError:
-            raise _undecodable(path, encoding, marked or expected) from None
+            raise _undecodable(path, encoding, bom_encoding or expected) from None
 
 
 def toml_text(path: Path) -> str:
@@ -111,16 +111,16 @@ def _undecodable(path: Path, encoding: str, codec: str) -> CurateError:
                 is_ascii &= decoder.decode(chunk, final=not chunk).isascii()
             except UnicodeDecodeError as error:
                 is_ascii &= error.object[: error.start].isascii()
-                told = f"byte 0x{error.object[error.start]:02x} at offset {offset - n_pending + error.start}"
+                finding = f"byte 0x{error.object[error.start]:02x} at offset {offset - n_pending + error.start}"
                 if codec == "utf-8" and not is_ascii:
                     return CurateError(
-                        f"{path}: UTF-8 with a wrong byte ({told}), perhaps damaged. Fetch it again or "
+                        f"{path}: UTF-8 with a wrong byte ({finding}), perhaps damaged. Fetch it again or "
                         "correct the text."
                     )
                 likely = _likely(error.object[error.start :])
                 around = error.object[max(0, error.start - _EXCERPT_BYTES) : error.start + _EXCERPT_BYTES]
                 excerpt = one_line(around.decode(likely, "replace"), 2 * _EXCERPT_BYTES)
-                return _wrong_encoding(path, encoding, told, likely, excerpt)
+                return _wrong_encoding(path, encoding, finding, likely, excerpt)
             if not chunk:
                 return CurateError(f"{path}: changed while it was read. Run the same command again.")
             offset += len(chunk)
@@ -138,9 +138,9 @@ def _likely(sample: bytes) -> str:
     return "utf-8"
 
 
-def _wrong_encoding(path: Path, encoding: str, told: str, likely: str, excerpt: str = "") -> CurateError:
+def _wrong_encoding(path: Path, encoding: str, finding: str, likely: str, excerpt: str = "") -> CurateError:
     reads = f', in which it reads "{excerpt}"' if excerpt else ""
     return CurateError(
-        f"{path}: not {encoding or 'UTF-8'} ({told}), but perhaps {likely}{reads}. Name its encoding: "
+        f"{path}: not {encoding or 'UTF-8'} ({finding}), but perhaps {likely}{reads}. Name its encoding: "
         f'LOCATION?encoding={likely}, or encoding = "{likely}" in a TOML file.'
     )

@@ -250,7 +250,7 @@ def test_a_repeated_id_is_a_rejection(raw, tmp_path):
         pytest.param([("tacos", ".")], "Choose one of acecode, apps, codecontests", id="unknown source"),
         pytest.param([("My data", "a.toml")], "'My data' cannot be the name of a source", id="no name"),
         pytest.param([("taco", "."), ("taco", ".")], "given twice", id="one source twice"),
-        pytest.param([("taco", f"{TACO}?release=v5")], "unknown option release. The only option is files", id="option"),
+        pytest.param([("taco", f"{TACO}?release=v5")], "unknown option release. Options are files", id="option"),
         pytest.param([("taco", "/nowhere/at/all")], "/nowhere/at/all: no such", id="missing path"),
     ],
 )
