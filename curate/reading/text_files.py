@@ -141,6 +141,6 @@ def _likely(sample: bytes) -> str:
 def _wrong_encoding(path: Path, encoding: str, finding: str, likely: str, excerpt: str = "") -> CurateError:
     reads = f', in which it reads "{excerpt}"' if excerpt else ""
     return CurateError(
-        f"{path}: not {encoding or 'UTF-8'} ({finding}), but perhaps {likely}{reads}. Name its encoding: "
+        f"{path}: not {encoding or 'UTF-8'} ({finding}). If it is text, its encoding may be {likely}{reads}. Name it: "
         f'LOCATION?encoding={likely}, or encoding = "{likely}" in a TOML file.'
     )
