@@ -121,8 +121,11 @@ def survey(
     *,
     report: Progress = silent,
     against: Sequence[str] = (),
-) -> dict[str, SourceCounts]:
-    """Read and filter the rows and return the counts; execute and write nothing. Raises CurateError as `build` does."""
+) -> tuple[dict[str, SourceCounts], list[Rejection]]:
+    """Read and filter the rows; execute and write nothing. Return the counts and the rejections in the order of ids.
+
+    Raises CurateError as `build` does.
+    """
     tables = source_tables(locations)
     default_stages(options, against)  # called only for its errors; nothing is compared
     read: Counter[str] = Counter()
@@ -135,7 +138,8 @@ def survey(
             rejections.append(item)
         else:
             kept[item.source] += 1
-    return source_counts([name for name, _ in tables], read, rejections, kept, {}, intake.STAGES)
+    counts = source_counts([name for name, _ in tables], read, rejections, kept, {}, intake.STAGES)
+    return counts, sorted(rejections, key=lambda rejection: rejection.id)
 
 
 def _checked(stages: Sequence[Stage], against: Sequence[str]) -> list[Stage]:

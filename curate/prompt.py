@@ -180,7 +180,7 @@ def read_prompt(table: Mapping[str, Any], base: Prompt | None = None) -> Prompt:
 
 def _text(path: str) -> str:
     try:
-        return Path(path).expanduser().read_text(encoding="utf-8")
+        return Path(path).expanduser().read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
         raise CurateError(f"{path} is not a text file.") from error
     except OSError as error:

@@ -19,6 +19,7 @@ from curate.problem import Problem
 from curate.progress import Progress, counted, silent
 from curate.reading.values import short
 from curate.verification.failure_cause import cause
+from curate.verification.metered import judged
 from curate.verification.retrying import with_retries
 from sandbox import Judgement, SandboxOptions, Verdict
 
@@ -112,15 +113,15 @@ def _judge_all(
 
     def judge(problem: Problem) -> Judgement:
         assert problem.reference is not None
-        return box.judge(problem.reference, problem.tests)
+        return judged(box, problem.reference, problem.tests)
 
     # A service has one seed for all its clients.
     with options.open(seed=None if options.backend == "http" else seed) as box:
         judgements = with_retries(missing(), judge, box)
         for problem, judgement in counted(judgements, "judge references", report, total=len(positions)):
             journal.add(keys[problem.id], to_json(_judged(judgement)))
-    judged = {id: from_json(_Judged, journal[key]) for id, key in keys.items()}
-    return [Failure(id, line.cause, line.detail) for id, line in judged.items() if line.cause is not None]
+    entries = {id: from_json(_Judged, journal[key]) for id, key in keys.items()}
+    return [Failure(id, line.cause, line.detail) for id, line in entries.items() if line.cause is not None]
 
 
 def _key(problem: Problem, seed: int) -> str:

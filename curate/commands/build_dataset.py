@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from curate.commands.against import against
-from curate.commands.counts import print_contamination, print_funnel
+from curate.commands.counts import print_contamination, print_funnel, rejected_rows
 from sandbox.commands import options
 from sandbox.commands.frame import ProgressBar, require, user_errors
 
@@ -192,6 +192,7 @@ def _recipe(
 
 def _survey(recipe: "Recipe", out: Path) -> None:
     """Read and filter, print what is left, and which steps would follow."""
+    from curate.dataset.writer import rejected_row
     from curate.errors import CurateError
     from curate.pipeline import survey
     from curate.recipes.run import folders
@@ -199,8 +200,8 @@ def _survey(recipe: "Recipe", out: Path) -> None:
     locations = [(source.name, source.given) for source in recipe.sources]
     against = [item.argument for item in recipe.against]
     with user_errors(CurateError, OSError), ProgressBar() as progress:
-        counts = survey(locations, recipe.build, against=against, report=progress)
-    print_funnel(counts)
+        counts, rejections = survey(locations, recipe.build, against=against, report=progress)
+    print_funnel(counts, map(rejected_row, rejections))
     if recipe.has_steps:
         click.echo()
         for name, folder in folders(recipe, out):
@@ -234,7 +235,7 @@ def _print_dataset(step: str, folder: Path, manifest: "Manifest") -> None:
     label = f"{step}: "
     if step == "build":
         label = ""
-        print_funnel(manifest.counts)
+        print_funnel(manifest.counts, rejected_rows(folder))
         if manifest.decontamination:
             click.echo()
             print_contamination(manifest.decontamination)

@@ -1,28 +1,48 @@
 """Tables of counts that commands print."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
 
 import click
 
 from curate.manifest import SetCounts, SourceCounts
+from curate.text.printable import one_line
 from sandbox.commands.table import Column, Row, print_table, warn
 
+_EXAMPLE_CHARACTERS = 150  # of a line
 _STAGES = ("parse", "filter", "verify", "dedup", "decontaminate", "strength")
 
 
-def print_funnel(counts: Mapping[str, SourceCounts]) -> None:
-    """Print a line for each source, then the numbers of rejected rows by stage and reason."""
+def print_funnel(counts: Mapping[str, SourceCounts], rejected: Iterable[Mapping[str, Any]]) -> None:
+    """Print a line for each source, then the numbers of rejected rows by stage and reason, with an example of each.
+
+    rejected: rows of the table `rejected`; the first one with a reason is its example
+    """
     others = dict.fromkeys(stage for count in counts.values() for stage in count.rejected if stage not in _STAGES)
     stages = (*_STAGES, *others)
     columns = [Column("source", 16, is_text=True), Column("read", 8), *(Column(stage[:8], 9) for stage in stages)]
     rows = []
     for name, count in counts.items():
-        rejected = [str(-count.rejected_in(stage) or "") for stage in stages]
-        rows.append(Row([name, str(count.read), *rejected, str(count.kept), str(count.verified)]))
+        losses = [str(-count.rejected_in(stage) or "") for stage in stages]
+        rows.append(Row([name, str(count.read), *losses, str(count.kept), str(count.verified)]))
     print_table([*columns, Column("kept", 8), Column("verified", 10)], rows)
+    examples: dict[tuple[str, str, str], str] = {}
+    for row in rejected:
+        examples.setdefault((row["source"], row["stage"], row["reason"]), f"{row['id']}: {row['detail']}")
     for name, count in counts.items():
         for stage, reasons in count.rejected.items():
             click.echo(f"  {name} {stage}: " + ", ".join(f"{reason} {n}" for reason, n in reasons.items()))
+            for reason in reasons:
+                if example := examples.get((name, stage, reason)):
+                    click.echo(f"    {reason}: {one_line(example, _EXAMPLE_CHARACTERS)}")
+
+
+def rejected_rows(dataset: Path) -> Iterator[dict[str, Any]]:
+    """Yield the rejected rows of a finished dataset, as print_funnel takes them."""
+    from curate.dataset.folder import DatasetFolder
+
+    return DatasetFolder.opened(dataset).rows("rejected", ("id", "source", "stage", "reason", "detail"))
 
 
 def print_contamination(sets: Mapping[str, SetCounts]) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from curate.commands.counts import print_contamination, print_funnel
+from curate.commands.counts import print_contamination, print_funnel, rejected_rows
 from sandbox.commands.frame import ProgressBar, require, user_errors
 from sandbox.commands.table import warn
 
@@ -37,7 +37,7 @@ def command(datasets: tuple[Path, ...], out: Path, dedup: float, overwrite: bool
     with user_errors(CurateError, OSError, interrupted=interrupted), ProgressBar() as progress:
         missing = missing_sets(opened(datasets, out))
         manifest = merge(datasets, out, dedup=dedup, overwrite=overwrite, report=progress)
-    print_funnel(manifest.counts)
+    print_funnel(manifest.counts, rejected_rows(out))
     if manifest.decontamination:
         click.echo()
         print_contamination(manifest.decontamination)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from curate.errors import CurateError
+from curate.reading.arrow_files import has_index, open_batches
 from curate.reading.tables import Table, known_options, locate, sha256
 
 
@@ -36,6 +37,10 @@ def files_of(location: str) -> DatasetFiles:
     """Find the files of a dataset at a location: a file, a folder or a Hub id. Raises CurateError if there are none."""
     table = locate(location)
     known_options(table, ())
+    if table.encoding:
+        raise CurateError(
+            f"{table.location}: copies are written as UTF-8. Convert the files first, and take encoding out."
+        )
     for path in table.files:
         if path.suffix not in _COPIES:
             raise CurateError(f"{path}: unsupported file type. Supported are {', '.join(sorted(_COPIES))}.")
@@ -73,12 +78,9 @@ def _copy_parquet(path: Path, target: Path, dropped: Collection[int], position: 
 def _copy_arrow(path: Path, target: Path, dropped: Collection[int], position: int) -> int:
     import pyarrow as pa
 
-    with (
-        pa.memory_map(str(path)) as source,
-        pa.ipc.open_stream(source) as stream,
-        pa.ipc.new_stream(str(target), stream.schema) as writer,
-    ):
-        for batch in stream:
+    new = pa.ipc.new_file if has_index(path) else pa.ipc.new_stream
+    with open_batches(path) as (schema, batches), new(str(target), schema) as writer:
+        for batch in batches:
             writer.write_batch(batch.filter(_mask(dropped, position, len(batch))))
             position += len(batch)
     return position
@@ -95,7 +97,7 @@ def _copy_jsonl(path: Path, target: Path, dropped: Collection[int], position: in
 
 
 def _copy_json(path: Path, target: Path, dropped: Collection[int], position: int) -> int:
-    rows = json.loads(path.read_text(encoding="utf-8"))
+    rows = json.loads(path.read_text(encoding="utf-8-sig"))
     kept = [row for place, row in enumerate(rows, position) if place not in dropped]
     target.write_text(json.dumps(kept, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
     return position + len(rows)

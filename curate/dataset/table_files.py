@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from curate.dataset.reader import readable
 from curate.dataset.writer import schema_of, write_table
+from curate.reading.arrow_files import open_batches
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -95,8 +96,8 @@ def _batches(path: Path, size: int) -> Iterator["pa.RecordBatch"]:
     import pyarrow as pa
 
     if path.suffix == ".arrow":
-        with pa.memory_map(str(path)) as source, pa.ipc.open_stream(source) as stream:
-            yield from stream
+        with open_batches(path) as (_, batches):
+            yield from batches
         return
     with path.open(encoding="utf-8") as file:
         while batch := [json.loads(line) for line in islice(file, size)]:

@@ -13,6 +13,7 @@ from typing import Any
 from urllib.parse import parse_qsl
 
 from curate.errors import CurateError
+from curate.reading.text_files import toml_text
 from curate.reading.values import short
 
 HUB_ID = re.compile(r"[\w-]+/[\w.-]+(@[\w./-]+)?")
@@ -47,8 +48,8 @@ def _from_file(place: str) -> tuple[str, dict[str, Any]]:
     if path.suffix != ".toml" or not path.is_file():
         return place, {}
     try:
-        options = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        options = tomllib.loads(toml_text(path))
+    except tomllib.TOMLDecodeError as error:
         raise CurateError(f"{path}: not TOML ({short(error)}).") from None
     inner = options.pop("location", None)
     if not isinstance(inner, str) or not inner:

@@ -1,28 +1,35 @@
 """Stream the rows of a dataset on disk or on the Hub as plain dictionaries, one batch of a file at a time."""
 
 import csv
-import gzip
 import hashlib
-import io
 import json
 import os
 import re
-import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any, TextIO, cast
+from typing import Any
 
 from curate.errors import CurateError
+from curate.reading.arrow_files import open_batches
 from curate.reading.location import HUB_ID, Given, split
+from curate.reading.text_files import PACKINGS, is_encoding, open_text
 from curate.reading.values import short
 
 Row = dict[str, Any]
 FORMATS = (".parquet", ".arrow", ".jsonl", ".json")
 # These are read if there is no file of FORMATS.
-OTHER_FORMATS = (".jsonl.gz", ".jsonl.zst", ".json.gz", ".json.zst", ".csv", ".csv.gz", ".csv.zst")
+OTHER_FORMATS = (
+    *(f"{ending}{packing}" for ending in (".jsonl", ".json") for packing in PACKINGS),
+    *(f"{ending}{packing}" for ending in (".csv", ".tsv") for packing in ("", *PACKINGS)),
+    ".feather",
+    ".ipc",
+)
+_COLUMNAR = (".parquet", ".arrow", ".feather", ".ipc")
+_LISTED = f"{', '.join(_COLUMNAR)}, .jsonl, .json, .csv or .tsv"
+_STATE = "state.json"  # of a data set that `datasets` saved; it names the files of the rows
 # Files beside the rows, which the tools of the Hub write.
 _DESCRIPTIONS = ("dataset_info.json", "dataset_infos.json", "dataset_dict.json", "state.json")
 # Rows with all their tests can take tens of megabytes, so only a few are held at once.
@@ -35,13 +42,18 @@ class Table:
     """The files of one dataset, in the order in which they are read.
 
     revision  the Hub commit; empty for a local path
-    options   options that were given with the location; the source interprets them
+    options   options that were given with the location; the source interprets them, but for `encoding`
     """
 
     location: str
     files: tuple[Path, ...]
     revision: str = ""
     options: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def encoding(self) -> str:
+        """The encoding of files of text; empty for UTF-8."""
+        return str(self.options.get("encoding", ""))
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +74,9 @@ def locate(location: Given) -> Table:
     these are named train or are in a folder named train, only those are read, because datasets are for training, and
     test splits are for evaluation.
 
-    Options may follow the location, or be with it in a TOML file; see location.py. All sources have the option `files`,
-    a pattern such as `taco/*` that the files to read must match, whether they are named train or not.
-    Raises CurateError if nothing is found.
+    Options may follow the location, or be with it in a TOML file; see location.py. All sources have two options:
+    `files` is a pattern such as `taco/*` that the files to read must match, whether they are named train or not;
+    `encoding` names the encoding of files of text. Raises CurateError if nothing is found.
     """
     place, options = split(location)
     pattern = options.pop("files", None)
@@ -81,15 +93,28 @@ def locate(location: Given) -> Table:
         table = _from_hub(place, pattern)
     else:
         raise CurateError(f"{place}: no such file or folder. Give a file, a folder or a Hub id.")
+    _check_encoding(table, options)
     return replace(table, options=options)
+
+
+def _check_encoding(table: Table, options: Mapping[str, Any]) -> None:
+    if "encoding" not in options:
+        return
+    if not is_encoding(options["encoding"]):
+        raise CurateError(
+            f"{table.location}: no encoding {options['encoding']!r}. Write the name of one, such as latin-1 or utf-16."
+        )
+    for path in table.files:
+        if format_of(path) in _COLUMNAR:
+            raise CurateError(f"{path} is not a file of text. Take encoding out.")
 
 
 def known_options(table: Table, names: Sequence[str]) -> Mapping[str, Any]:
     """Return the options of a table. Raises CurateError if it has an option that is not among the given names."""
+    names = (*names, "files", "encoding")
     unknown = [name for name in table.options if name not in names]
     if unknown:
-        choice = f"Options are {', '.join((*names, 'files'))}." if names else "The only option is files."
-        raise CurateError(f"{table.location}: unknown option {', '.join(unknown)}. {choice}")
+        raise CurateError(f"{table.location}: unknown option {', '.join(unknown)}. Options are {', '.join(names)}.")
     return table.options
 
 
@@ -108,9 +133,7 @@ def _files(folder: Path, location: str, pattern: str | None = None) -> tuple[Pat
             return tuple(files if pattern else train or files)
     if pattern:
         _check_format(sorted(paths)[0])
-    raise CurateError(
-        f"{location}: no file inside that can be read ({', '.join(FORMATS)} or .csv). Give the folder of the data."
-    )
+    raise CurateError(f"{location}: no file inside that can be read ({_LISTED}). Give the folder of the data.")
 
 
 def format_of(path: Path) -> str:
@@ -125,15 +148,16 @@ def _check_format(path: Path) -> None:
     """Raise CurateError if a file cannot be read because of what it is."""
     if format_of(path):
         return
-    if path.suffix in (".zip", ".tar", ".tgz", ".7z", ".rar") or path.name.endswith((".tar.gz", ".tar.zst")):
+    if path.suffix in (".zip", ".tar", ".tgz", ".txz", ".7z", ".rar") or ".tar." in path.name:
         raise CurateError(f"{path}: an archive. Unpack it, and give the folder.")
-    if path.suffix in (".gz", ".zst", ".xz", ".bz2"):
+    if path.suffix in (*PACKINGS, ".bz2"):
         raise CurateError(
-            f"{path}: this compression is not read. Unpack it; .jsonl, .json and .csv may end in .gz or .zst."
+            f"{path}: this compression is not read. Unpack it; .jsonl, .json, .csv and .tsv may end in .gz, .zst or "
+            ".xz."
         )
     raise CurateError(
-        f"{path}: not a file of rows. Give a file that ends in {', '.join(FORMATS)} or .csv; the last three may also "
-        "end in .gz or .zst."
+        f"{path}: not a file of rows. Give a file that ends in {_LISTED}; the last four may also end in .gz, .zst or "
+        ".xz."
     )
 
 
@@ -142,11 +166,29 @@ def _below(folder: Path) -> Iterator[Path]:
     for place, folders, names in os.walk(folder, onerror=_raise):
         # Folders that begin with a dot are caches of download tools.
         folders[:] = [name for name in folders if not name.startswith(".")]
-        for path in (Path(place, name) for name in names if not name.startswith(".")):
+        shown = [name for name in names if not name.startswith(".")]
+        for path in (Path(place, name) for name in _without_caches(Path(place), shown)):
             if path.is_file():
                 yield path
             elif path.is_symlink() and format_of(path):
                 raise CurateError(f"{path}: a link to a missing file. Fetch the file again, or remove the link.")
+
+
+def _without_caches(folder: Path, names: list[str]) -> list[str]:
+    """Return the names without Arrow files with results of `map` and `filter`, which `datasets` keeps beside the rows.
+
+    Raises CurateError if a file with rows is missing.
+    """
+    rows = None
+    if _STATE in names:
+        with suppress(ValueError, KeyError, TypeError):  # written by something else
+            rows = [file["filename"] for file in json.loads((folder / _STATE).read_bytes())["_data_files"]]
+    if rows is None:
+        prepared = "dataset_info.json" in names  # in the cache of `datasets`
+        return [name for name in names if not (prepared and fnmatchcase(name, "cache-*.arrow"))]
+    if missing := [name for name in rows if name not in names]:
+        raise CurateError(f"{folder / _STATE} names {missing[0]}, which is missing. Fetch it again.")
+    return [name for name in names if name in rows or not name.endswith(".arrow")]
 
 
 def _raise(error: OSError) -> None:
@@ -162,16 +204,16 @@ def _natural(path: Path) -> list[tuple[int, str]]:
 def _from_hub(location: str, pattern: str | None) -> Table:
     name, _, revision = location.partition("@")
     if pattern:
-        folder = _downloaded(location, [pattern])
+        folder = _downloaded(location, [pattern, f"*{_STATE}"])
         return Table(location, _files(folder, location, pattern), revision=folder.name)
     for endings in (FORMATS, OTHER_FORMATS):
-        folder = _downloaded(location, [f"*{ending}" for ending in endings])
+        folder = _downloaded(location, [*(f"*{ending}" for ending in endings), f"*{_STATE}"])
         if any(format_of(path) for path in _below(folder)):
             return Table(location, _files(folder, location), revision=folder.name)
     known = f"{name}@refs/convert/parquet"
     hint = f" The Hub's own conversion may exist: {known}" if location != known else ""
     raise CurateError(
-        f"{location}: this dataset has no file that can be read ({', '.join(FORMATS)} or .csv; it may need a script, "
+        f"{location}: this dataset has no file that can be read ({_LISTED}; it may need a script, "
         f"which is not executed).{hint}"
     )
 
@@ -198,34 +240,14 @@ def read_rows(table: Table, columns: Sequence[str], optional: Sequence[str]) -> 
     """
     for path in table.files:
         ending = format_of(path)
-        if ending.startswith(".jsonl"):
-            yield from _jsonl(path, columns, optional)
-        elif ending.startswith(".json"):
-            yield from _json(path, columns, optional)
-        elif ending.startswith(".csv"):
-            yield from _csv(path, columns, optional)
-        else:
+        if ending in _COLUMNAR:
             yield from _columnar(path, columns, optional)
-
-
-@contextmanager
-def _text(path: Path) -> Iterator[TextIO]:
-    """Open a file of text, which may be compressed. Raises CurateError if it cannot be unpacked."""
-    if path.suffix not in (".gz", ".zst"):
-        with path.open(encoding="utf-8", errors="surrogateescape", newline="") as file:
-            yield file
-        return
-    try:
-        if path.suffix == ".gz":
-            with gzip.open(path, "rt", encoding="utf-8", errors="surrogateescape", newline="") as unpacked:
-                yield cast(TextIO, unpacked)
+        elif ending.startswith(".jsonl"):
+            yield from _jsonl(path, table.encoding, columns, optional)
+        elif ending.startswith(".json"):
+            yield from _json(path, table.encoding, columns, optional)
         else:
-            import pyarrow as pa
-
-            with pa.CompressedInputStream(pa.OSFile(str(path)), "zstd") as stream:
-                yield io.TextIOWrapper(stream, encoding="utf-8", errors="surrogateescape", newline="")
-    except (OSError, EOFError, zlib.error) as error:
-        raise CurateError(f"{path}: damaged or incomplete ({short(error)}). Fetch it again.") from error
+            yield from _csv(path, table.encoding, columns, optional)
 
 
 def _columnar(path: Path, columns: Sequence[str], optional: Sequence[str]) -> Iterator[Row]:
@@ -233,23 +255,30 @@ def _columnar(path: Path, columns: Sequence[str], optional: Sequence[str]) -> It
     import pyarrow.parquet as pq
 
     try:
-        if path.suffix == ".parquet":
+        if format_of(path) == ".parquet":
             with pq.ParquetFile(path) as file:
-                _check(path, file.schema_arrow.names, columns)
-                present = [name for name in (*columns, *optional) if name in file.schema_arrow.names]
+                present = _present(path, file.schema_arrow.names, columns, optional)
                 for batch in file.iter_batches(batch_size=BATCH_ROWS, columns=present):
                     yield from (_row(row, columns, optional) for row in batch.to_pylist())
         else:
-            with pa.memory_map(str(path)) as source, pa.ipc.open_stream(source) as stream:
-                _check(path, stream.schema.names, columns)
-                for batch in stream:
-                    yield from (_row(row, columns, optional) for row in batch.to_pylist())
+            with open_batches(path) as (schema, batches):
+                present = _present(path, schema.names, columns, optional)
+                for batch in batches:
+                    wanted = batch.select(present)
+                    for start in range(0, len(wanted), BATCH_ROWS):
+                        rows = wanted.slice(start, BATCH_ROWS).to_pylist()
+                        yield from (_row(row, columns, optional) for row in rows)
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise CurateError(f"{path}: damaged or incomplete ({short(error)}). Fetch it again.") from error
 
 
-def _jsonl(path: Path, columns: Sequence[str], optional: Sequence[str]) -> Iterator[Row | Unreadable]:
-    with _text(path) as file:
+def _present(path: Path, names: Sequence[str], columns: Sequence[str], optional: Sequence[str]) -> list[str]:
+    _check(path, names, columns)
+    return [name for name in (*columns, *optional) if name in names]
+
+
+def _jsonl(path: Path, encoding: str, columns: Sequence[str], optional: Sequence[str]) -> Iterator[Row | Unreadable]:
+    with open_text(path, encoding) as file:
         for number, line in enumerate(file, start=1):
             if not line.strip():
                 continue
@@ -269,9 +298,9 @@ def _jsonl(path: Path, columns: Sequence[str], optional: Sequence[str]) -> Itera
             yield _row(row, columns, optional)
 
 
-def _json(path: Path, columns: Sequence[str], optional: Sequence[str]) -> Iterator[Row]:
+def _json(path: Path, encoding: str, columns: Sequence[str], optional: Sequence[str]) -> Iterator[Row]:
     try:
-        with _text(path) as file:
+        with open_text(path, encoding) as file:
             rows = json.load(file)
     except (ValueError, RecursionError) as error:
         raise CurateError(f"{path}: not JSON ({short(error)}). Fetch it again.") from None
@@ -282,11 +311,11 @@ def _json(path: Path, columns: Sequence[str], optional: Sequence[str]) -> Iterat
         yield _row(row, columns, optional)
 
 
-def _csv(path: Path, columns: Sequence[str], optional: Sequence[str]) -> Iterator[Row | Unreadable]:
-    """Yield rows whose values are all texts. An empty field is None."""
+def _csv(path: Path, encoding: str, columns: Sequence[str], optional: Sequence[str]) -> Iterator[Row | Unreadable]:
+    """Yield the rows of a CSV or TSV file. Their values are texts, and None if a field is empty."""
     csv.field_size_limit(_LONGEST_FIELD)
-    with _text(path) as file:
-        reader = csv.DictReader(file, strict=True)
+    with open_text(path, encoding) as file:
+        reader = csv.DictReader(file, delimiter="\t" if format_of(path).startswith(".tsv") else ",", strict=True)
         try:
             for row in reader:
                 _check(path, reader.fieldnames or (), columns)

@@ -18,6 +18,7 @@ from curate.manifest import MANIFEST
 from curate.options import Options
 from curate.prompt import read_prompt
 from curate.reading.location import HUB_ID
+from curate.reading.text_files import toml_text
 from curate.reading.values import short
 from curate.recipe import (
     Difficulty,
@@ -133,8 +134,8 @@ def _path(given: str) -> Path:
 
 def _text(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+        return toml_text(path)
+    except OSError as error:
         raise CurateError(f"{path}: not a text file that can be read ({short(error)}).") from None
 
 

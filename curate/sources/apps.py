@@ -58,16 +58,16 @@ def _rows(table: Table) -> Iterator[Row | Unreadable]:
             continue
         for folder in sorted(path.iterdir()):
             if folder.is_dir():
-                yield _row(folder)
+                yield _row(folder, table.encoding or "utf-8-sig")
 
 
-def _row(folder: Path) -> Row | Unreadable:
+def _row(folder: Path, encoding: str) -> Row | Unreadable:
     """Return the files of one folder as a row with the usual columns. Solutions and tests may be missing."""
     names = {"question": "question.txt", "solutions": "solutions.json", "input_output": "input_output.json"}
     names |= {"starter_code": "starter_code.py", "metadata": "metadata.json"}
     try:
         paths = {name: folder / file for name, file in names.items() if (folder / file).exists()}
-        row: Row = {name: path.read_text(encoding="utf-8") for name, path in paths.items()}
+        row: Row = {name: path.read_text(encoding) for name, path in paths.items()}
         metadata = json.loads(row.get("metadata", "{}"))
         if not isinstance(metadata, dict) or "question" not in row:
             raise ValueError("no question.txt, or metadata.json is no object")

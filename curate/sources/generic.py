@@ -7,6 +7,7 @@
     id = "task_id"                       # if left out: the position in the table
     statement = "prompt.0.content"       # steps into objects, lists and JSON text are joined by dots
     tests = "reward_model.ground_truth"  # or inputs and outputs, two lists
+    public_tests = "examples"            # those that the statement shows, if they are not among `tests`
     solutions = "canonical_solution"     # if left out: the source publishes none
 
 Tests may be written in any of the dialects of curate/reading/dialects. As in all sources, a stated time limit is
@@ -19,12 +20,12 @@ from typing import Any
 
 from curate.errors import CurateError
 from curate.problem import Problem, Rejection, Wrapping
-from curate.reading.dialects import guess
-from curate.reading.dialects.parsed import Parsed, function_name
+from curate.reading.dialects import guess, named_arguments
+from curate.reading.dialects.parsed import Parsed, function_name, joined
 from curate.reading.solutions import program, unfence
 from curate.reading.stated_limits import limits
 from curate.reading.tables import Row, Table, Unreadable, known_options, read_rows
-from curate.reading.values import Unparsable, json_value, lines, optional_text, python_value
+from curate.reading.values import Unparsable, distinct, json_value, lines, optional_text, python_value, short
 from sandbox import Program, checkers
 
 TITLE = "Data of your own"
@@ -35,11 +36,13 @@ DEFECTS = "what the reasons of the rejected rows say"
 COLUMNS = ()
 
 FIELDS = (
-    "id statement starter_code tests inputs outputs fn_name given setup solutions language time_limit"
+    "id statement starter_code tests public_tests inputs outputs fn_name given setup solutions language time_limit"
     " memory_limit title platform url date difficulty tags"
 ).split()
 _TESTS = {"tests", "inputs", "outputs"}
 OPTIONS = ("fields", "licence", "language", "checker", "time_unit", "memory_unit")
+# Columns of tasks that change a repository, as in SWE-bench and SWE-Gym; all have the first two.
+_REPOSITORY = ("repo", "patch", "base_commit", "test_patch", "FAIL_TO_PASS")
 _SECONDS = {"s": 1.0, "ms": 0.001}
 _MEGABYTES = {"mb": 1.0, "kb": 1 / 1024, "bytes": 2.0**-20}
 
@@ -55,6 +58,8 @@ def select(table: Table) -> Table:
     named = fields.keys() & _TESTS
     if "statement" not in fields or named not in ({"tests"}, {"inputs", "outputs"}, set()):
         raise _wrong(table, "[fields] needs statement, and either tests or both inputs and outputs")
+    if "public_tests" in fields and "tests" not in fields:
+        raise _wrong(table, "[fields] needs tests beside public_tests. If there are no others, name these tests")
     if not named and "solutions" not in fields:
         raise _wrong(table, "[fields] needs tests, or both inputs and outputs, or at least solutions")
     for name, known in (("time_unit", _SECONDS), ("memory_unit", _MEGABYTES), ("checker", checkers.names())):
@@ -81,7 +86,7 @@ def read(table: Table, name: str = "generic") -> Iterator[Problem | Rejection]:
     required = sorted({columns[path] for path in needed})
     missing = set(fields)
     any_read = False
-    for position, row in enumerate(read_rows(table, required, sorted(set(columns.values())))):
+    for position, row in enumerate(read_rows(table, required, sorted({*columns.values(), *_REPOSITORY}))):
         id = f"{name}/{position}"
         if isinstance(row, Unreadable):
             yield Rejection(id, name, "parse", "unparsable", f"{row.place}: {row.detail}")
@@ -89,6 +94,10 @@ def read(table: Table, name: str = "generic") -> Iterator[Problem | Rejection]:
         try:
             if "id" in fields:
                 id = f"{name}/{optional_text(_value(row, fields['id'])) or position}"
+            if row["repo"] and row["patch"] and any(row[column] for column in _REPOSITORY[2:]):
+                detail = f"a task in the repository {short(row['repo'])}; curate judges programs, not repositories"
+                yield Rejection(id, name, "parse", "repository_task", detail)
+                continue
             values = {field: _value(row, path) for field, path in fields.items()}
             any_read = True
             missing -= {field for field, value in values.items() if value is not None}
@@ -103,7 +112,7 @@ def read(table: Table, name: str = "generic") -> Iterator[Problem | Rejection]:
 def _value(row: Row, path: str) -> Any:
     """Return the value at the end of the path, or None if there is none.
 
-    Texts on the way there are read as JSON or Python literals.
+    Texts on the way there are read as JSON or Python literals. A name steps into each object of a list.
     """
     value: Any = row
     for step in path.split("."):
@@ -111,6 +120,9 @@ def _value(row: Row, path: str) -> Any:
             value = python_value(value, path)
         if isinstance(value, list) and step.isdecimal():
             value = value[int(step)] if int(step) < len(value) else None
+        elif isinstance(value, list):
+            column = [item.get(step) if isinstance(item, Mapping) else None for item in value]
+            value = column if any(item is not None for item in column) else None
         else:
             value = value.get(step) if isinstance(value, Mapping) else None
     return value
@@ -122,8 +134,13 @@ def _problem(id: str, name: str, values: Mapping[str, Any], options: Mapping[str
     memory_limit = _quantity(values.get("memory_limit"), _MEGABYTES[options.get("memory_unit", "mb")], "MB")
     solutions = None
     if "solutions" in options["fields"]:
-        solutions = _solutions(values["solutions"], values.get("language") or options.get("language", ""))
-    tests = _tests(values, function_name(values.get("fn_name"), "fn_name"), starter_code, solutions or ())
+        path = options["fields"]["solutions"]
+        solutions = _solutions(values["solutions"], values.get("language") or options.get("language", ""), path)
+    if isinstance(values["statement"], list | Mapping):
+        raise Unparsable("statement is not a text. Name one of its elements, such as prompt.0.content")
+    tests, n_public_tests = _tests(
+        values, function_name(values.get("fn_name"), "fn_name"), starter_code, solutions or ()
+    )
     tags = values.get("tags")
     return Problem(
         id=id,
@@ -132,6 +149,7 @@ def _problem(id: str, name: str, values: Mapping[str, Any], options: Mapping[str
         starter_code=starter_code,
         tests=tests.suite(limits(time_limit, memory_limit), options.get("checker", "")),
         n_tests_read=len(tests.cases),
+        n_public_tests=n_public_tests,
         wrapping=Wrapping.NONE if solutions is None else tests.wrapping,
         solutions=solutions,
         platform=optional_text(values.get("platform")),
@@ -146,26 +164,40 @@ def _problem(id: str, name: str, values: Mapping[str, Any], options: Mapping[str
 
 def _tests(
     values: Mapping[str, Any], entry_point: str | None, starter_code: str, solutions: Sequence[Program]
-) -> Parsed:
-    if "tests" in values:
+) -> tuple[Parsed, int]:
+    """Return the tests, the public ones first, and the number of public ones."""
+
+    def read(tests: object) -> Parsed:
         return guess.read(
-            values["tests"],
+            tests,
             entry_point,
             starter_code,
             given=_code(values.get("given"), "given"),
             setup=_code(values.get("setup"), "setup"),
             solution=next((solution.source for solution in solutions), ""),
         )
+
+    if "tests" in values:
+        if not values.get("public_tests"):
+            return read(values["tests"]), 0
+        public = read(values["public_tests"])
+        return joined(public, read(values["tests"]) if values["tests"] else Parsed(())), len(distinct(public.cases))
     if "inputs" not in values:
-        return Parsed(())
-    content = {}
-    for name in ("inputs", "outputs"):
-        column = python_value(values[name], name) if isinstance(values[name], str) else values[name]
-        # A column has a single type, so it holds the arguments and results of calls as JSON texts.
-        if entry_point and isinstance(column, list) and all(isinstance(item, str) for item in column):
-            column = [json_value(item, name) for item in column]
-        content[name] = column
-    return guess.read(content, entry_point, starter_code)
+        return Parsed(()), 0
+    content = {
+        name: python_value(values[name], name) if isinstance(values[name], str) else values[name]
+        for name in ("inputs", "outputs")
+    }
+    if entry_point and not named_arguments.all_named(content["inputs"]):
+        content = {name: _decoded(column, name) for name, column in content.items()}
+    return guess.read(content, entry_point, starter_code), 0
+
+
+def _decoded(column: Any, name: str) -> Any:
+    """Return a column of the arguments or results of calls; if its type is text, it holds them as JSON."""
+    if isinstance(column, list) and all(isinstance(item, str) for item in column):
+        return [json_value(item, name) for item in column]
+    return column
 
 
 def _code(value: object, name: str) -> str:
@@ -173,12 +205,18 @@ def _code(value: object, name: str) -> str:
     return "" if value is None else lines(value, name)
 
 
-def _solutions(value: object, language: object) -> tuple[Program, ...]:
+def _solutions(value: object, language: object, path: str) -> tuple[Program, ...]:
     """Read one program, a list of them, or the JSON text of a list, with one language for all or one for each."""
     if isinstance(value, str):
         listed = value.lstrip().startswith("[")
         value = json_value(value, "solutions") if listed else [value]
     programs = value or []
+    first = programs[0] if isinstance(programs, list) and programs else programs
+    if isinstance(first, Mapping):
+        names = ", ".join(map(str, first))
+        raise Unparsable(
+            f"solutions are objects with {short(names)}. Name one of these, such as {path}.{next(iter(first), 'code')}"
+        )
     if not isinstance(programs, list) or not all(isinstance(text, str) for text in programs):
         raise Unparsable("solutions are neither a text nor a list of texts")
     languages = language if isinstance(language, list) else [language] * len(programs)

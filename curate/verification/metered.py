@@ -2,13 +2,14 @@
 
 from collections.abc import Sequence
 
-from sandbox import Judgement, Limits, Program, RunResult, Sandbox, Suite
+from sandbox import CaseJudgement, Judgement, Limits, Program, RefereeFailed, RunResult, Sandbox, Suite, Verdict
 
 
 class MeteredSandbox:
     """Judges and runs programs, and adds up the CPU seconds that they use. Each object is for one problem and thread.
 
-    Each method raises the same exceptions as the method of `Sandbox` with the same name.
+    Each method raises the same exceptions as the method of `Sandbox` with the same name, except for RefereeFailed: see
+    `judged`.
     """
 
     def __init__(self, sandbox: Sandbox) -> None:
@@ -16,7 +17,7 @@ class MeteredSandbox:
         self.spent_seconds = 0.0
 
     def judge(self, program: Program, suite: Suite, *, run_all: bool = False) -> Judgement:
-        judgement = self._sandbox.judge(program, suite, run_all=run_all)
+        judgement = judged(self._sandbox, program, suite, run_all=run_all)
         self.spent_seconds += cpu_seconds(judgement)
         return judgement
 
@@ -25,7 +26,11 @@ class MeteredSandbox:
 
         They are judged in one request, because on a cluster each request adds latency.
         """
-        judgements = dict(self._sandbox.judge_many(pairs, run_all=run_all))
+        judgements: dict[int, Judgement] = {}
+        for index, answer in self._sandbox.judge_each(pairs, run_all=run_all):
+            if isinstance(answer, Exception):
+                answer = _rejected(answer, pairs[index][1])
+            judgements[index] = answer
         self.spent_seconds += sum(map(cpu_seconds, judgements.values()))
         return [judgements[index] for index in range(len(pairs))]
 
@@ -33,6 +38,27 @@ class MeteredSandbox:
         result = self._sandbox.run(program, stdin, limits)
         self.spent_seconds += result.cpu_seconds
         return result
+
+
+def judged(
+    sandbox: Sandbox, program: Program, suite: Suite, *, run_all: bool = False, keep_outputs: bool = False
+) -> Judgement:
+    """Judge a program for a build, where a wrong answer is a solution on which the suite's own referee fails.
+
+    Nothing is known about such a solution, but it cannot be a reference, and the other solutions go on.
+    """
+    try:
+        return sandbox.judge(program, suite, run_all=run_all, keep_outputs=keep_outputs)
+    except RefereeFailed as failure:
+        return _rejected(failure, suite)
+
+
+def _rejected(error: Exception, suite: Suite) -> Judgement:
+    """Return the judgement for a solution on which a referee has failed. Raises any other exception."""
+    if not isinstance(error, RefereeFailed):
+        raise error
+    case = CaseJudgement(Verdict.WRONG_ANSWER, 0.0, 0.0, 0.0, str(error))
+    return Judgement(Verdict.WRONG_ANSWER, (case,), len(suite.cases))
 
 
 def cpu_seconds(judgement: Judgement) -> float:

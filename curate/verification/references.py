@@ -15,7 +15,7 @@ from curate.reading.solutions import candidates
 from curate.reading.values import json_text, json_value
 from curate.verification.failure import Failure, first_failure
 from curate.verification.failure_cause import cause
-from curate.verification.metered import MeteredSandbox, cpu_seconds
+from curate.verification.metered import MeteredSandbox, cpu_seconds, judged
 from curate.verification.retrying import with_retries
 from sandbox import Case, Judgement, Limits, Program, Sandbox, Suite
 
@@ -77,7 +77,7 @@ def run_again(settled: Iterable[Problem], sandbox: Sandbox) -> Iterator[tuple[Pr
 
     def judge(problem: Problem) -> Judgement:
         assert problem.reference is not None
-        return sandbox.judge(problem.reference, problem.tests, keep_outputs=problem.tests.referee is not None)
+        return judged(sandbox, problem.reference, problem.tests, keep_outputs=problem.tests.referee is not None)
 
     return with_retries(settled, judge, sandbox)
 

@@ -210,14 +210,14 @@ def test_overwriting_replaces_the_dataset(raw, tmp_path):
 
 def test_a_survey_counts_and_writes_nothing(raw, built):
     _, manifest = built
-    counts = survey(raw, Options(), report=lambda stage, done, total: None)
+    counts, _ = survey(raw, Options(), report=lambda stage, done, total: None)
     for name, count in counts.items():
         expected = manifest.counts[name].rejected
         assert count.rejected == {stage: expected[stage] for stage in ("parse", "filter") if stage in expected}
 
 
 def test_a_limit_holds_for_each_source_separately(raw, tmp_path):
-    counts = survey(raw, Options(limit=2), report=lambda stage, done, total: None)
+    counts, _ = survey(raw, Options(limit=2), report=lambda stage, done, total: None)
     assert [count.read for count in counts.values()] == [2, 2, 2]
 
 
@@ -250,7 +250,7 @@ def test_a_repeated_id_is_a_rejection(raw, tmp_path):
         pytest.param([("tacos", ".")], "Choose one of acecode, apps, codecontests", id="unknown source"),
         pytest.param([("My data", "a.toml")], "'My data' cannot be the name of a source", id="no name"),
         pytest.param([("taco", "."), ("taco", ".")], "given twice", id="one source twice"),
-        pytest.param([("taco", f"{TACO}?release=v5")], "unknown option release. The only option is files", id="option"),
+        pytest.param([("taco", f"{TACO}?release=v5")], "unknown option release. Options are files", id="option"),
         pytest.param([("taco", "/nowhere/at/all")], "/nowhere/at/all: no such", id="missing path"),
     ],
 )

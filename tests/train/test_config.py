@@ -203,6 +203,10 @@ def test_an_engine_has_no_more_than_a_whole_gpu(section, file):
         config.read_config(file(SMALL), [f"{section}.memory_share=1.5"])
 
 
+def test_a_file_may_begin_with_a_byte_order_mark(file):
+    assert config.read_config(file("\ufeff" + SMALL)) == config.read_config(file(SMALL))
+
+
 def test_a_missing_file_is_explained(tmp_path):
     with pytest.raises(ConfigError, match="No such file"):
         config.read_config(tmp_path / "none.toml")

@@ -36,7 +36,7 @@ def read_config(
     Raises ConfigError.
     """
     try:
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path} is not a text file. Give the path of a TOML file.") from error
     except OSError as error:

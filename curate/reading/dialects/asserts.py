@@ -7,14 +7,11 @@ contains anything else. assertions.py reads everything else, and the sources tha
 import ast
 import warnings
 
+from curate.reading.dialects.named_arguments import in_order
 from curate.reading.dialects.parsed import Parsed, function_name
 from curate.reading.signature import parameters
 from curate.reading.values import Unparsable, json_text, long_integers, short
 from sandbox import Case
-
-
-class AnotherProblem(Unparsable):
-    """The assertions are about a function with other parameters."""
 
 
 def read(code: object, entry_point: str | None = None, starter_code: str = "") -> Parsed:
@@ -65,11 +62,8 @@ def _case(node: ast.stmt, candidate: str, order: list[str] | None) -> Case:
         case ast.Assert(ast.Compare(ast.Call(ast.Name(name), positional, keywords), [ast.Eq()], [expected])) if (
             name == candidate
         ):
-            arguments = [ast.literal_eval(argument) for argument in positional]
-            named = {keyword.arg: ast.literal_eval(keyword.value) for keyword in keywords}
-            names = [*named] if order is None else order[len(arguments) :]
-            if None in named or named.keys() != set(names):
-                raise AnotherProblem(f"a test of another problem: it passes {', '.join(map(str, named))}")
-            arguments += [named[name] for name in names]
+            values = [ast.literal_eval(argument) for argument in positional]
+            named = [(keyword.arg, ast.literal_eval(keyword.value)) for keyword in keywords]
+            arguments = in_order(values, named, order)
             return Case(json_text(arguments, "an input"), json_text(ast.literal_eval(expected), "an output"))
     raise Unparsable(f"an assertion that is not an example: {short(ast.unparse(node))}")

@@ -1,19 +1,24 @@
-"""A list of objects with `input` and `output`, one for each test, in one of three forms:
+"""A list of objects with `input` and `output`, one for each test, in one of these forms:
 
 LiveCodeBench    testtype "stdin" or "functional", the latter with one JSON value per line and argument
 PrimeIntellect   type "stdin_stdout" or "function_call", the latter with a list of arguments and a name, `fn_name`
+LeetCode         a function's arguments have names: `nums = [1, 2], k = 3`
 codeforces       no further fields: the tests use stdin, unless the problem names a function
+
+Tests for standard input may also have `stdin` and `stdout`.
 """
 
 from collections.abc import Mapping
 from typing import Any
 
+from curate.reading.dialects import named_arguments
 from curate.reading.dialects.parsed import Parsed, function_name
 from curate.reading.signature import misfit, only_function
 from curate.reading.values import Unparsable, json_text, json_value, lines, short
 from sandbox import Case
 
 _STDIN, _ARGUMENTS, _LINES = "standard input", "a list of arguments", "one argument per line"
+_NAMED = "named arguments"
 _KINDS = {"stdin": _STDIN, "stdin_stdout": _STDIN, "function_call": _ARGUMENTS, "functional": _LINES}
 
 
@@ -27,6 +32,7 @@ def read(encoded: object, entry_point: str | None = None, starter_code: str = ""
     """
     if not isinstance(encoded, list):
         raise Unparsable("tests are not a list")
+    encoded = [_with_usual_names(test) for test in encoded]
     kinds = {_kind(test, entry_point, starter_code) for test in encoded}
     if len(kinds) > 1:
         raise Unparsable("tests of several kinds or for several functions: some belong to another problem")
@@ -35,15 +41,23 @@ def read(encoded: object, entry_point: str | None = None, starter_code: str = ""
         return Parsed(tuple(Case(lines(t["input"], "an input"), lines(t["output"], "an output")) for t in encoded))
     if function is None:
         raise Unparsable("tests of a function whose name is not given")
-    case = _arguments if kind == _ARGUMENTS else _lines
+    case = {_ARGUMENTS: _arguments, _LINES: _lines, _NAMED: _named}[kind]
     cases = tuple(case(test, function, starter_code) for test in encoded)
-    return Parsed(cases, function, "exact" if kind == _ARGUMENTS else "lcb")
+    return Parsed(cases, function, "lcb" if kind == _LINES else "exact")
+
+
+def _with_usual_names(test: Any) -> Any:
+    if not isinstance(test, Mapping) or "input" in test or not {"stdin", "stdout"} <= test.keys():
+        return test
+    return {"type": "stdin", "input": test["stdin"], "output": test["stdout"]}
 
 
 def _kind(test: Any, entry_point: str | None, starter_code: str) -> tuple[str, str | None]:
     if not isinstance(test, Mapping) or not {"input", "output"} <= test.keys():
         raise Unparsable("a test has no input and output")
     word = test.get("type") or test.get("testtype")
+    if word is None and not entry_point:
+        entry_point = _function_with_names(test["input"], starter_code)
     if word is None and entry_point:
         kind: str | None = _LINES if isinstance(test["input"], str) else _ARGUMENTS
     else:
@@ -54,10 +68,24 @@ def _kind(test: Any, entry_point: str | None, starter_code: str) -> tuple[str, s
         if entry_point:
             raise Unparsable(f"a test for standard input in a problem that asks for {entry_point}")
         return kind, None
+    if named_arguments.is_named(test["input"]):
+        kind = _NAMED
     metadata = test.get("metadata")
     own = metadata.get("func_name") if isinstance(metadata, Mapping) else None
     function = function_name(test.get("fn_name") or own or entry_point, "fn_name")
     return kind, function or only_function(starter_code)
+
+
+def _function_with_names(written: object, starter_code: str) -> str | None:
+    """Return the only function of the starter code if the input names exactly its parameters."""
+    function = only_function(starter_code)
+    if function is None or not isinstance(written, str) or not named_arguments.is_named(written):
+        return None
+    try:
+        named_arguments.arguments(written, function, starter_code)
+    except Unparsable:
+        return None
+    return function
 
 
 def _arguments(test: Mapping[str, Any], function: str, starter_code: str) -> Case:
@@ -79,6 +107,13 @@ def _lines(test: Mapping[str, Any], function: str, starter_code: str) -> Case:
     _fits(starter_code, function, [json_value(argument, "an argument") for argument in arguments])
     json_value(expected, "an expected value")  # some are error messages: "Error: list index out of range"
     return Case(f"[{', '.join(arguments)}]", expected)
+
+
+def _named(test: Mapping[str, Any], function: str, starter_code: str) -> Case:
+    arguments = named_arguments.arguments(test["input"], function, starter_code)
+    _fits(starter_code, function, arguments)
+    expected = named_arguments.value(test["output"])
+    return Case(json_text(arguments, "an input"), json_text(expected, "an output"))
 
 
 def _fits(starter_code: str, function: str, arguments: list[object]) -> None:

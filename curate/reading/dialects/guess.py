@@ -3,8 +3,8 @@
 from typing import Any
 
 from curate.reading.assertions.needs import classes_defined_by, defined_by
-from curate.reading.dialects import assertions, asserts, cases, inputs_outputs
-from curate.reading.dialects.parsed import Parsed
+from curate.reading.dialects import assertions, asserts, cases, inputs_outputs, named_arguments
+from curate.reading.dialects.parsed import Parsed, function_name
 from curate.reading.values import Unparsable, python_value
 
 
@@ -31,7 +31,7 @@ def read(
         if not (given or setup or isinstance(code, list)):
             try:
                 return asserts.read(code, entry_point, starter_code)
-            except asserts.AnotherProblem:
+            except named_arguments.AnotherProblem:
                 raise
             except Unparsable:
                 pass  # it is more than examples of calls
@@ -51,6 +51,9 @@ def read(
             return cases.read(content["test_cases"], entry_point, starter_code)
         if entry_point:
             content = {**content, "fn_name": entry_point}
+        function = function_name(content.get("fn_name"), "fn_name")
+        if function and named_arguments.all_named(content.get("inputs")):
+            content = named_arguments.decoded(content, function, starter_code)
         return inputs_outputs.read(content, "tests")
     if isinstance(content, list) and content and all(isinstance(item, str) for item in content):
         return python(content)

@@ -1,6 +1,6 @@
 """The tests of a problem, as every dialect returns them."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from curate.problem import Wrapping
 from curate.reading.values import Unparsable, distinct, short
@@ -32,6 +32,17 @@ class Parsed:
             limits=limits,
             assertions=self.assertions,
         )
+
+
+def joined(public: Parsed, hidden: Parsed) -> Parsed:
+    """Return the tests of both, the public ones first. Raises Unparsable if they are not of one kind."""
+    if not (public.cases and hidden.cases):
+        return public if public.cases else hidden
+    wrapping = public.wrapping if public.wrapping is hidden.wrapping else Wrapping.NONE
+    both = replace(public, cases=public.cases + hidden.cases, wrapping=wrapping)
+    if replace(hidden, cases=both.cases, wrapping=wrapping) != both:
+        raise Unparsable("public_tests and tests are of several kinds or for several functions")
+    return both
 
 
 def function_name(value: object, name: str) -> str | None:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import sample
 from click.testing import CliRunner
-from source_rows import taco_row, words, write_parquet
+from source_rows import taco_row, words, write_jsonl, write_parquet
 
 from cli import main
 
@@ -47,6 +47,23 @@ def test_a_dry_run_executes_and_writes_nothing(sources, tmp_path):
     assert result.exit_code == 0
     assert "taco filter: few_tests 1" in result.stdout
     assert not (tmp_path / "out").exists()
+
+
+def test_one_example_of_each_reason_is_shown_on_a_line_that_is_safe_to_print(tmp_path):
+    torn = [{"question": words(n), "solutions": f"[\x1b{n}", "input_output": "{}", "id": n} for n in range(2)]
+    rows = [*torn, taco_row(words(2), tests=[("1", "1")], time_limit=None), taco_row(words(3))]
+    raw = write_jsonl(tmp_path / "train.jsonl", rows)
+    command = ["--source", f"taco={raw}", "--mutants", 0, "--out", tmp_path / "out"]
+    surveyed = invoke(*command, "--dry-run").stdout.splitlines()
+    for _ in range(2):  # the second time, the folder is already finished
+        built = invoke(*command).stdout.splitlines()
+        assert built[2:6] == surveyed[2:6]
+    assert built[2] == "  taco parse: unparsable 2"
+    assert built[3].startswith("    unparsable: taco/0: input_output has no inputs and outputs")
+    assert built[4:6] == [
+        "  taco filter: few_tests 1",
+        "    few_tests: taco/2: 1 distinct tests of 1, 1 solutions in python, 0 pictures counted by the source",
+    ]
 
 
 def test_the_status_is_not_zero_when_nothing_survived(tmp_path):

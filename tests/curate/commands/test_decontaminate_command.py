@@ -174,6 +174,22 @@ def test_a_list_of_json_and_arrow_files_are_copied_too(evaluation_set, tmp_path)
         assert stream.read_all().to_pylist() == left
 
 
+def test_a_copy_of_a_file_with_an_index_or_a_byte_order_mark_has_the_rows_that_stay(evaluation_set, tmp_path):
+    rows = [{"text": words(n)} for n in range(4)]
+    (tmp_path / "rows.json").write_text(json.dumps(rows), encoding="utf-8-sig")
+    with pa.ipc.new_file(str(tmp_path / "rows.arrow"), pa.schema({"text": pa.string()})) as file:
+        file.write_table(pa.Table.from_pylist(rows), max_chunksize=3)
+    for name in ("rows.json", "rows.arrow"):
+        result = invoke(tmp_path / name, "--against", f"a={evaluation_set}", "--out", tmp_path / f"out-{name}")
+        assert result.exit_code == 0, result.output
+    left = [rows[n] for n in (0, 1, 3)]
+    assert json.loads((tmp_path / "out-rows.json" / "data" / "rows.json").read_text()) == left
+    with pa.ipc.open_file(tmp_path / "out-rows.arrow" / "data" / "rows.arrow") as file:
+        assert file.read_all().to_pylist() == left
+    result = invoke(f"{tmp_path / 'rows.json'}?encoding=utf-16", "--against", f"a={evaluation_set}", "--out", "out")
+    assert "Convert the files first, and take encoding out" in result.stderr
+
+
 def _jsonl(path, rows):
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
 

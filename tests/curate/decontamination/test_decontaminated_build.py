@@ -123,7 +123,7 @@ def test_the_command_shows_each_set_and_warns(sources, evaluation_set, tmp_path)
 def test_a_set_that_cannot_be_read_is_an_error_before_anything_is_executed(sources, tmp_path):
     (tmp_path / "eval.jsonl").write_bytes(b"\x89PNG\r\n")
     against = [f"humaneval={tmp_path / 'eval.jsonl'}"]
-    with pytest.raises(CurateError, match="eval.jsonl: line 1 is not a JSON object"):
+    with pytest.raises(CurateError, match="eval.jsonl: not UTF-8 .byte 0x89 at offset 0"):
         build(sources, tmp_path / "out", CHEAP, against=against)
     assert not (tmp_path / "out").exists()
     with pytest.raises(CurateError, match="eval.jsonl"):

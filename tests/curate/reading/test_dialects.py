@@ -94,6 +94,63 @@ def test_code_is_distinguished_from_values():
     assert guess.read({"inputs": [[1]], "outputs": [2]}, "f").entry_point == "f"
 
 
+TWO_SUM = "nums = [1, 2], k = 3"
+
+
+@pytest.mark.parametrize(
+    "encoded",
+    [
+        pytest.param([{"input": TWO_SUM, "output": "[0, true]"}], id="cases"),
+        pytest.param(
+            [{"input": "k = 3, nums = [1,\n2]", "output": "[0, True]"}], id="another order, and Python's words"
+        ),
+        pytest.param([{"input": TWO_SUM, "output": [0, True]}], id="an output that is no text"),
+        pytest.param([{"type": "function_call", "fn_name": "f", "input": TWO_SUM, "output": "[0, true]"}], id="a type"),
+        pytest.param({"inputs": [TWO_SUM], "outputs": ["[0, true]"]}, id="inputs and outputs"),
+    ],
+)
+def test_arguments_that_have_names_are_put_in_the_order_of_the_parameters(encoded):
+    suite = guess.read(encoded, "Solution().f", STARTER)
+    assert (suite.entry_point, suite.checker) == ("f", "exact")
+    assert suite.cases == (Case("[[1, 2], 3]", "[0, true]"),)
+
+
+def test_a_function_may_be_named_by_the_starter_code_if_its_parameters_are_those_of_the_tests():
+    tests = [{"input": 'a = null, b = "x, y = 1"', "output": '"z"'}]
+    starter_code = "def g(b, a):"
+    suite = guess.read(tests, starter_code=starter_code)
+    assert (suite.entry_point, suite.cases) == ("g", (Case('["x, y = 1", null]', '"z"'),))
+    assert guess.read(tests, starter_code="def g(b, c):").entry_point is None  # text for standard input
+    assert guess.read(tests).cases == (Case('a = null, b = "x, y = 1"', '"z"'),)
+
+
+@pytest.mark.parametrize(
+    ("written", "message"),
+    [
+        pytest.param("nums = [1]", "another problem: it passes nums", id="too few"),
+        pytest.param("nums = [1], k = 2, k = 3", "another problem: it passes nums, k, k", id="one twice"),
+        pytest.param("nums = [1], 2", "not a list of named values", id="one without a name"),
+        pytest.param("nums = [1], k = f()", "not a list of named values", id="computed"),
+        pytest.param("nums = [1], k = 2)(k = 3", "not a list of named values", id="two calls"),
+        pytest.param("nums = [1], k = 2), f(k = 3", "not a list of named values", id="two values"),
+        pytest.param("nums = [1], **{}", "it passes nums, None", id="unpacked"),
+        pytest.param("nums = " + "[" * 100_000, "not a list of named values", id="too deep"),
+        pytest.param("nums = 1, k = 2", "int for the parameter nums", id="another type"),
+    ],
+)
+def test_named_arguments_that_do_not_fit_are_refused(written, message):
+    with pytest.raises(Unparsable, match=message):
+        guess.read([{"input": written, "output": "1"}], "f", STARTER)
+
+
+def test_tests_may_be_keyed_by_the_names_of_the_streams():
+    assert guess.read([{"stdin": "1", "stdout": ["2", "3"]}]).cases == (Case("1", "2\n3"),)
+    with pytest.raises(Unparsable, match="asks for f"):
+        guess.read([{"stdin": "1", "stdout": "2"}], "f")
+    with pytest.raises(Unparsable, match="no input and output"):
+        guess.read([{"stdin": "1", "output": "2"}])
+
+
 @pytest.mark.parametrize("encoded", [None, "", 7, "{", [7], {}, {"inputs": 1, "outputs": 2}, "print(1)"])
 def test_values_that_are_not_tests_are_refused(encoded):
     with pytest.raises(Unparsable):

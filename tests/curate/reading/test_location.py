@@ -24,6 +24,16 @@ def test_a_toml_file_may_hold_the_location_and_the_options(tmp_path):
     assert locate(str(mapping)).files == (path,)
 
 
+def test_a_toml_file_may_begin_with_a_byte_order_mark_but_must_be_utf_8(tmp_path):
+    path = write_jsonl(tmp_path / "a.jsonl", [{"a": 1}])
+    mapping = tmp_path / "source.toml"
+    mapping.write_text('location = "a.jsonl"\n', encoding="utf-8-sig")
+    assert locate(str(mapping)).files == (path,)
+    mapping.write_text('location = "a.jsonl"\n', encoding="utf-16")
+    with pytest.raises(CurateError, match=r"source.toml: not UTF-8.* position 0.* iconv -f utf-16 -t utf-8"):
+        locate(str(mapping))
+
+
 @pytest.mark.parametrize("query", ["", "from", "from=1&from=2", "=x&"])
 def test_options_that_cannot_be_read_are_an_error_that_shows_how(tmp_path, query):
     with pytest.raises(CurateError, match="must look like from=2024-08-01"):

@@ -1,5 +1,7 @@
+import codecs
 import gzip
 import json
+import lzma
 import os
 
 import pyarrow as pa
@@ -29,30 +31,67 @@ def test_the_training_split_is_read_if_there_is_one(tmp_path):
     assert sorted(values(tmp_path)) == [1, 3]
 
 
-def test_json_lists_and_arrow_files_are_read(tmp_path):
+def test_json_lists_are_read(tmp_path):
     (tmp_path / "a.json").write_text(json.dumps([{"a": 1}, {"a": 2}]))
     assert values(tmp_path / "a.json") == [1, 2]
-    table = pa.table({"a": [1, 2]})
-    with pa.OSFile(str(tmp_path / "a.arrow"), "wb") as sink, pa.ipc.new_stream(sink, table.schema) as stream:
-        stream.write_table(table)
-    assert values(tmp_path / "a.arrow") == [1, 2]
+
+
+def write_arrow(path, rows, new=pa.ipc.new_stream):
+    table = pa.Table.from_pylist(rows)
+    with new(str(path), table.schema) as writer:
+        writer.write_table(table)
+
+
+@pytest.mark.parametrize("name", ["a.arrow", "a.ARROW", "a.feather", "a.ipc"])
+@pytest.mark.parametrize("new", [pa.ipc.new_stream, pa.ipc.new_file])
+def test_arrow_streams_and_arrow_files_are_read_under_all_their_names(tmp_path, name, new):
+    rows = [{"a": n, "b": "x"} for n in range(40)]
+    write_arrow(tmp_path / name, rows, new)
+    assert values(tmp_path) == values(tmp_path / name) == list(range(40))
+    whole = (tmp_path / name).read_bytes()
+    (tmp_path / name).write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(CurateError, match=f"{name}: damaged or incomplete"):
+        values(tmp_path)
+
+
+def test_only_the_files_that_state_json_names_are_rows_of_a_saved_data_set(tmp_path):
+    import datasets
+
+    datasets.Dataset.from_list([{"a": n} for n in range(8)]).save_to_disk(tmp_path / "saved")
+    loaded = datasets.load_from_disk(tmp_path / "saved")
+    loaded.map(lambda row: {"a": row["a"] + 100})  # leaves its result beside the rows, as cache-....arrow
+    assert len(list((tmp_path / "saved").glob("*.arrow"))) == 2
+    assert values(tmp_path) == list(range(8))
+    (tmp_path / "saved" / "data-00000-of-00001.arrow").unlink()
+    with pytest.raises(CurateError, match=r"state.json names data-00000-of-00001.arrow, which is missing"):
+        locate(str(tmp_path))
+
+
+def test_results_that_datasets_caches_beside_a_prepared_data_set_are_not_rows(tmp_path):
+    (tmp_path / "dataset_info.json").write_text("{}")
+    write_arrow(tmp_path / "own-train.arrow", [{"a": 1}])
+    write_arrow(tmp_path / "cache-0123456789abcdef.arrow", [{"a": 2}])
+    assert values(tmp_path) == [1]
 
 
 def packed(text, name):
     if name.endswith(".gz"):
         return gzip.compress(text.encode())
+    if name.lower().endswith(".xz"):
+        return lzma.compress(text.encode())
     if name.endswith(".zst"):
         return pa.compress(text.encode(), codec="zstd", asbytes=True)
     return text.encode()
 
 
-@pytest.mark.parametrize("ending", ["", ".gz", ".zst"])
+@pytest.mark.parametrize("ending", ["", ".gz", ".zst", ".xz", ".XZ"])
 @pytest.mark.parametrize(
     ("name", "text"),
     [
         pytest.param("a.jsonl", '{"a": "é"}\r\n\n{"a": "2"}\n', id="jsonl"),
         pytest.param("a.json", '[{"a": "é"}, {"a": "2"}]', id="json"),
         pytest.param("a.csv", "b,a\n,é\n1,2\n", id="csv"),
+        pytest.param("a.tsv", "b\ta\n\té\n1,0\t2\n", id="tsv"),
     ],
 )
 def test_text_may_be_compressed(tmp_path, name, text, ending):
@@ -69,7 +108,7 @@ def test_fields_of_csv_are_texts_that_may_have_many_lines(tmp_path):
         values(tmp_path, "c")
 
 
-@pytest.mark.parametrize("ending", [".gz", ".zst"])
+@pytest.mark.parametrize("ending", [".gz", ".zst", ".xz"])
 def test_a_damaged_compressed_file_is_an_error_that_names_it(tmp_path, ending):
     whole = packed('{"a": 1}\n' * 100, ending)
     for content in (whole[: len(whole) // 2], b"no such format"):
@@ -83,9 +122,9 @@ def test_a_damaged_compressed_file_is_an_error_that_names_it(tmp_path, ending):
     [
         ("a.zip", "an archive. Unpack it"),
         ("a.tar.gz", "an archive. Unpack it"),
-        ("a.jsonl.xz", "Unpack it; .jsonl, .json and .csv may end in .gz or .zst"),
+        ("a.jsonl.bz2", "Unpack it; .jsonl, .json, .csv and .tsv may end in .gz, .zst or .xz"),
         ("a.parquet.gz", "Unpack it"),
-        ("a.xlsx", r"Give a file that ends in .parquet, .arrow, .jsonl, .json or .csv"),
+        ("a.xlsx", r"Give a file that ends in .parquet, .arrow, .feather, .ipc, .jsonl, .json, .csv or .tsv"),
     ],
 )
 def test_other_files_are_refused_with_what_to_do(tmp_path, name, remedy):
@@ -191,7 +230,7 @@ def test_a_pattern_chooses_among_the_files_of_a_folder(tmp_path):
 def test_unknown_options_are_an_error_that_names_the_known_ones(tmp_path):
     table = locate(f"{write_jsonl(tmp_path / 'a.jsonl', [])}?form=2024-08-01")
     assert known_options(table, ["form"]) == {"form": "2024-08-01"}
-    with pytest.raises(CurateError, match="unknown option form. Options are from, to, files"):
+    with pytest.raises(CurateError, match="unknown option form. Options are from, to, files, encoding"):
         known_options(table, ["from", "to"])
 
 
@@ -201,3 +240,63 @@ def test_a_folder_has_a_size_and_a_digest_of_its_own(tmp_path):
     assert size(tmp_path) == (tmp_path / "a" / "b.jsonl").stat().st_size
     (tmp_path / "a" / "b.jsonl").rename(tmp_path / "a" / "c.jsonl")
     assert sha256(tmp_path) != before
+
+
+TEXTS = {"a.jsonl": '{"a": "café"}\n', "a.json": '[{"a": "café"}]', "a.csv": "a\ncafé\n", "a.tsv": "a\tb\ncafé\t1\n"}
+
+
+@pytest.mark.parametrize("name", TEXTS)
+@pytest.mark.parametrize("ending", ["", ".gz"])
+def test_a_byte_order_mark_of_utf_8_is_not_part_of_the_first_column(tmp_path, name, ending):
+    (tmp_path / (name + ending)).write_bytes(packed("\ufeff" + TEXTS[name], ending))
+    assert values(tmp_path) == values(f"{tmp_path}?encoding=utf-8") == ["café"]
+
+
+@pytest.mark.parametrize("name", TEXTS)
+@pytest.mark.parametrize(
+    ("encoding", "mark", "likely"),
+    [
+        pytest.param("latin-1", b"", "latin-1", id="latin-1"),
+        pytest.param("cp1252", b"", "latin-1", id="cp1252, where it is the same as latin-1"),
+        pytest.param("utf-16", b"", "utf-16", id="utf-16 with a mark"),
+        pytest.param("utf-16-le", b"", "utf-16", id="utf-16 without a mark"),
+        pytest.param("utf-16-be", codecs.BOM_UTF16_BE, "utf-16", id="big-endian utf-16 with a mark"),
+        pytest.param("utf-32", b"", "utf-32", id="utf-32"),
+    ],
+)
+def test_another_encoding_is_read_if_it_is_named_and_otherwise_refused(tmp_path, name, encoding, mark, likely):
+    (tmp_path / name).write_bytes(mark + TEXTS[name].encode(encoding))
+    assert values(f"{tmp_path}?encoding={encoding}") == ["café"]
+    with pytest.raises(CurateError, match=rf"{name}: not UTF-8 .*\?encoding={likely}"):
+        values(tmp_path)
+
+
+def test_the_likely_encoding_is_shown_with_what_the_text_reads_in_it(tmp_path):
+    (tmp_path / "a.jsonl").write_bytes(b'{"a": "it\x92s na\xefve"}\n')
+    with pytest.raises(CurateError, match=r'it reads "{"a": "it’s naïve"}.*\?encoding=cp1252'):
+        values(tmp_path)
+
+
+@pytest.mark.parametrize("mark", [b"", codecs.BOM_UTF8], ids=["plain", "marked"])
+@pytest.mark.parametrize("ending", ["", ".gz"])
+def test_a_wrong_byte_in_utf_8_is_found_and_no_other_encoding_suggested(tmp_path, mark, ending):
+    # Characters of two bytes that stand across the borders of all buffers.
+    text = mark + b'{"a": "' + "é".encode() * 1_500_000 + b'"}\n{"a": "\xe9"}\n'
+    (tmp_path / f"a.jsonl{ending}").write_bytes(gzip.compress(text, 1) if ending else text)
+    with pytest.raises(CurateError, match=rf"UTF-8 with a wrong byte .byte 0xe9 at offset {len(text) - 4}\)"):
+        values(tmp_path)
+
+
+def test_an_encoding_that_does_not_fit_is_an_error(tmp_path):
+    (tmp_path / "a.csv").write_bytes("a\ncafé\n".encode())
+    with pytest.raises(CurateError, match=r"a.csv: not ascii .byte 0xc3 at offset 5.*encoding=utf-8"):
+        values(f"{tmp_path}?encoding=ascii")
+    (tmp_path / "a.csv").write_bytes(codecs.BOM_UTF8 + b"a\n1\n")
+    with pytest.raises(CurateError, match=r"a.csv: not latin-1 .*byte order mark of utf-8.*encoding=utf-8"):
+        values(f"{tmp_path}?encoding=latin-1")
+    for name in ("none", "hex", ""):
+        with pytest.raises(CurateError, match=f"no encoding '{name}'. Write the name"):
+            locate(f"{tmp_path}?encoding={name}")
+    write_parquet(tmp_path / "b.parquet", [{"a": 1}])
+    with pytest.raises(CurateError, match=r"b.parquet is not a file of text. Take encoding out"):
+        locate(f"{tmp_path}/b.parquet?encoding=latin-1")

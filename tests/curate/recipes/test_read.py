@@ -45,6 +45,13 @@ def test_a_recipe_is_read_and_can_be_written_back(tmp_path):
     assert from_table(to_table(recipe)) == recipe
 
 
+def test_a_recipe_may_begin_with_a_byte_order_mark(tmp_path):
+    path = tmp_path / "recipe.toml"
+    path.write_text(SOURCE, encoding="utf-8-sig")
+    assert [source.name for source in read_recipe(str(path)).sources] == ["taco"]
+    assert recipe_text(str(path)) == SOURCE
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [

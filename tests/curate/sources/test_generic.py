@@ -68,6 +68,86 @@ def test_parquet_with_structs_of_lists_is_read(tmp_path):
     assert problem.solutions == (Program("x", "cpp"), Program(SUM))
 
 
+def test_a_path_steps_into_each_object_of_a_list(tmp_path):
+    solutions = [{"lang": "C++", "text": "x"}, {"lang": "py", "text": SUM}]
+    tests = [{"stdin": i, "stdout": o, "seconds": 1} for i, o in SUM_TESTS]
+    fields = {"statement": "q", "inputs": "t.stdin", "outputs": "t.stdout", "solutions": "s.text", "language": "s.lang"}
+    for encoded in (solutions, json.dumps(solutions)):
+        (problem,) = read_rows(tmp_path, [{"q": words(0), "t": tests, "s": encoded}], fields)
+        assert problem.tests.cases == CASES
+        assert problem.solutions == (Program("x", "cpp"), Program(SUM))
+
+
+@pytest.mark.parametrize("wrap", [lambda solution: solution, lambda solution: [solution]])
+def test_solutions_that_are_objects_are_refused_with_the_path_to_write(tmp_path, wrap):
+    row = ROW | {"code": wrap({"lang": "py", "text": SUM})}
+    (rejection,) = read_rows(tmp_path, [row], FIELDS | {"solutions": "code"})
+    assert rejection.detail == "solutions are objects with lang, text. Name one of these, such as code.lang"
+    (problem,) = read_rows(tmp_path, [row], FIELDS | {"solutions": "code.text", "language": "code.lang"})
+    assert problem.solutions == (Program(SUM),)
+
+
+def test_a_statement_that_is_no_text_is_a_rejection(tmp_path):
+    row = ROW | {"q": [{"role": "user", "content": words(0)}]}
+    (rejection,) = read_rows(tmp_path, [row], FIELDS | {"statement": "q.content"})
+    assert "statement is not a text. Name one of its elements" in rejection.detail
+
+
+def test_public_tests_come_first_and_are_counted(tmp_path):
+    public, hidden = ([{"input": i, "output": o} for i, o in some] for some in (SUM_TESTS[:2], SUM_TESTS[1:]))
+    fields = {"statement": "q", "public_tests": "shown", "tests": "hidden"}
+    whole, only_hidden, only_shown = read_rows(
+        tmp_path,
+        [
+            {"q": "s", "shown": shown, "hidden": rest}
+            for shown, rest in ((public, hidden), (None, hidden), (public, []))
+        ],
+        fields,
+    )
+    assert (whole.tests.cases, whole.n_public_tests, whole.n_tests_read) == (CASES, 2, 7)
+    assert (only_hidden.tests.cases, only_hidden.n_public_tests) == (CASES[1:], 0)
+    assert (only_shown.tests.cases, only_shown.n_public_tests) == (CASES[:2], 2)
+    mixed = [{"q": "s", "shown": public, "hidden": {"inputs": [[1]], "outputs": [1], "fn_name": "f"}}]
+    (rejection,) = read_rows(tmp_path, mixed, fields)
+    assert rejection.detail == "public_tests and tests are of several kinds or for several functions"
+
+
+def test_arguments_in_columns_may_have_names(tmp_path):
+    row = {"q": "s", "f": "add", "in": ["a = 1, b = [2]", "a = 3, b = []"], "out": ["true", "None"]}
+    (problem,) = read_rows(tmp_path, [row], FIELDS | {"fn_name": "f"})
+    assert problem.tests.cases == (Case("[1, [2]]", "true"), Case("[3, []]", "null"))
+
+
+SWE = {"repo": "a/b", "instance_id": "a__b-1", "base_commit": "0ab", "patch": "diff --git", "problem_statement": "Bug"}
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        pytest.param(SWE | {"test_patch": "diff --git a/t.py"}, id="SWE-bench"),
+        pytest.param({**SWE, "base_commit": None, "FAIL_TO_PASS": ["t"], "test_patch": ""}, id="SWE-smith"),
+    ],
+)
+def test_a_task_in_a_repository_is_refused_as_such(tmp_path, row):
+    fields = {"statement": "problem_statement", "inputs": "in", "outputs": "out", "solutions": "patch"}
+    program = ROW | {"problem_statement": "s", "patch": SUM, "repo": "a/b"}
+    swe, other = read_rows(tmp_path, [ROW | row, program], fields)
+    assert (swe.id, swe.stage, swe.reason) == ("generic/0", "parse", "repository_task")
+    assert swe.detail == "a task in the repository a/b; curate judges programs, not repositories"
+    assert isinstance(other, Problem)  # that it has the columns of a commit does not matter
+
+
+def test_an_encoding_is_named_in_the_mapping_and_is_part_of_the_plan(tmp_path):
+    row = ROW | {"q": "naïve " + words(0)}
+    (tmp_path / "rows.jsonl").write_text(json.dumps(row, ensure_ascii=False), encoding="latin-1")
+    location = write_mapping(tmp_path, FIELDS | {"solutions": "code"}, encoding="latin-1")
+    manifest = build([("own", location)], tmp_path / "out", Options(mutants=0))
+    assert manifest.n_kept == 1
+    assert manifest.plan.configuration["source_options"]["own"]["encoding"] == "latin-1"
+    (kept,) = load_dataset(str(tmp_path / "out"), split="train", cache_dir=str(tmp_path / "cache"))
+    assert kept["statement"] == row["q"]
+
+
 def test_one_language_may_be_given_for_all_solutions(tmp_path):
     row = ROW | {"code": ["int main() {}", "int main() { }"]}
     (problem,) = read_rows(tmp_path, [row], FIELDS | {"solutions": "code"}, language="cpp")
@@ -115,6 +195,7 @@ def test_a_row_that_cannot_be_read_is_a_rejection_and_the_rest_is_read(tmp_path,
         pytest.param({"tests": "t"}, {}, "needs statement", id="no statement"),
         pytest.param({"statement": "q"}, {}, "needs tests, or both inputs and outputs, or at least", id="no tests"),
         pytest.param({"statement": "q", "inputs": "in"}, {}, "either tests or both", id="no outputs"),
+        pytest.param(FIELDS | {"public_tests": "t"}, {}, "needs tests beside public_tests", id="public tests"),
         pytest.param(FIELDS | {"tests": "t"}, {}, "either tests or both", id="tests twice"),
         pytest.param(FIELDS, {"license": "mit"}, "unknown option license. Options are fields, licence", id="option"),
         pytest.param(FIELDS, {"checker": "fuzzy"}, "Choose one of any_of, codeforces, exact", id="checker"),

@@ -12,7 +12,7 @@ from train.swarm.settings import Bars
 def read_bars(path: Path) -> dict[str, Bars]:
     """Return the bars in a file, by the pair of engines. Raises ConfigError if they make no sense."""
     try:
-        tables = tomllib.loads(path.read_text(encoding="utf-8"))
+        tables = tomllib.loads(path.read_text(encoding="utf-8-sig"))
         found = msgspec.convert(tables, dict[str, Bars])
         for pair in found:
             _check(pair, tables[pair])

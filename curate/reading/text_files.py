@@ -1,0 +1,146 @@
+"""Files of text: their compression and their encoding.
+
+UTF-8 is read, with and without a byte order mark. Any other encoding must be named: bytes do not tell reliably which
+encoding they have, and a wrong one yields other text rather than an error.
+"""
+
+import codecs
+import gzip
+import io
+import lzma
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TextIO, cast
+
+from curate.errors import CurateError
+from curate.reading.values import short
+from curate.text.printable import one_line
+
+PACKINGS = (".gz", ".zst", ".xz")
+# The marks of UTF-32 come first, because one of them begins with a mark of UTF-16.
+_MARKS = {
+    codecs.BOM_UTF32_LE: "utf-32",
+    codecs.BOM_UTF32_BE: "utf-32",
+    codecs.BOM_UTF8: "utf-8",
+    codecs.BOM_UTF16_LE: "utf-16",
+    codecs.BOM_UTF16_BE: "utf-16",
+}
+_CHUNK_BYTES = 1 << 20
+_EXCERPT_BYTES = 24  # on each side of the wrong byte
+
+
+def is_encoding(name: object) -> bool:
+    """Return whether this is the name of an encoding of text."""
+    try:
+        return isinstance(name, str) and "".encode(name) is not None
+    except (LookupError, ValueError):
+        return False
+
+
+@contextmanager
+def open_text(path: Path, encoding: str = "") -> Iterator[TextIO]:
+    """Open a file of text, which may be compressed. Line ends stay as they are.
+
+    encoding  its name; empty for UTF-8
+
+    Raises CurateError if the file has another encoding or is damaged, even at a later read.
+    """
+    expected = codecs.lookup(encoding or "utf-8").name
+    with _unpacked(path) as stream:
+        head = stream.peek(4)[:4]
+        bom_encoding = next((name for mark, name in _MARKS.items() if head.startswith(mark)), "")
+        if bom_encoding and not expected.startswith(bom_encoding):
+            raise _wrong_encoding(path, encoding, f"it begins with the byte order mark of {bom_encoding}", bom_encoding)
+        if not bom_encoding and expected == "utf-8" and 0 in head[:2]:
+            likely = "utf-16-le" if head[0] else "utf-16-be"
+            raise _wrong_encoding(path, encoding, f"byte 0x00 at offset {head.index(0)}", likely)
+        actual = "utf-8-sig" if bom_encoding == "utf-8" else bom_encoding or expected
+        try:
+            with io.TextIOWrapper(stream, encoding=actual, newline="") as text:
+                yield text
+        except UnicodeDecodeError:
+            raise _undecodable(path, encoding, bom_encoding or expected) from None
+
+
+def toml_text(path: Path) -> str:
+    """Return the text of a TOML file, which is UTF-8 by definition. Raises CurateError if it is not."""
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        likely = _likely(error.object)
+        raise CurateError(
+            f"{path}: not UTF-8, as TOML must be ({short(error)}). Convert it: iconv -f {likely} -t utf-8"
+        ) from None
+
+
+@contextmanager
+def _unpacked(path: Path) -> Iterator[io.BufferedReader]:
+    """Open the bytes of a file, decompressed. Raises CurateError, even at a later read, if the file is damaged."""
+    packing = path.suffix.lower()
+    with path.open("rb") as file:
+        if packing not in PACKINGS:
+            yield file
+            return
+        try:
+            if packing == ".gz":
+                with gzip.open(file) as stream:
+                    yield cast(io.BufferedReader, stream)
+            elif packing == ".xz":
+                with lzma.open(file) as stream:
+                    yield cast(io.BufferedReader, stream)
+            else:
+                import pyarrow as pa
+
+                yield io.BufferedReader(pa.CompressedInputStream(file, "zstd"))
+        except (OSError, EOFError, zlib.error, lzma.LZMAError) as error:
+            raise CurateError(f"{path}: damaged or incomplete ({short(error)}). Fetch it again.") from error
+
+
+def _undecodable(path: Path, encoding: str, codec: str) -> CurateError:
+    """Return the error for a file with bytes that its encoding does not have; find the first of them."""
+    decoder = codecs.getincrementaldecoder(codec)()
+    offset = 0  # of the chunk, in the decompressed file
+    is_ascii = True
+    with _unpacked(path) as stream:
+        while True:
+            chunk = stream.read(_CHUNK_BYTES)
+            n_pending = len(decoder.getstate()[0])
+            try:
+                is_ascii &= decoder.decode(chunk, final=not chunk).isascii()
+            except UnicodeDecodeError as error:
+                is_ascii &= error.object[: error.start].isascii()
+                finding = f"byte 0x{error.object[error.start]:02x} at offset {offset - n_pending + error.start}"
+                if codec == "utf-8" and not is_ascii:
+                    return CurateError(
+                        f"{path}: UTF-8 with a wrong byte ({finding}), perhaps damaged. Fetch it again or "
+                        "correct the text."
+                    )
+                likely = _likely(error.object[error.start :])
+                around = error.object[max(0, error.start - _EXCERPT_BYTES) : error.start + _EXCERPT_BYTES]
+                excerpt = one_line(around.decode(likely, "replace"), 2 * _EXCERPT_BYTES)
+                return _wrong_encoding(path, encoding, finding, likely, excerpt)
+            if not chunk:
+                return CurateError(f"{path}: changed while it was read. Run the same command again.")
+            offset += len(chunk)
+
+
+def _likely(sample: bytes) -> str:
+    """Return the likely encoding of bytes, of which the first does not fit the expected one."""
+    if 0 in sample:
+        return "utf-16"
+    try:
+        codecs.getincrementaldecoder("utf-8")().decode(sample)
+    except UnicodeDecodeError:
+        # Latin-1 has control characters where Windows has quotation marks and dashes.
+        return "cp1252" if any(0x80 <= byte < 0xA0 for byte in sample) else "latin-1"
+    return "utf-8"
+
+
+def _wrong_encoding(path: Path, encoding: str, finding: str, likely: str, excerpt: str = "") -> CurateError:
+    reads = f', in which it reads "{excerpt}"' if excerpt else ""
+    return CurateError(
+        f"{path}: not {encoding or 'UTF-8'} ({finding}). If it is text, its encoding may be {likely}{reads}. Name it: "
+        f'LOCATION?encoding={likely}, or encoding = "{likely}" in a TOML file.'
+    )
