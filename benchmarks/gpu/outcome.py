@@ -5,6 +5,8 @@ import sys
 from importlib.util import find_spec
 from typing import Any, NoReturn
 
+from sandbox.extras import install_command
+
 MARK = "outcome: "
 SKIPPED = 77  # exit status, as in automake
 
@@ -29,4 +31,4 @@ def need_gpus(number: int) -> None:
 
 def need_vllm() -> None:
     if find_spec("vllm") is None:
-        skip("vLLM is not installed; type: pip install 'curate-code[train]'")
+        skip(f"vLLM is not installed; type: {install_command('train')}")

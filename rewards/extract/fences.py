@@ -1,11 +1,16 @@
 """The fenced blocks of a text, as CommonMark defines them and as models write them.
 
 A block opens with three or more backticks or tildes at the beginning of a line; only spaces, list markers, quote
-markers (`>`) and `<answer>` may stand before them. It closes with a line that consists of at least as many of the same
-character and is indented by at most three columns more. A block in a quote ends with the quote. All this is CommonMark.
+markers (`>`) and `<answer>` may stand before them. A label may follow, the name of a language. The block closes with a
+line that consists of at least as many of the same character and is indented by at most three columns more. A block in
+a quote ends with the quote. All this is CommonMark.
 Models need more rules:
 
-- A closing fence of backticks may be glued to the last line of the block, and `</answer>` may follow a fence.
+- Text may stand before an opening fence of backticks if nothing but a label follows. The label is Python or C++, or the
+  fences below could not be paired otherwise.
+- A label may stand on the line below its fence.
+- A closing fence of backticks may be glued to the last line of the block. `</answer>` and tokens that end a text, such
+  as `</s>` and `<|im_end|>`, may follow a fence.
 - In Python, backticks occur only in strings and comments, so a fence that is glued to code closes the block. A fence at
   the end of a comment closes it only if the fences below could not be paired otherwise. A fence in a triple-quoted
   string is text if the string ends before the next block begins.
@@ -23,19 +28,28 @@ from bisect import bisect_right
 from dataclasses import dataclass, field
 from itertools import accumulate
 
-__all__ = ["PYTHON", "Block", "blocks"]
+__all__ = ["CPP", "PYTHON", "Block", "blocks"]
 
-PYTHON = frozenset(("python", "python3", "py"))
+PYTHON, CPP = "python", "cpp"
 _MARKDOWN = ("markdown", "md")
-_ANSWER_ENDS = "</answer>"
+_BYTE_ORDER_MARK = "\ufeff"
 # These patterns are possessive throughout, so that none ever backtracks.
 # Lines end where Python's own end; str.splitlines() splits at more characters, even within literals.
 _LINE = re.compile(r"[^\r\n]*+(?:\r\n|\r|\n)|[^\r\n]++")
+_LABELS = {
+    PYTHON: re.compile(r"(?:c?python|py|pypy)(?:3(?:\.\d++)*+)?+"),
+    CPP: re.compile(r"(?:cpp|c\+\+|cc|cxx)(?:\d\d)?+"),
+}
 _QUOTED = re.compile(r"(?:[ \t]*+>)++[ ]?+")
 _OPENS = re.compile(
     r"(?P<before>(?:[ \t]*+(?:[-*+]|\d{1,9}+[.)])(?=[ \t]))*+[ \t]*+)(?:<answer>\s*+)?+"
     r"(?P<fence>`{3,}+|~{3,}+)[ \t]*+(?P<language>[\w+#.-]*+)[^`]*+\Z"
 )
+_OPENS_AFTER_TEXT = re.compile(
+    r"(?P<before>(?:[ \t]*+(?:[-*+]|\d{1,9}+[.)])(?=[ \t]))*+[ \t]*+)(?:[^`]|`{1,2}(?!`))++"
+    r"(?P<fence>`{3,}+)[ \t]*+(?P<language>[\w+#.-]*+)[ \t]*+\Z"
+)
+_TEXT_ENDS = re.compile(r"(?:\s*+(?:</answer>|</s>|<eos>|<end_of_turn>|<[|｜][\w▁]{1,32}+[|｜]>))*+\s*+")
 _FENCE = re.compile(r"(?P<before>[ \t]*+)(?P<fence>`{3,}+|~{3,}+)[ \t]*+\Z")
 _PYTHON_TOKEN = re.compile(
     r"(?P<long>\"\"\"|''')|(?P<short>\"(?:[^\"\\]|\\.)*+\"|'(?:[^'\\]|\\.)*+')|(?P<comment>#.*+|\"|')", re.DOTALL
@@ -49,9 +63,9 @@ _NEVER = 1 << 60
 class Block:
     """A closed block of a text."""
 
-    language: str  # in lower case; empty if none is named
+    language: str  # PYTHON, CPP, or another label in lower case; empty if there is none
     source: str
-    begin: int  # offset in the text of the opening fence's line
+    begin: int  # offset in the text of the opening fence
     end: int  # offset after the closing fence's line
 
 
@@ -64,13 +78,13 @@ class _Open:
     column: int
     quote_depth: int
     spaced: bool  # a space follows the quote markers in each line
-    line_number: int  # of the line that opened it
+    begin: int  # offset in the text of its fence
     lines: list[str] = field(default_factory=list)
     string: str = ""  # the triple quotes that opened a string which is not closed yet
 
     @property
     def may_be_python(self) -> bool:
-        return not self.language or self.language in PYTHON
+        return self.language in ("", PYTHON)
 
 
 def blocks(text: str) -> list[Block]:
@@ -91,13 +105,14 @@ def blocks(text: str) -> list[Block]:
             else:
                 block = None  # the quote is over, and its block was not closed
         if block is None or _opens_another(line, block):
-            block = _opened(line, number, ahead)
+            block = _opened(line, number, offsets[number], ahead)
         elif (last_line := _last_line(line, block, number, ahead)) is None:
             block.lines.append(line)
         else:
             block.lines.append(last_line)
-            if (source := _source(block)).strip():
-                closed.append(Block(block.language, source, offsets[block.line_number], offsets[number + 1]))
+            language, source = _labeled(block.language, _source(block))
+            if source.strip():
+                closed.append(Block(language, source, block.begin, offsets[number + 1]))
             block = None
     return closed
 
@@ -130,7 +145,7 @@ class _Ahead:
 
     def _read(self, line: str, number: int) -> None:
         quoted = _QUOTED.match(line)
-        line = _without_tag(line[quoted.end() :] if quoted else line)
+        line = _without_end(line[quoted.end() :] if quoted else line)
         fence = _FENCE.match(line)
         opens = None if fence else _OPENS.match(line)
         if fence:
@@ -172,17 +187,39 @@ def _unquoted(line: str, depth: int, *, spaced: bool) -> str | None:
     return line.removeprefix(" ") if spaced else line
 
 
-def _opened(line: str, number: int, ahead: _Ahead) -> _Open | None:
-    """Return the block that the line opens, if it opens one."""
+def _opened(line: str, number: int, offset: int, ahead: _Ahead) -> _Open | None:
+    """Return the block that the line opens, if it opens one.
+
+    number   the line's number
+    offset   where in the text the line begins
+    """
     quoted = _QUOTED.match(line)
-    opens = _OPENS.match(line, quoted.end() if quoted else 0)
+    place = quoted.end() if quoted else 0
+    opens = _OPENS.match(line, place)
+    after_text = _OPENS_AFTER_TEXT.match(line, place) if opens is None else None
+    if after_text and (_language(after_text["language"]) in _LABELS or ahead.closes_later(number)):
+        opens = after_text
     if opens is None or opens["language"].lower() in _MARKDOWN:
         return None
     if opens["fence"][0] == "~" and not ahead.bare_fence_follows("~", number):
         return None
     depth = quoted[0].count(">") if quoted else 0
     spaced = quoted is not None and quoted[0].endswith(" ")
-    return _Open(opens["language"].lower(), opens["fence"], _width(opens["before"]), depth, spaced, number)
+    begin = offset + opens.start("fence")
+    return _Open(_language(opens["language"]), opens["fence"], _width(opens["before"]), depth, spaced, begin)
+
+
+def _language(label: str) -> str:
+    label = label.lower()
+    return next((language for language, labels in _LABELS.items() if labels.fullmatch(label)), label)
+
+
+def _labeled(language: str, source: str) -> tuple[str, str]:
+    """Return the language and the source of a block whose label may be its first line."""
+    first_line, _, rest = source.partition("\n")
+    if not language and rest.strip() and (below := _language(first_line.strip())) in _LABELS:
+        return below, rest
+    return language, source
 
 
 def _opens_another(line: str, block: _Open) -> bool:
@@ -202,7 +239,7 @@ def _last_line(line: str, block: _Open, number: int, ahead: _Ahead) -> str | Non
         comment_begin, block.string = _scan_python(line, string_before)
     if block.fence not in line:
         return None
-    line = _without_tag(line)
+    line = _without_end(line)
     fence = _FENCE.match(line)
     if fence and fence["fence"][0] == block.fence[0] and _width(fence["before"]) < block.column + _TOO_FAR_RIGHT:
         if len(fence["fence"]) < len(block.fence):
@@ -242,8 +279,10 @@ def _scan_python(line: str, string: str) -> tuple[int, str]:
 _STRING_ENDS = {quotes: re.compile(rf"\\.|{quotes}") for quotes in ('"""', "'''")}
 
 
-def _without_tag(line: str) -> str:
-    return line.rstrip().removesuffix(_ANSWER_ENDS).rstrip()
+def _without_end(line: str) -> str:
+    """Return the line without what ends the text after its last fence, if nothing else follows that fence."""
+    end = max(line.rfind("`"), line.rfind("~")) + 1
+    return line[:end] if _TEXT_ENDS.fullmatch(line, end) else line
 
 
 def _width(before: str) -> int:
@@ -253,7 +292,7 @@ def _width(before: str) -> int:
 
 def _source(block: _Open) -> str:
     lines = [_outdented(line, block.column) for line in block.lines] if block.column else block.lines
-    return textwrap.dedent("\n".join(lines)).strip("\n") + "\n"
+    return textwrap.dedent("\n".join(lines).removeprefix(_BYTE_ORDER_MARK)).strip("\n") + "\n"
 
 
 def _outdented(line: str, columns: int) -> str:

@@ -4,8 +4,8 @@ What the model only thought is ignored (see thought.py). Of the fenced blocks in
 is the last one that names an allowed language or, if there is none, the last one without a language, which is taken for
 Python. Only Python is allowed, unless the caller says more; blocks in other languages are not programs. Two kinds of
 blocks are passed over if there is another one, so that an example below a program does not hide it: interactive
-sessions, whose first line begins with `>>>`, `In [1]:` or `$`, and samples of input or output, which define nothing and
-call nothing.
+sessions, whose first line begins with `>>>`, `In [1]:` or `$`, and samples and notes, which define nothing and call
+nothing outside comments and strings.
 
 The choice does not depend on what the programs do. If an answer contains several programs, the last one is judged, as a
 reader would take it, even if it is wrong or does not compile. An unclosed block is the beginning of a program, not a
@@ -14,17 +14,24 @@ program.
 
 import re
 
-from rewards.extract.fences import PYTHON, blocks
+from rewards.extract.fences import CPP, PYTHON, blocks
 from rewards.extract.thought import without_thoughts
 from sandbox import Program, Suite, languages
 
 __all__ = ["PYTHON_ONLY", "check_languages", "languages_for", "program_in", "submission_in"]
 
-PYTHON_ONLY = ("python",)
-# For each label of a fence, the language.
-_LANGUAGES = {**dict.fromkeys(PYTHON, "python"), **dict.fromkeys(("cpp", "c++", "cc", "cxx"), "cpp")}
+PYTHON_ONLY = (PYTHON,)
 _SESSION = re.compile(r"(?:[ \t]*+(?:#[^\n]*+)?+\n)*+[ \t]*+(?:>>>|\$[ \t]|In[ ]\[\d++\]:)")
-_DEFINES_OR_CALLS = re.compile(r"\b(?:def|class|lambda|import)\b|\w[ \t]*+\(")
+# Comments and strings come first, so that what they hold is not taken for code. They end with the line or the text if
+# nothing else ends them, so that none is read twice.
+_PYTHON_TEXT = r"#[^\n]*+|\"{3}(?:[^\"\\]|\\.|\"(?!\"\"))*+(?:\"{3})?+|'{3}(?:[^'\\]|\\.|'(?!''))*+(?:'{3})?+"
+_CPP_TEXT = r"//[^\n]*+|/\*(?:[^*]|\*(?!/))*+(?:\*/)?+"
+_STRING = r"\"(?:[^\"\\\n]|\\.)*+\"?+|'(?:[^'\\\n]|\\.)*+'?+"
+_CODE = r"(?P<code>\b(?:def|class|lambda|import)\b|\w[ \t]*+\()"
+_DEFINES_OR_CALLS = {
+    PYTHON: re.compile(f"{_PYTHON_TEXT}|{_STRING}|{_CODE}", re.DOTALL),
+    CPP: re.compile(f"{_CPP_TEXT}|{_STRING}|{_CODE}", re.DOTALL),
+}
 
 
 def program_in(answer: str) -> str | None:
@@ -69,9 +76,10 @@ def _candidates(text: str, allowed: tuple[str, ...]) -> list[Program]:
     """Return the blocks that may be a program: those that name their language, then those without a name, each from
     last to first."""
     last_first = sorted(reversed(blocks(text)), key=lambda block: not block.language)
-    candidates = ((_LANGUAGES.get(block.language or "python"), block.source) for block in last_first)
+    candidates = ((block.language or PYTHON, block.source) for block in last_first)
     return [Program(source, language) for language, source in candidates if language in allowed]
 
 
 def _is_program(program: Program) -> bool:
-    return _DEFINES_OR_CALLS.search(program.source) is not None and _SESSION.match(program.source) is None
+    parts = _DEFINES_OR_CALLS[program.language].finditer(program.source)
+    return any(part["code"] for part in parts) and _SESSION.match(program.source) is None

@@ -11,8 +11,9 @@ text.
 math-verify's own time limits are alarms in Python, which have to wait for C code to return, and a power of a power is
 computed in C alone. Here the kernel counts CPU seconds and ends the fork, so a busy machine makes no answer wrong.
 
-Two rules are ours, not math-verify's:
+Three rules are ours, not math-verify's:
 
+- Units, bases and other notation count (see notation.py).
 - A percentage is a number: 2\\% is 0.02, not 2.
 - An equation stands for its right side if its left side consists of names: x = 3, f(2) = 3, AB = 3, m + n = 3. With
   numbers on its left side, it does so only if both sides are equal: 1 + 2 = 3 stands for 3, but 4 = 3 and x + 1 = 3 do
@@ -29,7 +30,11 @@ import re
 import resource
 import signal
 import sys
-from typing import Any, NoReturn
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NoReturn
+
+if TYPE_CHECKING:
+    from rewards.mathematics.notation import Notation
 
 EXPECTED_CPU_SECONDS = 4.0  # for reading the expected answer, which a dataset brings
 CPU_SECONDS = 0.5  # for the rest of a comparison; an ordinary one takes some hundredths of a second
@@ -64,6 +69,12 @@ _WARM_UP = (
 )
 
 
+@dataclass(frozen=True)
+class _Answer:
+    notation: "Notation"
+    readings: list[Reading]
+
+
 def main() -> None:
     sys.path += json.loads(sys.argv[1])  # after the standard library: a user's math.py must not replace the module math
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is meant for the process that asks
@@ -94,8 +105,8 @@ def main() -> None:
 
 def _warm_up() -> None:
     for expected, given in zip(_WARM_UP, [*_WARM_UP[1:], "4"], strict=True):
-        _is_right(_readings(expected), _readings(given))
-        _is_right(_readings(expected), _readings("4"))
+        _is_right(_read(expected), _read(given))
+        _is_right(_read(expected), _read("4"))
 
 
 def _folders(paths: list[str]) -> set[str]:
@@ -122,16 +133,29 @@ def _compare(line: bytes, replies: int) -> NoReturn:
     resource.setrlimit(resource.RLIMIT_CPU, (most_seconds, most_seconds))
     signal.setitimer(signal.ITIMER_PROF, EXPECTED_CPU_SECONDS)
     expected, given = json.loads(line)
-    expected_readings = _readings(expected)
-    unreadable = all(isinstance(reading, str) for reading in expected_readings)
+    expected_answer = _read(expected)
+    unreadable = all(isinstance(reading, str) for reading in expected_answer.readings)
     _send(replies, "unreadable" if unreadable else "read")
     signal.setitimer(signal.ITIMER_PROF, CPU_SECONDS)
     try:
-        right = _is_right(expected_readings, _readings(given))
+        right = _is_right(expected_answer, _read(given))
     except Exception:  # whatever the given answer does to the parser, it is not the expected one
         right = False
     _send(replies, "right" if right else "wrong")
     os._exit(0)
+
+
+def _read(latex: str) -> _Answer:
+    from rewards.mathematics.notation import read_notation
+
+    notation = read_notation(latex)
+    return _Answer(notation, _readings(notation.latex))
+
+
+def _is_right(expected: _Answer, given: _Answer) -> bool:
+    from rewards.mathematics.notation import agree
+
+    return agree(expected.notation, given.notation) and _are_equal(expected.readings, given.readings)
 
 
 def _readings(latex: str) -> list[Reading]:
@@ -153,7 +177,7 @@ def _readings(latex: str) -> list[Reading]:
     return numbers or [latex.replace("\\%", "%")]
 
 
-def _is_right(expected: list[Reading], given: list[Reading]) -> bool:
+def _are_equal(expected: list[Reading], given: list[Reading]) -> bool:
     from math_verify import verify
 
     if not verify(expected, given, timeout_seconds=None):

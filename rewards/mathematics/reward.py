@@ -34,6 +34,7 @@ from rewards.reward import (
     Task,
 )
 from sandbox.concurrency.once import Once
+from sandbox.extras import install_command
 
 __all__ = ["MathAnswer", "final_answer"]
 
@@ -64,9 +65,7 @@ class MathAnswer:
         if processes is not None:
             check_whole("processes", processes)
         if find_spec("math_verify") is None:
-            raise ModuleNotFoundError(
-                "the reward for mathematics needs math-verify; type: pip install 'curate-code[math]'"
-            )
+            raise ModuleNotFoundError(f"the reward for mathematics needs math-verify; type: {install_command('math')}")
         self._comparer = Comparer(processes or len(os.sched_getaffinity(0)))
         self._compared: Once[Reward] = Once(_REMEMBERED)
 

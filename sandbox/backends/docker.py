@@ -20,6 +20,7 @@ from sandbox import image as images
 from sandbox.backends._container import PROCESSES, host_config
 from sandbox.backends._pool import Pool, WorkerLost
 from sandbox.errors import BackendUnavailable
+from sandbox.extras import install_command
 from sandbox.jail import leftovers
 from sandbox.jail.configuration import Configuration
 from sandbox.jail.packages import Packages
@@ -32,7 +33,7 @@ try:
     import docker
     import requests
 except ImportError as error:
-    raise BackendUnavailable(f"the docker backend: {error}; type: pip install 'curate-code[docker]'") from error
+    raise BackendUnavailable(f"the docker backend: {error}; type: {install_command('docker')}") from error
 
 OWNER, MACHINE = "curate-sandbox.owner", "curate-sandbox.machine"  # labels of containers
 _START_SECONDS = 60

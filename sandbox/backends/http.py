@@ -22,6 +22,7 @@ from sandbox.concurrency.cancellation import Cancellation
 from sandbox.concurrency.completed import answered
 from sandbox.concurrency.sockets import Sockets
 from sandbox.errors import BackendUnavailable, ExecutionLost, KilledFromOutside, RefereeFailed, SandboxError
+from sandbox.extras import install_command
 from sandbox.packages import Package, as_requested, check
 from sandbox.request import Answer, JudgeRequest, Request
 
@@ -30,7 +31,7 @@ try:
     from urllib3.exceptions import HTTPError
     from urllib3.util import Timeout, parse_url
 except ImportError as error:
-    raise BackendUnavailable(f"the http backend: {error}; type: pip install 'curate-code[http]'") from error
+    raise BackendUnavailable(f"the http backend: {error}; type: {install_command('http')}") from error
 
 _FULL = 429
 _REPEATED = {_FULL, 502, 503, 504}

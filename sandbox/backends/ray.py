@@ -24,6 +24,7 @@ from sandbox.backends._cluster import ClusterLost, Dispatcher, Place
 from sandbox.backends._supervisor import Supervisor, fingerprint
 from sandbox.concurrency.cancellation import Cancellation
 from sandbox.errors import BackendUnavailable, Cancelled, SandboxError
+from sandbox.extras import install_command
 from sandbox.packages import Package, find
 from sandbox.request import Answer, Request
 
@@ -40,7 +41,7 @@ try:
     from ray.exceptions import RayTaskError
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 except ImportError as error:
-    raise BackendUnavailable(f"the ray backend: {error}; type: pip install 'curate-code[ray]'") from error
+    raise BackendUnavailable(f"the ray backend: {error}; type: {install_command('ray')}") from error
 
 _CONNECT_SECONDS = 30
 _CALLS = 5  # calls that one supervisor may have open: exchanges, its start and its end

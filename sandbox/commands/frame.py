@@ -11,6 +11,8 @@ from typing import Any, Self
 
 import click
 
+from sandbox.extras import install_command
+
 # For each extra of the distribution, the modules that must be importable if it is installed.
 _MODULES_OF_EXTRA = {
     "data": ("datasketch", "huggingface_hub", "jinja2", "pandas", "pyarrow", "xxhash"),
@@ -28,7 +30,7 @@ def require(extra: str, modules: Sequence[str] = ()) -> None:
     """
     missing = [name for name in modules or _MODULES_OF_EXTRA[extra] if find_spec(name) is None]
     if missing:
-        raise click.ClickException(f"{', '.join(missing)} not installed. Type: pip install 'curate-code[{extra}]'")
+        raise click.ClickException(f"{', '.join(missing)} not installed. Type: {install_command(extra)}")
 
 
 def confirm_overwrite(out: Path, *, overwrite: bool) -> None:

@@ -48,7 +48,7 @@ def command(
     RUN is the folder of a run, finished or not, or LABEL=FOLDER. Runs with the same label, such as the seeds of one
     setting, become one curve, their mean, in a band from their lowest to their highest value. With --by month, RUN is
     the result of an evaluation, and the picture shows whether pass@1 falls for problems that were published after the
-    model was released. The command needs matplotlib alone: pip install 'curate-code[plot]'.
+    model was released. The command needs matplotlib alone.
     """
     require("plot")
     if released and not by:

@@ -14,6 +14,7 @@ from typing import Any
 
 from sandbox.concurrency.completed import completed
 from sandbox.concurrency.sockets import Sockets
+from sandbox.extras import install_command
 from train.errors import SamplerError
 from train.sampling.answer_text import until_stop
 from train.sampling.chat_template import NO_ARGUMENTS
@@ -24,7 +25,7 @@ try:
     from urllib3.exceptions import HTTPError
     from urllib3.util import Timeout, parse_url
 except ImportError as error:
-    raise SamplerError(f"cannot ask a server: {error}. Type: pip install 'curate-code[http]'") from error
+    raise SamplerError(f"cannot ask a server: {error}. Type: {install_command('http')}") from error
 
 REQUESTS_AT_ONCE = 64  # by default; a provider that allows fewer responds with status 429
 _REPEATED_STATUSES = {408, 409, 429, 500, 502, 503, 504}

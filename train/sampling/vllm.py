@@ -15,6 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from sandbox.extras import install_command
 from train.errors import SamplerError
 from train.sampling import stepwise
 from train.sampling.chat_template import NO_ARGUMENTS, prompt_ids, warn_of_unknown
@@ -371,7 +372,7 @@ def _loaded(model: str, options: dict[str, Any]) -> Any:
         from vllm.platforms import current_platform
     except ImportError as error:
         raise SamplerError(
-            f"vllm: {error}. Type: pip install 'curate-code[train]', or give the --base-url of a server."
+            f"vllm: {error}. Type: {install_command('train')}, or give the --base-url of a server."
         ) from error
     if current_platform.is_cpu():
         import torch

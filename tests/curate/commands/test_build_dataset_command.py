@@ -110,4 +110,5 @@ def test_a_missing_extra_is_named_with_the_command_that_installs_it(tmp_path):
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=Path(__file__).parents[3], capture_output=True, text=True)
     assert done.returncode == 1
-    assert "pip install 'curate-code[data]'" in done.stderr
+    assert "Type: pip install 'datasets>=" in done.stderr
+    assert " 'datasketch<3,>=2' " in done.stderr

@@ -47,6 +47,79 @@ def test_the_program_is_the_last_python_block_of_the_answer(answer, program):
     assert program_in(answer) == program
 
 
+@pytest.mark.parametrize("label", ["py", "python3.11", "Python3.12.1", "py3", "py3.11", "pypy", "pypy3", "cpython"])
+def test_a_label_may_name_an_implementation_and_a_version(label):
+    assert program_in(f"```{label}\n{CODE}```\nIt prints:\n```\nf(1)\n```") == CODE
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        "<|im_end|>",
+        "<|eot_id|>",
+        "<|endoftext|>",
+        "</s>",
+        "<end_of_turn>",
+        "<｜end▁of▁sentence｜>",
+        " </answer> <|im_end|></s>",
+    ],
+)
+def test_a_token_that_ends_the_text_may_follow_the_closing_fence(end):
+    assert program_in(f"```python\n{CODE}```{end}") == CODE
+    assert program_in(f"~~~python\n{CODE}~~~{end}\n") == CODE
+    assert program_in(f"```python\nprint(1)```{end}") == CODE
+    program = f"s = '''\n```{end}\n'''\n"
+    assert program_in(f"```python\n{program}{CODE}```{end}") == program + CODE
+
+
+@pytest.mark.parametrize(
+    ("answer", "program"),
+    [
+        pytest.param(f"Here it is: ```python\n{CODE}```", CODE, id="a label"),
+        pytest.param(f"Use `print`: ```python\n{CODE}```", CODE, id="inline code before it"),
+        pytest.param(f"Here it is: ```\n{CODE}```", CODE, id="no label"),
+        pytest.param(f"Output: ```text\n2\n```\nProgram:\n```\n{CODE}```", CODE, id="another label"),
+        pytest.param("1. So: ```python\n   if x:\n       y()\n   ```", "if x:\n    y()\n", id="in a list"),
+        pytest.param(f"> So: ```python\n> {CODE}> ```", CODE, id="in a quote"),
+        pytest.param(f"hm</think>So: ```python\n{CODE}```", CODE, id="the end of a thought"),
+        pytest.param(f"hm</think>```python\n{CODE}```", CODE, id="nothing but the end of a thought"),
+        pytest.param(f"It ends here ```\nNow:\n```python\n{CODE}```", CODE, id="not without a fence that closes it"),
+        pytest.param(f"in ```print\nNow:\n```python\n{CODE}```", CODE, id="nor with a label that is none"),
+        pytest.param(
+            "```python\ndef f():\n    # as in ```python\n    return 1\n```",
+            "def f():\n    # as in ```python\n    return 1\n",
+            id="not within a block",
+        ),
+    ],
+)
+def test_text_may_stand_before_an_opening_fence(answer, program):
+    assert program_in(answer) == program
+
+
+@pytest.mark.parametrize(
+    ("answer", "program"),
+    [
+        pytest.param(f"```\npython\n{CODE}```", CODE, id="below its fence"),
+        pytest.param(f"```\n\n  Python3.11\n\n{CODE}```", "\n" + CODE, id="below a blank line"),
+        pytest.param(f"~~~\npy\n{CODE}~~~", CODE, id="tildes"),
+        pytest.param(f"```\npython\n{CODE}```\n```\nf(2)\n```", CODE, id="it counts as a label"),
+        pytest.param("```\ncpp\nint main() {}\n```", None, id="another language"),
+        pytest.param("```\npython\n```", "python\n", id="nothing below it"),
+        pytest.param("```python\npy\nf(1)\n```", "py\nf(1)\n", id="a name below a label"),
+        pytest.param(f"```\n{CODE}```\nOutput:\n```\npython\n5\n```", CODE, id="in a sample"),
+    ],
+)
+def test_a_label_may_stand_on_the_line_below_its_fence(answer, program):
+    assert program_in(answer) == program
+
+
+def test_a_byte_order_mark_belongs_neither_to_the_fence_nor_to_the_program():
+    assert program_in(f"\ufeff```python\n{CODE}```") == CODE
+    assert program_in(f"\ufeff```\n{CODE}```") == CODE
+    assert program_in(f"```python\n\ufeff{CODE}```") == CODE
+    assert program_in("```python\nprint('\ufeff')\n```") == "print('\ufeff')\n"
+
+
 def test_a_line_ends_where_python_ends_it():
     code = "print('a\u2028b\x0cc\x85d\x1ce')\n"
     assert program_in(f"```python\n{code}```") == code
@@ -205,6 +278,12 @@ def test_a_program_may_stand_in_a_list_or_a_quote(answer, program):
             "```python\nprint(1)\n```\nInput:\n```python\n5\n1 2 3\n```\nOutput\n```python\nYES\n```", CODE, id="sample"
         ),
         pytest.param("```\nprint(1)\n```\nInput:\n```\n5\n1 2 3\n```", CODE, id="sample2"),
+        pytest.param("```python\nprint(1)\n```\n```python\n# O(n) time\n```", CODE, id="a comment"),
+        pytest.param("```\nprint(1)\n```\n```\n# O(n) time,\n\n  # O(1) space\n```", CODE, id="comments"),
+        pytest.param("```python\nprint(1)\n```\n```python\n'''O(n) # time'''\n```", CODE, id="a string"),
+        pytest.param("```python\n# O(n) time\n```", "# O(n) time\n", id="a comment only"),
+        pytest.param("```python\nf()\n```\n```python\n# O(n)\nprint(1)\n```", "# O(n)\nprint(1)\n", id="commented"),
+        pytest.param("```python\nf()\n```\n```python\ns = '#'; print(s)\n```", "s = '#'; print(s)\n", id="no comment"),
         pytest.param("```python\n>>> f(1)\n1\n```", ">>> f(1)\n1\n", id="session only"),
         pytest.param(
             "```python\ndef f():\n    '''\n    >>> f()\n    '''\n```",
@@ -255,6 +334,9 @@ def test_a_second_program_that_is_incomplete_is_not_judged(text):
         pytest.param(">" * 1_000_000 + "```", id="quotes"),
         pytest.param("- " * 500_000 + "```", id="lists"),
         pytest.param("```\n" + "> '''\n" * 150_000, id="strings in quotes"),
+        pytest.param("x ```\n" * 150_000, id="fences after text"),
+        pytest.param("```python\n```" + "<|a|>" * 200_000, id="ends of a text"),
+        pytest.param('```python\n"' + '\\"' * 400_000 + "\n```", id="escapes in an open string"),
     ],
 )
 def test_a_megabyte_of_fences_tags_and_quotes_takes_linear_time(text):
@@ -297,6 +379,9 @@ BOTH = ("cpp", "python")
     [
         pytest.param(f"```cpp\n{CPP}```", Program(CPP, "cpp"), id="cpp"),
         pytest.param(f"```C++\n{CPP}```", Program(CPP, "cpp"), id="C++"),
+        pytest.param(f"```c++17\n{CPP}```", Program(CPP, "cpp"), id="C++17"),
+        pytest.param(f"```\ncpp\n{CPP}```", Program(CPP, "cpp"), id="below its fence"),
+        pytest.param(f"```cpp\n{CPP}```\n```cpp\n// O(n) time\n```", Program(CPP, "cpp"), id="a comment below"),
         pytest.param(f"```cc\n{CPP}```\nIt prints:\n```\n1\n```", Program(CPP, "cpp"), id="an output below"),
         pytest.param(f"```python\n{CODE}```", Program(CODE), id="python"),
         pytest.param(f"```\n{CODE}```", Program(CODE), id="a block without a language is Python"),

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from math_answers import boxed, needs_math_verify
 
 from rewards.async_rewards import AsyncRewards
+from rewards.mathematics.notation import agree, read_notation
 from rewards.mathematics.reward import MathAnswer, final_answer
 from rewards.reward import Task
 
@@ -148,6 +149,138 @@ def test_megabytes_of_hostile_text_contain_no_answer():
 def test_answers_are_compared_as_mathematics(reward, expected, latex, value):
     scored = reward(text_answer(boxed(latex)), Task(expected=expected))
     assert (scored.value, scored.verdict) == (value, "accepted" if value else "wrong_answer")
+
+
+@needs_math_verify
+@pytest.mark.parametrize(
+    ("expected", "latex", "value"),
+    [
+        (r"5\text{ cm}", r"5\text{ m}", 0.0),
+        ("5 cm", "5 m", 0.0),
+        (r"5 \mathrm{~cm}", "x = 5 m", 0.0),
+        (r"5\text{ cm}", "5", 1.0),
+        (r"5\text{ cm}", r"5\,\mathrm{centimeters}", 1.0),
+        (r"5\text{ ways}", r"5\text{ different ways}", 1.0),
+        (r"15\mbox{ cm}^2", r"15\text{ square centimeters}", 1.0),
+        (r"15\mbox{ cm}^2", r"15\mathrm{~cm}^{2}", 1.0),
+        (r"15\mbox{ cm}^2", r"15\text{ cm}", 0.0),
+        (r"9\text{ m/s}^2", r"9\text{ m}/\text{s}", 0.0),
+        (r"60\text{ mph}", r"60\text{ miles per hour}", 1.0),
+        (r"5.4 \text{ cents}", r"\$5.4", 0.0),
+        (r"90^\circ", r"90\text{ degrees}", 1.0),
+        (r"90^\circ", r"90\text{ radians}", 0.0),
+        (r"30^\circ\text{C}", r"30\text{ degrees Celsius}", 1.0),
+        (r"30^\circ\text{C}", r"30^\circ\text{F}", 0.0),
+    ],
+)
+def test_units_may_be_left_out_but_not_changed(reward, expected, latex, value):
+    assert reward(text_answer(boxed(latex)), Task(expected=expected)).value == value
+
+
+@needs_math_verify
+@pytest.mark.parametrize(
+    ("expected", "latex", "value"),
+    [
+        ("1010_2", "1010", 0.0),
+        ("1010", "1010_2", 0.0),
+        ("10", "1010_2", 0.0),
+        ("1010_2", "10 + 0_2", 0.0),
+        ("52_{8}", "52_7", 0.0),
+        ("0.11_2", "0.11", 0.0),
+        ("AB_{16}", "BA_{16}", 0.0),
+        ("1A_{16}", "1A", 0.0),
+        ("1A_{16}", "1A_{16}", 1.0),
+        ("1010_2", "x = 1010_{2}", 1.0),
+        ("1010_2", r"(1\,010)_{\text{two}}", 1.0),
+        ("1010_2", r"1010\text{ base }2", 1.0),
+        ("x_2 + 1", "1 + x_2", 1.0),
+        ("A_{12}", "A_{12}", 1.0),
+        ("AB", "BA", 0.0),
+        ("AB", r"x = \text{BA}", 0.0),
+        ("AB, CD", "DC, AB", 0.0),
+        ("AB, CD", r"CD \text{ and } AB", 1.0),
+        ("AB", r"A \cdot B", 1.0),
+        ("xy", "yx", 1.0),
+        (r"\frac{PV}{RT}", r"\frac{VP}{TR}", 1.0),
+    ],
+)
+def test_bases_count_and_so_does_the_order_of_letters_in_a_name(reward, expected, latex, value):
+    assert reward(text_answer(boxed(latex)), Task(expected=expected)).value == value
+
+
+@needs_math_verify
+@pytest.mark.parametrize(
+    ("expected", "latex", "value"),
+    [
+        ("5", "x=4 or x=5", 0.0),
+        ("5", r"x=4 \mathrm{or} x=5", 0.0),
+        ("5", r"x=4 \lor x=5", 0.0),
+        ("5", r"x=4 \vee x=5", 0.0),
+        ("4, 5", r"x=4 \lor x=5", 1.0),
+        (r"x<2 \text{ or } x<5", r"x<2 \text{ and } x<5", 0.0),
+        (r"x<2 \text{ or } x>5", "x<2, x>5", 1.0),
+        (r"\emptyset", r"\varnothing", 1.0),
+        (r"\varnothing", r"\{\}", 1.0),
+        (r"\varnothing", "0", 0.0),
+        ("1000", r"1\,000", 1.0),
+        ("1000000", r"1\;000~000", 1.0),
+        ("-1000", r"-1\!\,000", 1.0),
+        ("12", r"1\,2", 0.0),
+        ("5", r"\approx 5", 1.0),
+        (r"\approx 5", "5", 1.0),
+        ("5", r"\approx 4", 0.0),
+        ("i", r"\sqrt{-1}", 1.0),
+        ("3+2i", r"3+\sqrt{-4}", 1.0),
+        ("2i", r"2\sqrt{-1}", 1.0),
+        ("i", r"-\sqrt{-1}", 0.0),
+        ("5", r"\text{The answer is 5}", 1.0),
+        ("5", r"\text{The answer is } 5.", 1.0),
+        ("5", r"\text{The final answer is: $5$.}", 1.0),
+        ("5", r"\text{The answer is 4 or 5}", 0.0),
+        ("5", r"\text{The answer is not 5}", 0.0),
+        (r"\text{even}", r"\text{The answer is even.}", 1.0),
+        ("7", r"7 \pmod{10}", 1.0),
+        ("7", r"x \equiv 7\ (\mathrm{mod}\ 10)", 1.0),
+        (r"7 \pmod{10}", "7", 1.0),
+        (r"7 \pmod{10}", r"7 \pmod{11}", 0.0),
+        ("7", r"7 \bmod 10", 1.0),
+        ("17", r"17 \bmod 10", 0.0),
+        ("7", r"8 \equiv 7 \pmod{10}", 0.0),
+    ],
+)
+def test_other_notation_for_the_same_answer_is_right(reward, expected, latex, value):
+    assert reward(text_answer(boxed(latex)), Task(expected=expected)).value == value
+
+
+@given(
+    st.lists(
+        st.sampled_from(
+            r"\text{ } _ _2 _{16} 1 AB ( ) , = \pmod \, \$ ^ 2 cm square / \sqrt{-1 or < mod base".split(" ")
+        ),
+        max_size=12,
+    ).map("".join)
+)
+def test_every_answer_has_a_notation_that_agrees_with_itself(latex):
+    assert agree(read_notation(latex), read_notation(latex))
+
+
+def test_the_notation_of_a_long_hostile_answer_is_read():
+    for part in (
+        r"\text{",
+        r"\text{m}",
+        "1_",
+        "A",
+        "(1",
+        r"\pmod",
+        r"1\,000",
+        r"\text{ ",
+        "or ",
+        "cm ",
+        "^{",
+        "}/",
+        r"\sqrt{-1",
+    ):
+        read_notation(part * (60_000 // len(part)))  # quadratic time would take minutes
 
 
 @needs_math_verify

@@ -345,7 +345,7 @@ def test_without_the_package_the_error_says_what_to_type() -> None:
         "except BackendUnavailable as error: print(error)"
     )
     said, errors = python(code).communicate()
-    assert "pip install 'curate-code[ray]'" in said, errors
+    assert "type: pip install 'ray>=" in said, errors
 
 
 def test_a_message_is_bounded_and_holds_shared_parts_once() -> None:

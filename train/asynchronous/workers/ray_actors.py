@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from sandbox.extras import install_command
 from train.asynchronous.workers.rollout import Options, Rollout
 from train.errors import ConfigError, RunError
 
@@ -50,7 +51,7 @@ def roll_out_on_ray(address: str, options: Options, *, workers: int, gpus: int, 
         from ray.util import placement_group, remove_placement_group
         from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
     except ImportError as error:
-        raise ConfigError(f"--ray: {error}. Type: pip install 'curate-code[ray]'") from error
+        raise ConfigError(f"--ray: {error}. Type: {install_command('ray')}") from error
     _check_address(address)
     try:
         ray.init(address, log_to_driver=True, logging_level=logging.ERROR)

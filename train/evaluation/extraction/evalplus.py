@@ -16,7 +16,7 @@ def program(answer: str, languages: tuple[str, ...]) -> Program | None:
     """Return the program; None if there is none. It is taken for Python."""
     _, thought_ends, rest = answer.rpartition(_THOUGHT_ENDS)
     found = blocks(rest)
-    named = [block for block in found if block.language in PYTHON] or [block for block in found if not block.language]
+    named = [block for block in found if block.language == PYTHON] or [block for block in found if not block.language]
     if not named:
         return None
     return Program(named[-1 if thought_ends else 0].source)

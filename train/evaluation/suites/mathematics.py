@@ -5,6 +5,7 @@ from importlib.util import find_spec
 from curate.errors import CurateError
 from curate.prompt import Chat, Prompt
 from sandbox import Suite
+from sandbox.extras import install_command
 
 _FORM = "Let's think step by step and output the final answer within \\boxed{}."  # of DeepScaleR and DeepCoder
 
@@ -12,7 +13,7 @@ _FORM = "Let's think step by step and output the final answer within \\boxed{}."
 def check_installed() -> None:
     """Raise CurateError if math-verify, which compares the answers, is missing."""
     if find_spec("math_verify") is None:
-        raise CurateError("answers of mathematics need math-verify; type: pip install 'curate-code[math]'")
+        raise CurateError(f"answers of mathematics need math-verify; type: {install_command('math')}")
 
 
 def chat(prompt: Prompt, problem: str) -> Chat:

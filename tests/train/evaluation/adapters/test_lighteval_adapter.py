@@ -12,7 +12,7 @@ from curate.errors import CurateError
 pytest.importorskip(
     "lighteval.pipeline",
     reason="lighteval is not installed: it asks for a latex2sympy2_extended that math-verify does not allow. "
-    "To run this: pip install lighteval pytest 'curate-code[data]' in an environment of its own",
+    "To run this: pip install lighteval pytest '.[data]' in an environment of its own",
     exc_type=ImportError,
 )
 from lighteval.logging.evaluation_tracker import EvaluationTracker

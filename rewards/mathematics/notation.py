@@ -1,0 +1,227 @@
+"""The notation of an answer, which math-verify drops or misreads: units, bases, moduli, names and connectives.
+
+`read_notation` returns the answer in a form that math-verify reads, and what this form lacks. `agree` decides whether
+two answers with equal values are the same answer:
+
+- If both answers have units, the units are the same. 5 cm is not 5 m, but may be written 5. Words other than units do
+  not count.
+- The bases are the same. 1010_2 is neither 1010 nor 10, since a question may ask for the digits.
+- If both answers have a modulus, it is the same. 7 mod 10 is not 7 mod 11, but may be written 7.
+- The letters of a name, an answer of capital letters only, have an order. AB is not BA.
+- Inequalities that `and` joins differ from inequalities that `or` joins.
+
+Both functions take linear time on any text.
+"""
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+__all__ = ["Notation", "agree", "read_notation"]
+
+
+@dataclass(frozen=True, slots=True)
+class Notation:
+    """The notation of an answer."""
+
+    latex: str  # for math-verify
+    units: frozenset[tuple[str, ...]]
+    bases: frozenset[str]
+    moduli: frozenset[str]
+    connectives: frozenset[str]  # of inequalities
+    capitals: tuple[str, ...]  # of each item of a list, sorted
+    is_name: bool  # or a list of names
+
+
+_GROUP = r"\\(?:text(?:rm|bf|it)?|mathrm|mbox|operatorname)\s*+\{"
+_SPACE = r"(?:\s|\\[,;:! ]|~)"
+_PHRASE = re.compile(rf"({_GROUP})?+\s*+(?:the\s++)?+(?:final\s++)?+answer\s*+(?:is\b:?+|[:=])\s*+", re.IGNORECASE)
+_THOUSANDS = re.compile(rf"(?<![\d.])\d{{1,3}}(?:\s*+(?:\\[,;:! ]|~){_SPACE}*+\d{{3}}(?!\d))++")
+_APPROXIMATION = re.compile(r"\s*+(?:\\approx(?![a-zA-Z])|≈)")
+_ROOT_OF_NEGATIVE = re.compile(r"\\sqrt\s*+\{\s*+-\s*+(\d++)\s*+\}")
+_MULTIPLE_OF_I = re.compile(r"(?<=\d)i(?![a-zA-Z])")  # math-verify takes this letter for a real number
+_OR = re.compile(rf"{_GROUP}{_SPACE}*+or{_SPACE}*+\}}|\\(?:lor|vee)(?![a-zA-Z])")
+_CONNECTIVE = re.compile(r"(?<![a-zA-Z\\])(?:and|or)(?![a-zA-Z])|\\(?:land|lor|wedge|vee)(?![a-zA-Z])")
+_AND = ("and", r"\land", r"\wedge")
+_INEQUALITY = re.compile(r"[<>≤≥]|\\(?:[lg]eq?|[lg]eqslant|lt|gt)(?![a-zA-Z])")
+_CONGRUENT = re.compile(r"\\equiv(?![a-zA-Z])")
+_MODULUS = re.compile(
+    rf"(?:\\[bp]?mod(?![a-zA-Z])|\(\s*+(?:{_GROUP})?+\s*+\\?[bp]?mod(?![a-zA-Z]))([^()]{{1,50}}+)\)?+\s*+\Z"
+)
+_BASE = re.compile(
+    rf"(?<![\w\\.])(?P<open>\()?+(?P<numeral>[0-9A-Z]++(?:[.,]\d++)*+)(?(open)\)){_SPACE}*+"
+    rf"(?P<base>_\s*+(?:\d|\{{\s*+(?:\d++|[a-z]++|{_GROUP}\s*+[a-z]++\s*+\}})\s*+\}})"
+    rf"|{_GROUP}{_SPACE}*+base\s*+(?:\d++\s*+\}}|\}}\s*+(?:\d++|\{{\d++\}})))"
+)
+_LETTERS = re.compile("[A-Z]++")
+_BASE_NAMES = "two three four five six seven eight nine ten eleven twelve".split()
+
+# A line for each unit: its symbol and its other names, without the s of the plural.
+_UNITS = """
+mm millimeter millimetre
+cm centimeter centimetre
+dm decimeter decimetre
+m meter metre mtr
+km kilometer kilometre
+in inch inches
+ft foot feet
+yd yard
+mi mile
+mg milligram
+g gram gm
+kg kilogram
+lb pound
+oz ounce
+t ton tonne
+ml milliliter millilitre
+l liter litre
+gal gallon
+quart
+pint
+ms millisecond
+s sec second
+min minute
+h hr hour
+day
+week
+month
+yr year
+cent ¢
+dollar
+euro
+deg degree
+rad radian
+c celsius
+f fahrenheit
+mph
+kmh kmph kph
+"""
+_SYMBOLS = {name: line.split()[0] for line in _UNITS.split("\n") for name in line.split()}
+_PER_HOUR = {"mph": ("mi", "/", "h"), "kmh": ("km", "/", "h")}
+_SCALES = ("c", "f")  # of temperature, whose degrees are not those of an angle
+_POWERS = {"square": "2", "sq": "2", "squared": "2", "²": "2", "cubic": "3", "cu": "3", "cubed": "3", "³": "3"}
+_DEGREES = re.compile(r"\^\s*+\{?+\s*+\\circ(?![a-zA-Z])\s*+\}?+|\\degree(?![a-zA-Z])|°")
+_BARE_UNIT = re.compile(r"((?:[^a-zA-Z\\]|\\[a-zA-Z]++|\\[^a-zA-Z])++)([a-zA-Z][a-zA-Z ./]*+(?:\^\{?+[23]\}?+)?+)\s*+")
+_NEXT_GROUP = re.compile(rf"\}}{_SPACE}*+(/?+)\s*+{_GROUP}")
+_UNIT_GROUP = re.compile(rf"{_GROUP}([^{{}}]*+)(?:\}}\s*+(\^\s*+\{{?+\s*+[23]))?+")
+_UNIT_WORD = re.compile(r"([a-z]++|[/¢²³])(?:\s*+\^\s*+\{?+\s*+([23])|([23]))?+")
+
+_LIST_ITEM_ENDS = re.compile(r"[,;]|(?<![a-zA-Z\\])(?:and|or)(?![a-zA-Z])")
+_COMMAND = re.compile(r"\\[a-zA-Z]++")
+_NAMES = re.compile(rf"(?:{_GROUP})?+\s*+[A-Z]{{2,}}+\s*+(?:,\s*+[A-Z]{{2,}}+\s*+)*+\}}?+")
+
+
+def agree(expected: Notation, given: Notation) -> bool:
+    """Return whether two answers with equal values are the same answer."""
+    return (
+        expected.bases == given.bases
+        and _compatible(expected.units, given.units)
+        and _compatible(expected.moduli, given.moduli)
+        and _compatible(expected.connectives, given.connectives)
+        and (not expected.is_name or expected.capitals == given.capitals)
+    )
+
+
+def _compatible(one: frozenset[Any], other: frozenset[Any]) -> bool:
+    return not one or not other or one == other
+
+
+def read_notation(latex: str) -> Notation:
+    """Return the notation of an answer."""
+    latex = _without_phrase(latex)
+    is_name = _NAMES.fullmatch(latex) is not None
+    latex = _THOUSANDS.sub(lambda number: "".join(re.findall(r"\d", number[0])), latex)
+    latex = _ROOT_OF_NEGATIVE.sub(lambda root: " i " if root[1] == "1" else rf"(i\sqrt{{{root[1]}}})", latex)
+    latex = _MULTIPLE_OF_I.sub(" i", latex).replace(r"\varnothing", r"\emptyset")
+    if approximation := _APPROXIMATION.match(latex):
+        latex = latex[approximation.end() :]
+    connectives = frozenset("and" if word in _AND else "or" for word in _CONNECTIVE.findall(latex))
+    if "=" in latex:
+        latex = _OR.sub(r"\\text{ or }", latex)
+    latex, moduli = _without_modulus(latex)
+    bases: set[str] = set()
+    latex = _BASE.sub(lambda numeral: _without_base(numeral, bases), latex)
+    return Notation(
+        latex,
+        units=_units(latex),
+        bases=frozenset(bases),
+        moduli=moduli,
+        connectives=connectives if _INEQUALITY.search(latex) else frozenset(),
+        capitals=_capitals(latex),
+        is_name=is_name,
+    )
+
+
+def _without_phrase(latex: str) -> str:
+    """Return an answer without `The answer is` before it, which may be in a group of text."""
+    phrase = _PHRASE.match(latex)
+    if phrase is None:
+        return latex
+    rest = latex[phrase.end() :]
+    if phrase[1]:
+        text, _, after = rest.partition("}")
+        text = text.strip().removesuffix(".")
+        rest = (rf"\text{{{text}}}" if any(map(str.isalpha, text)) and "$" not in text else text) + after
+    return rest.strip().removesuffix(".").strip("$")
+
+
+def _without_modulus(latex: str) -> tuple[str, frozenset[str]]:
+    """Return an answer without its modulus, and the modulus. A number that is not below its modulus keeps it."""
+    found = _MODULUS.search(latex)
+    if found is None:
+        return latex, frozenset()
+    modulus = re.sub(r"\W", "", _COMMAND.sub("", found[1]))
+    number = _CONGRUENT.sub("=", latex[: found.start()]).rstrip(" \\~").lstrip(" =")
+    if number.isdecimal() and modulus.isdecimal() and int(number) >= int(modulus):
+        return latex, frozenset()
+    return number, frozenset([modulus])
+
+
+def _without_base(numeral: re.Match[str], bases: set[str]) -> str:
+    """Return a numeral without its base, which is added to the bases."""
+    base = re.sub(r"[^a-z\d]|base", "", _COMMAND.sub("", numeral["base"]))
+    base = str(_BASE_NAMES.index(base) + 2) if base in _BASE_NAMES else base
+    digits = numeral["numeral"].replace(",", "")
+    if not base.isdecimal() or _LETTERS.fullmatch(digits) and (len(digits) == 1 or int(base) <= 10):
+        return numeral[0]  # a variable
+    bases.add(base)
+    return rf"\text{{{digits}}}" if _LETTERS.search(digits) else digits
+
+
+def _units(latex: str) -> frozenset[tuple[str, ...]]:
+    _, _, right_side = latex.rpartition("=")
+    if bare := _BARE_UNIT.fullmatch(right_side):
+        latex = rf"{bare[1]}\text{{{bare[2]}}}"
+    latex = _DEGREES.sub(r"\\text{degree }", latex).replace(r"\$", r"\text{dollar }")
+    latex = _NEXT_GROUP.sub(r" \1 ", latex)
+    units: set[tuple[str, ...]] = set()
+    for text, power in _UNIT_GROUP.findall(latex):
+        units.update(map(_unit, _LIST_ITEM_ENDS.split(text.lower() + power)))
+    return frozenset(units - {()})
+
+
+def _unit(text: str) -> tuple[str, ...]:
+    """Return a unit as symbols, slashes and powers, or () if the text holds other words."""
+    unit: list[str] = []
+    power = ""  # that a word such as `square` gives to the next unit
+    for word, *powers in _UNIT_WORD.findall(text):
+        symbol = _SYMBOLS.get(word) or _SYMBOLS.get(word.removesuffix("s"))
+        if symbol in _SCALES and unit[-1:] == ["deg"]:
+            unit.pop()
+        if symbol:
+            unit += filter(None, [*_PER_HOUR.get(symbol, (symbol,)), power, *powers])
+            power = ""
+        elif word in ("/", "per"):
+            unit.append("/")
+        elif word in _POWERS and unit and unit[-1] != "/":
+            unit.append(_POWERS[word])
+        elif word in _POWERS:
+            power = _POWERS[word]
+        else:
+            return ()
+    return tuple(unit)
+
+
+def _capitals(latex: str) -> tuple[str, ...]:
+    _, _, right_side = _COMMAND.sub("", latex).rpartition("=")
+    return tuple(sorted(re.sub(r"[^A-Z]", "", item) for item in _LIST_ITEM_ENDS.split(right_side)))
