@@ -248,17 +248,18 @@ def test_datasets_made_from_others_have_hashes_of_their_own_and_pass(reported, t
 
     run("filter", reported, "--where", "n_tests > 5", "--where", "source == 'taco'", out="filtered")
     run("split", reported, "--validation", "3", out="parts")
-    run("merge", tmp_path / "filtered", tmp_path / "parts" / "validation", out="merged")
+    run("merge", tmp_path / "parts" / "train", tmp_path / "parts" / "validation", out="merged")
     run("difficulty", reported, "--solve-rate", "0.1:0.9", out="band")
     write_jsonl(tmp_path / "own.jsonl", [{"question": f"Count to {n}."} for n in range(3)])
     write_jsonl(tmp_path / "held.jsonl", [{"question": "Count to 1."}])
     run("decontaminate", tmp_path / "own.jsonl", "--against", f"held={tmp_path / 'held.jsonl'}", out="foreign")
-    hashes = set()
+    hashes = {}
     for name in (reported, "filtered", "parts/train", "parts/validation", "merged", "band", "foreign"):
         result = invoke("verify", tmp_path / name)
         assert result.exit_code == 0, (name, result.output)
         assert "as in the manifest" in result.stdout.splitlines()[-1]
         assert "not checked" not in result.stderr
-        hashes.add(DatasetFolder.opened(tmp_path / name).manifest.reward_hash)
-    assert len(hashes) == 7
-    assert "" in hashes  # rewards of rows that are not problems are not known
+        hashes[name] = DatasetFolder.opened(tmp_path / name).manifest.reward_hash
+    assert hashes.pop("foreign") == ""  # its rows are not problems
+    assert hashes.pop("merged") == hashes[reported]  # the parts together have the same rows
+    assert len(set(hashes.values())) == len(hashes)
