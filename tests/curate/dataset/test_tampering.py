@@ -21,6 +21,7 @@ from curate.dataset.integrity import check
 from curate.manifest import from_json, hash_of, to_json
 from curate.problem import COLUMNS, MEASURED, REWARD
 from sandbox import Case, Suite
+from train.rollouts.problems import _COLUMNS
 
 ROWS = "data/train-00000-of-00001.parquet"
 REJECTED = "rejected/train-00000-of-00001.parquet"
@@ -199,6 +200,10 @@ def test_a_change_that_was_signed_again_has_other_hashes_than_the_published_ones
     assert (now.content_hash != published.content_hash) == (column not in MEASURED)
     assert (now.reward_hash != published.reward_hash) == (column in REWARD)
     assert now.manifest_hash != published.manifest_hash
+
+
+def test_the_reward_hash_covers_each_column_that_training_reads_besides_the_prompt():
+    assert set(_COLUMNS) - {"source", "statement", "starter_code"} <= REWARD
 
 
 def test_published_hashes_are_compared_with_those_of_the_dataset(dataset):
