@@ -206,7 +206,7 @@ def test_the_reward_hash_covers_each_column_that_training_reads_besides_the_prom
     assert set(_COLUMNS) - {"source", "statement", "starter_code"} <= REWARD
 
 
-def test_published_hashes_are_compared_with_those_of_the_dataset(dataset):
+def test_published_hashes_are_compared_with_those_of_the_dataset(showcase_build, dataset):
     published = DatasetFolder.opened(dataset).manifest
     hashes = {f"--{name}-hash": getattr(published, f"{name}_hash") for name in ("content", "reward", "manifest")}
     assert invoke("verify", dataset, *(word for pair in hashes.items() for word in pair)).exit_code == 0
@@ -217,6 +217,7 @@ def test_published_hashes_are_compared_with_those_of_the_dataset(dataset):
     assert refused.exit_code == 1
     assert "is not the dataset that was published: its reward hash is " in refused.stderr
     assert invoke("verify", dataset, "--manifest-hash", hashes["--manifest-hash"]).exit_code == 1
+    assert "Measured columns decide on different rewards" in invoke("diff", showcase_build, dataset).stdout
 
 
 def test_a_dataset_of_an_earlier_version_passes_with_a_word_that_measured_columns_were_not_checked(dataset):
