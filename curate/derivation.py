@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from curate.dataset import card, difficulty_section, plain_card, workspace
-from curate.dataset.digests import ContentHash, write_digests
+from curate.dataset.digests import RowHasher, write_digests
 from curate.dataset.evidence import EVIDENCE, EVIDENCE_COLUMNS, SUSPECT, evidence_row, order
 from curate.dataset.files import DatasetFiles, files_of, hash_of_files
 from curate.dataset.folder import BATCH_ROWS, DatasetFolder
@@ -191,40 +191,47 @@ def _evidence(location: Path, manifest: Manifest, derivation: Derivation) -> Ite
 def _counted(
     origin: Origin, derivation: Derivation, files: Sequence[Path], rejected: Iterable[Row], final: Path
 ) -> Manifest:
-    """Return the origin's manifest, or a new one if it has none, with the new plan, content hash and counts."""
+    """Return the origin's manifest, or a new one if it has none, with the new plan, hashes and counts."""
     before = origin.manifest
+    reward_hash = ""
     if before is not None and before.build is not None:
-        content_hash, counts = _recount(before, derivation, files, rejected, final)
+        hasher, counts = _recount(before, derivation, files, rejected, final)
+        content_hash, reward_hash = hasher.content_hash, hasher.reward_hash
     else:
         content_hash, counts = hash_of_files(files, final), _count_without_sources(before, derivation)
-    if before is None:
-        return Manifest(derivation.plan, content_hash, counts)
-    return replace(before, plan=derivation.plan, content_hash=content_hash, counts=counts, recipe=derivation.recipe)
+    return replace(
+        before or Manifest(derivation.plan, content_hash, counts),
+        plan=derivation.plan,
+        content_hash=content_hash,
+        reward_hash=reward_hash,
+        counts=counts,
+        recipe=derivation.recipe,
+    )
 
 
 def _recount(
     before: Manifest, derivation: Derivation, files: Sequence[Path], rejected: Iterable[Row], final: Path
-) -> tuple[str, dict[str, SourceCounts]]:
-    """Return the content hash and the counts, computed as in a build, and write the digests of the rows."""
+) -> tuple[RowHasher, dict[str, SourceCounts]]:
+    """Return the hashes of the rows and the counts, computed as in a build, and write the digests of the rows."""
     import pyarrow.parquet as pq
 
-    content = ContentHash()
+    hasher = RowHasher()
     kept = dict.fromkeys(before.counts, 0)
     verified = dict.fromkeys(before.counts, 0)
     for path in files:
         with pq.ParquetFile(path) as file:
             for row in (row for batch in file.iter_batches(batch_size=16) for row in batch.to_pylist()):
-                content.add(row)
+                hasher.add(row)
                 kept[row["source"]] += 1
                 verified[row["source"]] += row["verified"]
     for row in rejected:
-        content.add(row)
-    write_digests(content, final)
+        hasher.add_rejected(row)
+    write_digests(hasher, final)
     counts = {}
     for name, count in before.counts.items():
         removed = [rejection for rejection in derivation.removed.values() if rejection.source == name]
         counts[name] = SourceCounts(count.read, _with_removed(count.rejected, removed), kept[name], verified[name])
-    return content.hexdigest(), counts
+    return hasher, counts
 
 
 def _count_without_sources(before: Manifest | None, derivation: Derivation) -> dict[str, SourceCounts]:

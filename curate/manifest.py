@@ -5,6 +5,8 @@ have the same content. Datasets that curate built also have a `BuildRecord`. If 
 decontaminate` only removed rows from it, it has no such record, and nothing is known about its references.
 """
 
+import hashlib
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -238,6 +240,8 @@ class Manifest:
     name: name of the folder into which the dataset was written
     date: day on which it was written, in UTC, as YYYY-MM-DD
     recipe: the recipe by which the dataset was made (curate/recipe.py); None if no recipe can express it
+    reward_hash: hash of the columns on which rewards depend; empty if curate did not build the dataset
+    manifest_hash: hash of all other fields; it and the reward hash are empty if an earlier version wrote the dataset
     """
 
     plan: Plan
@@ -252,6 +256,8 @@ class Manifest:
     name: str = omitted("")
     date: str = omitted("")
     recipe: Mapping[str, Any] | None = omitted(None)
+    reward_hash: str = omitted("")
+    manifest_hash: str = omitted("")
 
     @property
     def n_read(self) -> int:
@@ -299,6 +305,12 @@ def to_json(manifest: Manifest) -> dict[str, Any]:
         **build,
         **values,
     }
+
+
+def hash_of(data: Mapping[str, Any]) -> str:
+    """Return the manifest hash: SHA-256 of the fields of `manifest.json` without the hash itself."""
+    covered = {name: value for name, value in data.items() if name != "manifest_hash"}
+    return hashlib.sha256(json.dumps(covered, sort_keys=True).encode()).hexdigest()
 
 
 def from_json(data: Any) -> Manifest:

@@ -19,6 +19,7 @@ from typing import Any
 
 from curate import intake
 from curate.dataset import card, workspace, writer
+from curate.dataset.digests import RowHasher
 from curate.dataset.spill import Spill, TextSpill
 from curate.errors import CurateError
 from curate.intake import screen, source_names, source_tables
@@ -99,10 +100,11 @@ def build(
                 stage.run(ongoing)
         final = work / "final"
         with ongoing.timed("write"):
-            content_hash, counts = _write(ongoing, stages, final)
+            hasher, counts = _write(ongoing, stages, final)
         manifest = Manifest(
             plan=plan,
-            content_hash=content_hash,
+            content_hash=hasher.content_hash,
+            reward_hash=hasher.reward_hash,
             counts=counts,
             decontamination=ongoing.extras.decontamination,
             build=_build_record(ongoing, tables, sandbox, packages),
@@ -189,8 +191,8 @@ def _read(items: Iterator[Problem | Rejection], stages: Sequence[Stage], ongoing
                 stage.see(item)
 
 
-def _write(ongoing: OngoingBuild, stages: Sequence[Stage], final: Path) -> tuple[str, dict[str, SourceCounts]]:
-    """Write all tables, and return the content hash and what became of the rows of each source."""
+def _write(ongoing: OngoingBuild, stages: Sequence[Stage], final: Path) -> tuple[RowHasher, dict[str, SourceCounts]]:
+    """Write all tables, and return the hashes of the rows and what became of the rows of each source."""
     shutil.rmtree(final, ignore_errors=True)  # a build that was killed here may have left an incomplete folder
     kept: Counter[str] = Counter()
     verified: Counter[str] = Counter()
@@ -202,11 +204,11 @@ def _write(ongoing: OngoingBuild, stages: Sequence[Stage], final: Path) -> tuple
             verified[problem.source] += problem.verified
             yield to_row(problem)
 
-    content_hash = writer.write(rows(), ongoing.rejections, final)
+    hasher = writer.write(rows(), ongoing.rejections, final)
     for folder, (table, columns) in ongoing.extras.tables.items():
         writer.write_table(iter(table), columns, final / folder)
     stage_words = dict.fromkeys([*intake.STAGES, *(stage.word or stage.name for stage in stages)])
-    return content_hash, ongoing.counts(list(stage_words), kept, verified)
+    return hasher, ongoing.counts(list(stage_words), kept, verified)
 
 
 def _build_record(

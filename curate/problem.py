@@ -168,6 +168,21 @@ MEASURED = frozenset(
 )
 TESTS = ("tests", "trial_outputs")  # the columns that tests_of reads
 
+# Rewards depend on these columns: on the tests, on what chooses tests and limits, and on what decides whether a row
+# counts (curate/trust.py, and curate/exports/verl.py for the slowest test). The reward hash covers them.
+REWARD = frozenset(
+    {
+        "id",
+        "tests",
+        "verified",
+        "multi_answer_suspect",
+        "strongest_tests",
+        "time_limit_seconds",
+        "slowest_cpu_seconds",
+        "trial_outputs",
+    }
+)
+
 
 def to_row(problem: Problem) -> dict[str, Any]:
     """Return the problem as one row of plain values, in the order of COLUMNS."""

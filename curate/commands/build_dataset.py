@@ -10,6 +10,7 @@ import click
 
 from curate.commands.against import against
 from curate.commands.counts import print_contamination, print_funnel, rejected_rows
+from curate.commands.printing import print_hashes
 from sandbox.commands import options
 from sandbox.commands.frame import ProgressBar, require, user_errors
 
@@ -243,7 +244,7 @@ def _print_dataset(step: str, folder: Path, manifest: "Manifest") -> None:
     click.echo(f"{label}{manifest.n_kept} problems in {folder}")
     if not manifest.n_kept:
         click.echo("Error: no problem survived; the reasons are above and in the config `rejected`.", err=True)
-    click.echo(f"content hash {manifest.content_hash}")
+    print_hashes(manifest)
 
 
 def _errors_of_training(recipe: "Recipe") -> list[type[Exception]]:

@@ -7,6 +7,7 @@ import click
 
 from curate.commands.against import against
 from curate.commands.counts import print_contamination
+from curate.commands.printing import print_hashes
 from sandbox.commands.frame import ProgressBar, require, user_errors
 
 
@@ -31,5 +32,5 @@ def command(dataset: str, against: tuple[str, ...], out: Path, text: str | None,
         manifest = clean(dataset, against, out, text=text, overwrite=overwrite, report=progress)
     print_contamination(manifest.decontamination)
     click.echo(f"\n{manifest.n_kept} rows in {out}; every hit is in {out / 'contamination'}")
-    click.echo(f"content hash {manifest.content_hash}")
+    print_hashes(manifest)
     sys.exit(0 if manifest.n_kept else 1)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from curate.commands.printing import print_hashes
 from sandbox.commands.frame import ProgressBar, require, user_errors
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ def command(dataset: Path, where: tuple[str, ...], out: Path | None, dry_run: bo
     if out is None:
         return
     click.echo(f"\n{manifest.n_kept} problems in {out}; the others are in the config `rejected`")
-    click.echo(f"content hash {manifest.content_hash}")
+    print_hashes(manifest)
     sys.exit(0 if manifest.n_kept else 1)
 
 

@@ -6,6 +6,7 @@ import click
 
 from curate.commands.printing import print_lines
 from sandbox.commands.frame import require, user_errors
+from sandbox.commands.table import warn
 
 
 @click.command("inspect")
@@ -24,6 +25,7 @@ def command(dataset: Path, id: str | None, number: int | None, limit: int) -> No
     require("data")
     from curate.dataset.folder import DatasetFolder
     from curate.dataset.inspect_rows import listed, one_test, shown
+    from curate.dataset.integrity import warnings
     from curate.dataset.locate import dataset_folder
     from curate.errors import CurateError
 
@@ -33,6 +35,8 @@ def command(dataset: Path, id: str | None, number: int | None, limit: int) -> No
         )
     with user_errors(CurateError, PermissionError):
         folder = DatasetFolder.opened(dataset_folder(dataset))
+        for warning in warnings(folder):
+            warn(warning)
         if id is None:
             print_lines(listed(folder, limit))
         else:

@@ -6,6 +6,7 @@ from pathlib import Path
 import click
 
 from curate.commands.counts import print_contamination, print_funnel, rejected_rows
+from curate.commands.printing import print_hashes
 from sandbox.commands.frame import ProgressBar, require, user_errors
 from sandbox.commands.table import warn
 
@@ -48,5 +49,5 @@ def command(datasets: tuple[Path, ...], out: Path, dedup: float, overwrite: bool
     for dataset in manifest.merged:
         click.echo(f"{dataset.stayed} of {dataset.rows} problems stay from {dataset.location}")
     click.echo(f"{manifest.n_kept} problems in {out}")
-    click.echo(f"content hash {manifest.content_hash}")
+    print_hashes(manifest)
     sys.exit(0 if manifest.n_kept else 1)

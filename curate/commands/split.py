@@ -4,6 +4,7 @@ from pathlib import Path
 
 import click
 
+from curate.commands.printing import print_hashes
 from sandbox.commands.frame import ProgressBar, require, user_errors
 
 
@@ -69,4 +70,4 @@ def command(
     for name, manifest in manifests.items():
         sources = ", ".join(f"{source} {count.kept}" for source, count in manifest.counts.items() if count.kept)
         click.echo(f"{manifest.n_kept} problems in {out / name} ({sources})")
-        click.echo(f"content hash {manifest.content_hash}")
+        print_hashes(manifest)

@@ -7,6 +7,7 @@ import click
 
 from curate.commands.printing import print_lines
 from sandbox.commands.frame import require, user_errors
+from sandbox.commands.table import warn
 
 
 @click.command("stats")
@@ -16,6 +17,7 @@ def command(dataset: Path, as_json: bool) -> None:
     """Print statistics of DATASET: the tables of its report."""
     require("data")
     from curate.dataset.folder import DatasetFolder
+    from curate.dataset.integrity import warnings
     from curate.dataset.locate import dataset_folder
     from curate.errors import CurateError
     from curate.report.files import stored_duplicates
@@ -23,8 +25,10 @@ def command(dataset: Path, as_json: bool) -> None:
     from curate.report.numbers import numbers
 
     with user_errors(CurateError, PermissionError):
-        folder = dataset_folder(dataset)
-        counted = numbers(DatasetFolder.opened(folder), stored_duplicates(folder))
+        folder = DatasetFolder.opened(dataset_folder(dataset))
+        for warning in warnings(folder):
+            warn(warning)
+        counted = numbers(folder, stored_duplicates(folder.path))
     if as_json:
         click.echo(json.dumps(counted, indent=1))
     else:

@@ -2,17 +2,27 @@
 
 import re
 import sys
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from curate.commands.printing import print_lines
 from sandbox.commands import options
 from sandbox.commands.frame import ProgressBar, require, user_errors
+from sandbox.commands.table import warn
 
 if TYPE_CHECKING:
     from sandbox import SandboxOptions
+
+Command = Callable[..., Any]
+
+
+def _expected(name: str, covers: str) -> Callable[[Command], Command]:
+    """Return an option that takes a published hash."""
+    text = f"The published {name} hash, which covers {covers}.  [default: compare only with the manifest]"
+    return click.option(f"--{name}-hash", metavar="HEX", help=text)
 
 
 @click.command("verify")
@@ -29,16 +39,26 @@ if TYPE_CHECKING:
     help="With --run: folder of the report audit.md and audit.json.  [default: audits/ and the dataset's name]",
 )
 @click.option("--overwrite", is_flag=True, help="Replace the audit of another source or sample in the folder --out.")
+@_expected("content", "what is in the rows, without measured columns")
+@_expected("reward", "what decides rewards")
+@_expected("manifest", "everything that the manifest says")
 @options.sandbox
 def command(
-    dataset: str, run: str | None, seed: int, out: Path | None, overwrite: bool, sandbox: "SandboxOptions"
+    dataset: str,
+    run: str | None,
+    seed: int,
+    out: Path | None,
+    overwrite: bool,
+    sandbox: "SandboxOptions",
+    **expected: str | None,
 ) -> None:
     """Check that the rows of DATASET are those that its manifest describes.
 
-    Every row is read, the content hash is computed again, and the counts are compared. Ids must be unique, and tests
-    readable. With --run, references are also executed on their tests. DATASET can then also be raw data of a source, as
-    in deepcoder=LOCATION: solutions are executed, and the folder --out becomes a dataset of the rows that pass, with
-    its report. The exit status is 1 if something is wrong.
+    Every row is read, the hashes are computed again, and the counts are compared. Ids must be unique, and tests
+    readable. Anyone can write a manifest, so also give the hashes that the publisher of DATASET states. With --run,
+    references are also executed on their tests. DATASET can then also be raw data of a source, as in
+    deepcoder=LOCATION: solutions are executed, and the folder --out becomes a dataset of the rows that pass, with its
+    report. The exit status is 1 if something is wrong.
     """
     require("data")
     from curate.errors import CurateError
@@ -54,8 +74,10 @@ def command(
         )
     if run is None:
         with user_errors(CurateError, PermissionError):
-            _check(dataset)
+            _check(dataset, expected)
         return
+    if any(expected.values()):
+        raise click.UsageError("--run compares no published hashes. Leave it out, or leave out the hashes.")
     out = out or Path("audits") / (name if is_source else Path(dataset.partition("@")[0]).resolve().name)
     to_continue = f"what was judged is in {out}; the same command continues"
     with user_errors(CurateError, SandboxError, OSError, interrupted=to_continue), ProgressBar() as progress:
@@ -79,11 +101,15 @@ def command(
     sys.exit(0 if audit.ok else 1)
 
 
-def _check(dataset: str) -> None:
-    """Compare the dataset with its manifest, and end the command with an error if they differ."""
+def _check(dataset: str, expected: Mapping[str, str | None]) -> None:
+    """Compare the dataset with its manifest and with published hashes; end the command with an error if they differ.
+
+    expected: values of the options, by their names
+    """
     from curate.dataset.folder import DatasetFolder
     from curate.dataset.integrity import check
     from curate.dataset.locate import dataset_folder
+    from curate.dataset.workspace import other_names
 
     with ProgressBar(" rows") as progress:
         folder = DatasetFolder.opened(dataset_folder(dataset))
@@ -91,10 +117,23 @@ def _check(dataset: str) -> None:
     for table, n in integrity.n_rows.items():
         click.echo(f"{table:<10}{n} rows")
     print_lines(f"{name}: rewritten by another program, with the same rows" for name in integrity.rewritten)
+    print_lines(f"{name}: no part of the dataset, so it was not checked" for name in other_names(folder.path))
     print_lines(map(str, integrity.faults))
     if integrity.faults:
         raise click.ClickException(f"{dataset} is not what its manifest describes.")
-    click.echo(f"content hash {integrity.content_hash}, as in the manifest")
+    if integrity.unchecked:
+        warn(integrity.unchecked)
+    actual = {name: getattr(integrity, name) for name in ("manifest_hash", "reward_hash", "content_hash")}
+    for name, value in actual.items():
+        if value:
+            recorded = getattr(folder.manifest, name)
+            click.echo(f"{name.replace('_', ' ')} {value}, {'as' if recorded else 'which is not'} in the manifest")
+    for name, value in expected.items():
+        if value and value.lower() != actual[name]:
+            raise click.ClickException(
+                f"{dataset} is not the dataset that was published: its {name.replace('_', ' ')} is {actual[name]}, not "
+                f"{value}. Fetch it again."
+            )
 
 
 def _number(run: str | None) -> int | None:

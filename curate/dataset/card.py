@@ -44,23 +44,32 @@ def _front_matter(manifest: Manifest, folder: Path) -> list[str]:
         "tags: [code, reinforcement-learning, rlvr]",
         f"size_categories: [{size}]",
         f"source_datasets: {json.dumps(hub_ids)}",
-        "configs:",
-        "- config_name: default",
-        "  data_files: data/train-*.parquet",
-        "  default: true",
-        *configs(folder),
+        *config_lines(manifest, folder),
         "---",
         "",
     ]
 
 
-def configs(folder: Path) -> list[str]:
-    """Return the front matter for the other tables that have rows; `datasets` opens only tables that are listed."""
-    lines = []
+def configs(manifest: Manifest, folder: Path) -> list[dict[str, Any]]:
+    """Return the front matter's `configs`: the tables that have rows. `datasets` opens only tables that are listed."""
+    pattern = "data/train-*.parquet"
+    if manifest.build is None:
+        suffix = next(path.suffix for path in sorted((folder / "data").rglob("*")) if path.is_file())
+        pattern = f"data/**/*{suffix}"
+    entries: list[dict[str, Any]] = [{"config_name": "default", "data_files": pattern, "default": True}]
     for name in ("rejected", EVIDENCE, "contamination"):
         files = table_files(folder / name)
         if any(map(n_rows, files)):
-            lines += [f"- config_name: {name}", f"  data_files: {name}/train-*{files[0].suffix}"]
+            entries.append({"config_name": name, "data_files": f"{name}/train-*{files[0].suffix}"})
+    return entries
+
+
+def config_lines(manifest: Manifest, folder: Path) -> list[str]:
+    """Return the lines of `configs` in the front matter."""
+    lines = ["configs:"]
+    for entry in configs(manifest, folder):
+        values = [f"{name}: {'true' if value is True else value}" for name, value in entry.items()]
+        lines += [f"- {values[0]}", *(f"  {value}" for value in values[1:])]
     return lines
 
 
@@ -176,7 +185,8 @@ def _making(manifest: Manifest) -> list[str]:
         "",
         *beginning,
         *map(_step, manifest.plan.steps),
-        f"- curate-code {manifest.plan.curate}, content hash `{manifest.content_hash}`.",
+        f"- curate-code {manifest.plan.curate}, content hash `{manifest.content_hash}`, reward hash "
+        f"`{manifest.reward_hash}`.",
         "",
     ]
 

@@ -45,6 +45,7 @@ class Changes:
     columns: rows that differ in a column, by the name of the column
     only_old, only_new: columns that only one of the two datasets has
     altered: a message for each dataset whose rows are not those that its manifest describes
+    reward_hashes: of both, None if unknown; measured columns can decide rewards, so they may differ if `same` is true
     """
 
     same: bool
@@ -57,6 +58,7 @@ class Changes:
     only_old: tuple[str, ...]
     only_new: tuple[str, ...]
     altered: tuple[str, ...] = ()
+    reward_hashes: tuple[str | None, str | None] = (None, None)
 
 
 def changes(old: DatasetFolder, new: DatasetFolder, *, report: Progress = silent) -> Changes:
@@ -92,6 +94,7 @@ def changes(old: DatasetFolder, new: DatasetFolder, *, report: Progress = silent
             for dataset, integrity in zip((old, new), checked, strict=True)
             if integrity.faults
         ),
+        reward_hashes=(checked[0].reward_hash, checked[1].reward_hash),
     )
 
 

@@ -30,6 +30,9 @@ def lines(found: Changes) -> Iterator[str]:
             yield f"Only the {dataset} dataset has the columns {', '.join(names)}\n"
     if found.same:
         yield f"Same content: {found.hashes[0]}"
+        was, now = found.reward_hashes
+        if was and now and was != now:
+            yield f"Measured columns decide on different rewards: reward hash {was} became {now}"
     else:
         if not found.fates:
             yield "No row changed: the differences are in details of rejections, or in columns that only one has."

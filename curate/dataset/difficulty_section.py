@@ -7,7 +7,8 @@ from typing import Any
 
 from curate.manifest import ChosenBand
 
-_CONFIG = ["- config_name: difficulty", "  data_files: difficulty/train-*.parquet"]
+CONFIG = {"config_name": "difficulty", "data_files": "difficulty/train-*.parquet"}
+_CONFIG = [f"- config_name: {CONFIG['config_name']}", f"  data_files: {CONFIG['data_files']}"]
 _DEFAULT = ["configs:", "- config_name: default", "  data_files: data/train-*.parquet", "  default: true"]
 _SECTION = re.compile(r"\n## Difficulty\n.*?(?=\n## |\Z)", re.DOTALL)
 

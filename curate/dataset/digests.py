@@ -1,16 +1,17 @@
-"""`digests.parquet`: a digest of each row, so that a changed dataset can be told row by row from the one written.
+"""The hashes of the rows of a dataset, and `digests.parquet`, which names the rows that changed.
 
-The content hash says that something changed; the digests say what. They also cover the columns that are measured.
+The content hash leaves out the columns that are measured. The reward hash covers the columns on which rewards depend,
+measured or not. The digests cover all columns.
 """
 
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from pathlib import Path
 from typing import Any
 
 from curate.dataset.reader import readable
-from curate.problem import MEASURED
+from curate.problem import MEASURED, REWARD
 
 DIGESTS = "digests.parquet"  # the file's name
 TABLES = ("data", "rejected")  # the tables that the content hash covers, in its order
@@ -18,27 +19,36 @@ _BYTES = 8
 _GROUP_ROWS = 50_000
 
 
-class ContentHash:
-    """The SHA-256 of the rows in their order, without the columns that are measured, and a digest of each whole row."""
+class RowHasher:
+    """SHA-256 hashes of the rows in their order, and a digest of each whole row."""
 
     def __init__(self) -> None:
-        self._hash = hashlib.sha256()
+        self._content = hashlib.sha256()
+        self._reward = hashlib.sha256()
         self._digests = bytearray()
 
     def add(self, row: dict[str, Any]) -> dict[str, Any]:
-        """Add a row to the hash and return it."""
+        """Add a row of `data` to both hashes and return it."""
+        self._reward.update(_json(row, row.keys() & REWARD) + b"\n")
+        return self.add_rejected(row)
+
+    def add_rejected(self, row: dict[str, Any]) -> dict[str, Any]:
+        """Add a row of `rejected`, on which no reward depends, to the content hash and return it."""
         content = {name: value for name, value in row.items() if name not in MEASURED}
         line = json.dumps(content, sort_keys=True).encode() + b"\n"
-        self._hash.update(line)
+        self._content.update(line)
         digest = hashlib.blake2b(line, digest_size=_BYTES)
-        # As in a Parquet file, where a number of seconds is never an integer.
-        measured = {name: float(row[name]) if type(row[name]) is int else row[name] for name in row if name in MEASURED}
-        digest.update(json.dumps(measured, sort_keys=True).encode())
+        digest.update(_json(row, row.keys() & MEASURED))
         self._digests += digest.digest()
         return row
 
-    def hexdigest(self) -> str:
-        return self._hash.hexdigest()
+    @property
+    def content_hash(self) -> str:
+        return self._content.hexdigest()
+
+    @property
+    def reward_hash(self) -> str:
+        return self._reward.hexdigest()
 
     @property
     def digests(self) -> list[str]:
@@ -47,15 +57,15 @@ class ContentHash:
         return [text[place : place + 2 * _BYTES] for place in range(0, len(text), 2 * _BYTES)]
 
 
-def write_digests(content: ContentHash, folder: Path) -> None:
+def write_digests(hasher: RowHasher, folder: Path) -> None:
     """Write the digests of a dataset into its folder.
 
-    content: the hash to which the rows of `data/` and then those of `rejected/` were added, in the order of their files
+    hasher: has the rows of `data/` and then those of `rejected/`, in the order of their files
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    digests = iter(content.digests)
+    digests = iter(hasher.digests)
     schema = pa.schema([pa.field(name, pa.string(), nullable=False) for name in ("table", "id", "digest")])
     with pq.ParquetWriter(folder / DIGESTS, schema, compression="zstd") as writer:
         for table in TABLES:
@@ -75,6 +85,12 @@ def read_digests(folder: Path, table: str) -> list[tuple[str, str]]:
     with readable(path):
         rows = pq.read_table(path, columns=["id", "digest"], filters=[("table", "==", table)])
         return list(zip(rows.column("id").to_pylist(), rows.column("digest").to_pylist(), strict=True))
+
+
+def _json(row: dict[str, Any], names: Set[str]) -> bytes:
+    """Return some columns of a row as JSON. As in a Parquet file, a number of seconds is never an integer."""
+    values = {name: float(row[name]) if type(row[name]) is int else row[name] for name in names}
+    return json.dumps(values, sort_keys=True).encode()
 
 
 def _ids(folder: Path) -> Iterator[list[str]]:

@@ -1,28 +1,42 @@
-"""Whether the rows of a dataset are those that its manifest describes.
+"""The comparison of a dataset with its manifest.
 
-The files are compared with the hashes in the manifest, which takes seconds. Only if one differs, or if the manifest is
-of a version that did not record them, are the rows read and the content hash computed again. If the rows differ too,
-their digests say which were changed, removed or added.
+The manifest is compared with its own hash, the files with the hashes in the manifest, and its counts with the rows,
+which takes seconds. If a file differs, the rows are read and their hashes computed again. If the rows differ too, their
+digests say which were changed, removed or added.
 """
 
+import json
+import logging
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from curate.dataset.digests import DIGESTS, TABLES, ContentHash, read_digests
+from curate.dataset import card, difficulty_section, workspace
+from curate.dataset.digests import DIGESTS, TABLES, RowHasher, read_digests
 from curate.dataset.files import files_of, hash_of_files
 from curate.dataset.folder import DatasetFolder
 from curate.errors import CurateError
-from curate.manifest import MANIFEST
+from curate.manifest import MANIFEST, InputFile, Manifest, hash_of
 from curate.problem import COLUMNS
 from curate.progress import Progress, counted, silent
 from curate.reading.tables import sha256
+from curate.reading.values import short
 from curate.trust import Trust
 from sandbox import Suite
 
 EXAMPLES = 3
+CARD = "README.md"
+_WRITTEN_AGAIN = (CARD, "report.json", "report.html")  # commands may change them, but each dataset has them
+_SHADOWS = (".huggingface.yaml", "dataset_infos.json")  # files that `datasets` prefers to the front matter of the card
+_OTHER_FILE = "not the file that was written"
+_UNCHECKED = (
+    "measured columns not checked: an earlier version of curate wrote the dataset, and its manifest has no reward "
+    "hash; build it again"
+)
+_COUNTED_ROWS = 50_000
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,16 +60,22 @@ class Fault:
 class Integrity:
     """The result of a check.
 
-    content_hash  of the rows as they are now; None if they cannot be read
-    n_rows        numbers of rows by table; empty if the rows did not have to be read
-    faults        what is not as the manifest says
-    rewritten     files that are not those that were written, although their rows are the same
+    content_hash   of the rows as they are now; None if they cannot be read
+    reward_hash    of the rows as they are now; None if they cannot be read, or if curate did not build the dataset
+    manifest_hash  of the manifest as it is now
+    n_rows         numbers of rows by table; empty if the rows did not have to be read
+    faults         what is not as the manifest says
+    rewritten      files that are not those that were written, although their rows are the same
+    unchecked      what could not be checked, and why; empty if everything was
     """
 
     content_hash: str | None
+    reward_hash: str | None
+    manifest_hash: str
     n_rows: dict[str, int] = field(default_factory=dict)
     faults: tuple[Fault, ...] = ()
     rewritten: tuple[str, ...] = ()
+    unchecked: str = ""
 
 
 def check(dataset: DatasetFolder, *, read_rows: bool = False, report: Progress = silent) -> Integrity:
@@ -65,42 +85,64 @@ def check(dataset: DatasetFolder, *, read_rows: bool = False, report: Progress =
                and for tests that cannot be read
     report     called with the progress of reading
     """
-    changed = list(_changed_files(dataset))
-    if dataset.manifest.files and not changed and not read_rows:
-        return Integrity(dataset.manifest.content_hash)
+    manifest = dataset.manifest
+    of_manifest = hash_of(json.loads((dataset.path / MANIFEST).read_text(encoding="utf-8")))
+    others = [*_manifest_faults(manifest, of_manifest), *_card_faults(dataset)]
+    missing, added, changed = _file_differences(dataset)
+    row_faults = list(_count_faults(dataset))
+    content_hash, reward_hash = manifest.content_hash or None, manifest.reward_hash or None
     rows = _Rows(dataset, report)
-    faults: list[Fault] = []
-    if dataset.manifest.build is None:
-        content_hash = _hash_of_foreign_files(dataset)
-    else:
-        content_hash, faults = rows.read(tests=read_rows)
-    if content_hash != dataset.manifest.content_hash and not faults:
-        faults = [Fault("data", f"the content hash is {content_hash}, not {dataset.manifest.content_hash}")]
-    altered = bool(faults) or dataset.manifest.build is None
-    others = [name for name in changed if altered or name.partition("/")[0] not in (*TABLES, DIGESTS)]
-    faults += [Fault(name, "not the file that was written") for name in others if (dataset.path / name).exists()]
-    faults += [Fault(name, "the file is missing") for name in others if not (dataset.path / name).exists()]
-    return Integrity(content_hash, rows.n_rows, tuple(faults), tuple(name for name in changed if name not in others))
+    if missing or added or changed or read_rows or not manifest.files:
+        if manifest.build is None:
+            content_hash = _hash_of_foreign_files(dataset)
+        else:
+            content_hash, reward_hash, found = rows.read(tests=read_rows)
+            row_faults += found
+        if not row_faults:
+            row_faults += _hash_faults(manifest, content_hash, reward_hash)
+    same_rows = not row_faults and manifest.build is not None
+    rewritten = [name for name in changed if same_rows and name.partition("/")[0] in (*TABLES, DIGESTS)]
+    faults = row_faults + [Fault(name, "the file is missing") for name in missing]
+    faults += [Fault(name, _OTHER_FILE) for name in (*added, *changed) if name not in rewritten]
+    unchecked = "" if manifest.build is None or _is_hashed(manifest) else _UNCHECKED
+    return Integrity(
+        content_hash, reward_hash, of_manifest, rows.n_rows, tuple(faults + others), tuple(rewritten), unchecked
+    )
 
 
-def require_intact(folder: Path, *, advice: str, report: Progress = silent) -> None:
+def require_intact(folder: Path, *, advice: str, read_rows: bool = True, report: Progress = silent) -> None:
     """Raise CurateError if the rows of a dataset are not those that its manifest describes.
 
     advice: the end of the message: what to type to use the dataset as it is
+    read_rows: as for `check`; false where the hashes of the manifest are not repeated anywhere
     """
-    dataset = DatasetFolder.opened(folder)
-    if faults := check(dataset, report=report).faults:
-        raise CurateError(f"{altered_text(folder, faults)} `curate verify {folder}` shows all. {advice}")
+    found = check(DatasetFolder.opened(folder), read_rows=read_rows, report=report)
+    if found.faults:
+        raise CurateError(f"{altered_text(folder, found.faults)} `curate verify {folder}` shows all. {advice}")
+    if found.unchecked:
+        log.warning("%s: %s", folder, found.unchecked)
 
 
-def check_trusted(folder: Path, trust: Trust, *, report: Progress = silent) -> None:
-    """Raise CurateError if a dataset is not what its manifest describes, unless `trust` takes altered datasets."""
+def check_trusted(folder: Path, trust: Trust, *, read_rows: bool = False, report: Progress = silent) -> None:
+    """Raise CurateError if a dataset is not what its manifest describes, unless `trust` takes altered datasets.
+
+    read_rows: as for `check`
+    """
     if trust.altered:
         return
     take = "--include altered takes the dataset as it is."
     if not (folder / MANIFEST).exists() and (folder / "data").is_dir():
         raise CurateError(f"{folder}: there is no {MANIFEST} that says which rows it should have. {take}")
-    require_intact(folder, advice=take, report=report)
+    require_intact(folder, advice=take, read_rows=read_rows, report=report)
+
+
+def warnings(dataset: DatasetFolder) -> Iterator[str]:
+    """Yield a message if a dataset is not what its manifest describes, and one if not everything can be checked."""
+    found = check(dataset)
+    if found.faults:
+        yield f"{altered_text(dataset.path, found.faults)} `curate verify {dataset.path}` shows all."
+    if found.unchecked:
+        yield f"{dataset.path}: {found.unchecked}"
 
 
 def altered_text(folder: Path, faults: Sequence[Fault]) -> str:
@@ -109,17 +151,103 @@ def altered_text(folder: Path, faults: Sequence[Fault]) -> str:
     return f"{folder}: the rows are not those that {MANIFEST} describes: {shown}."
 
 
-def _changed_files(dataset: DatasetFolder) -> Iterator[str]:
-    """Yield the names of files that are missing, new, or not as they were written."""
+def _is_hashed(manifest: Manifest) -> bool:
+    """Return whether this version of curate wrote the manifest: earlier ones wrote neither of these hashes."""
+    return bool(manifest.manifest_hash or manifest.reward_hash)
+
+
+def _manifest_faults(manifest: Manifest, actual: str) -> Iterator[Fault]:
+    if not _is_hashed(manifest):
+        return
+    if actual != manifest.manifest_hash:
+        recorded = manifest.manifest_hash or "recorded in it"
+        yield Fault(MANIFEST, f"was changed after it was written: its hash is {actual}, not {recorded}")
+    parts = {file.name.partition("/")[0] for file in manifest.files}
+    required = TABLES if manifest.build is None else (*TABLES, DIGESTS)
+    if unnamed := [name for name in required if name not in parts]:
+        yield Fault(MANIFEST, f"lacks the hashes of the files of {', '.join(unnamed)}")
+    if manifest.build is not None and not manifest.reward_hash:
+        yield Fault(MANIFEST, "lacks the reward hash")
+
+
+def _card_faults(dataset: DatasetFolder) -> Iterator[Fault]:
+    """Yield what makes `datasets.load_dataset` open other tables than those of the dataset, or none."""
+    from huggingface_hub import metadata_load
+
+    if not _is_hashed(dataset.manifest):
+        return
+    yield from (Fault(name, "the file is missing") for name in _WRITTEN_AGAIN if not (dataset.path / name).is_file())
+    yield from (Fault(name, "takes the place of the card") for name in _SHADOWS if (dataset.path / name).exists())
+    try:
+        expected = card.configs(dataset.manifest, dataset.path)
+        front = metadata_load(str(dataset.path / CARD)) or {}
+        listed = [entry for entry in front.get("configs") or () if entry != difficulty_section.CONFIG]
+    except (CurateError, OSError, StopIteration):
+        return  # the comparison of files names what is missing or damaged
+    except Exception as error:  # a parser of YAML raises errors of half a dozen kinds
+        yield Fault(CARD, f"its front matter cannot be read ({short(error)})")
+        return
+    if listed != expected or "dataset_info" in front:
+        yield Fault(CARD, "its front matter describes other tables than those that were written")
+
+
+def _file_differences(dataset: DatasetFolder) -> tuple[list[str], list[str], list[str]]:
+    """Return the names of files that are missing, that were added, and that are not as they were written."""
     recorded = {file.name: file for file in dataset.manifest.files}
-    for name, file in recorded.items():
-        path = dataset.path / name
-        if not path.is_file() or path.stat().st_size != file.bytes or sha256(path) != file.sha256:
-            yield name
-    if recorded:
-        for table in TABLES:
-            names = (path.relative_to(dataset.path).as_posix() for path in sorted((dataset.path / table).rglob("*")))
-            yield from (name for name in names if name not in recorded and (dataset.path / name).is_file())
+    present = workspace.written_once(dataset.path) if recorded else []
+    missing = [name for name in recorded if name not in present]
+    changed = [name for name in present if name in recorded and not _is_as_written(dataset.path, recorded[name])]
+    return missing, [name for name in present if name not in recorded], changed
+
+
+def _is_as_written(folder: Path, file: InputFile) -> bool:
+    path = folder / file.name
+    return path.is_file() and path.stat().st_size == file.bytes and sha256(path) == file.sha256
+
+
+def _count_faults(dataset: DatasetFolder) -> Iterator[Fault]:
+    """Yield the counts of the manifest that are not those of the rows. Only a few columns are read."""
+    manifest = dataset.manifest
+    if manifest.build is None:
+        return
+    kept, verified, rejected = Counter[Any](), Counter[Any](), Counter[Any]()
+    try:
+        for row in _values(dataset, "data", "source", "verified"):
+            kept[row["source"]] += 1
+            verified[row["source"]] += row["verified"]
+        for row in _values(dataset, "rejected", "source", "stage", "reason"):
+            rejected[row["source"], row["stage"], row["reason"]] += 1
+    except (CurateError, KeyError, TypeError):
+        return  # reading whole rows names the cause
+    totals = ("data", kept.total(), manifest.n_kept), ("rejected", rejected.total(), manifest.n_rejected)
+    if faults := [Fault(table, f"has {n} rows, not {wanted}") for table, n, wanted in totals if n != wanted]:
+        yield from faults
+        return
+    by_reason = {
+        (source, stage, reason): n
+        for source, count in manifest.counts.items()
+        for stage, reasons in count.rejected.items()
+        for reason, n in reasons.items()
+    }
+    recorded: list[dict[Any, int]] = [
+        {source: count.kept for source, count in manifest.counts.items()},
+        {source: count.verified or 0 for source, count in manifest.counts.items()},
+        by_reason,
+    ]
+    if [kept, verified, rejected] != [Counter(numbers) for numbers in recorded]:
+        yield Fault(MANIFEST, "its counts are not those of the rows")
+
+
+def _values(dataset: DatasetFolder, table: str, *columns: str) -> Iterator[dict[str, Any]]:
+    for batch in dataset.batches(table, columns, rows=_COUNTED_ROWS):
+        yield from batch.to_pylist()
+
+
+def _hash_faults(manifest: Manifest, content_hash: str | None, reward_hash: str | None) -> Iterator[Fault]:
+    if content_hash != manifest.content_hash:
+        yield Fault("data", f"the content hash is {content_hash}, not {manifest.content_hash}")
+    if manifest.reward_hash and reward_hash != manifest.reward_hash:
+        yield Fault("data", f"the reward hash is {reward_hash}, not {manifest.reward_hash}")
 
 
 def _hash_of_foreign_files(dataset: DatasetFolder) -> str | None:
@@ -135,13 +263,13 @@ class _Rows:
     def __init__(self, dataset: DatasetFolder, report: Progress) -> None:
         self._dataset = dataset
         self._report = report
-        self._content = ContentHash()
+        self._hasher = RowHasher()
         self._ids: dict[str, list[str]] = {}
         self._unreadable: list[str] = []
         self.n_rows: dict[str, int] = {}
 
-    def read(self, *, tests: bool) -> tuple[str | None, list[Fault]]:
-        """Return the content hash, None if the rows cannot be read, and what is wrong with them.
+    def read(self, *, tests: bool) -> tuple[str | None, str | None, list[Fault]]:
+        """Return the content hash and the reward hash, None if the rows cannot be read, and what is wrong with them.
 
         tests: whether to parse the tests of each row
         """
@@ -149,9 +277,9 @@ class _Rows:
             for table in TABLES:
                 self._read(table, tests=tests)
         except CurateError as error:
-            return None, [Fault(table, f"cannot be read: {error}")]
-        content_hash = self._content.hexdigest()
-        faults = list(self._counts())
+            return None, None, [Fault(table, f"cannot be read: {error}")]
+        content_hash = self._hasher.content_hash
+        faults = []
         if content_hash != self._dataset.manifest.content_hash:
             faults += self._missing_columns()
         faults += self._differences(content_hash)
@@ -164,14 +292,16 @@ class _Rows:
                     "data", "row has tests that cannot be read", "rows have tests that cannot be read", self._unreadable
                 )
             )
-        return content_hash, faults
+        return content_hash, self._hasher.reward_hash, faults
 
     def _read(self, table: str, *, tests: bool) -> None:
         ids = self._ids[table] = []
         manifest = self._dataset.manifest
-        total = manifest.n_kept if table == "data" else manifest.n_rejected
+        add, total = self._hasher.add, manifest.n_kept
+        if table == "rejected":
+            add, total = self._hasher.add_rejected, manifest.n_rejected
         for row in counted(self._dataset.rows(table), f"read {table}", self._report, total=total):
-            self._content.add(row)
+            add(row)
             ids.append(row.get("id") or "")
             if tests and table == "data" and not _is_suite(row.get("tests")):
                 self._unreadable.append(ids[-1])
@@ -181,22 +311,18 @@ class _Rows:
         missing = COLUMNS.keys() - self._dataset.columns("data")
         return [Fault("data", f"has no column {', '.join(sorted(missing))}")] if missing else []
 
-    def _counts(self) -> Iterator[Fault]:
-        manifest = self._dataset.manifest
-        for table, wanted in (("data", manifest.n_kept), ("rejected", manifest.n_rejected)):
-            if self.n_rows[table] != wanted:
-                yield Fault(table, f"has {self.n_rows[table]} rows, not {wanted}")
-
     def _differences(self, content_hash: str) -> Iterator[Fault]:
         """Yield what the digests of the rows say. Without digests, nothing is known about single rows."""
         same = content_hash == self._dataset.manifest.content_hash
-        digests = iter(self._content.digests)
+        digests = iter(self._hasher.digests)
         for table in TABLES:
             now = [(id, next(digests)) for id in self._ids[table]]
             try:
                 written = read_digests(self._dataset.path, table)
-            except CurateError:  # _changed_files names the file if it was recorded
-                continue
+            except CurateError as error:
+                if (self._dataset.path / DIGESTS).exists():
+                    yield Fault(DIGESTS, f"cannot be read: {error}")
+                return
             if now == written:
                 continue
             gone, new = Counter(written) - Counter(now), Counter(now) - Counter(written)

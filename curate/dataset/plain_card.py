@@ -8,14 +8,9 @@ from curate.manifest import Manifest
 
 def write(manifest: Manifest, folder: Path) -> None:
     """Write the card of the dataset in `folder`, which must already contain the other files."""
-    suffix = next(path.suffix for path in sorted((folder / "data").rglob("*")) if path.is_file())
     lines = [
         "---",
-        "configs:",
-        "- config_name: default",
-        f"  data_files: data/**/*{suffix}",
-        "  default: true",
-        *card.configs(folder),
+        *card.config_lines(manifest, folder),
         "---",
         "",
         "# A dataset without evaluation items",

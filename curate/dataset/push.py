@@ -39,7 +39,7 @@ def upload_of(folder: Path, repo: str, *, private: bool, revision: str = "main",
     repository.
     """
     workspace.manifest_of(folder)
-    check_trusted(folder, trust)
+    check_trusted(folder, trust, read_rows=True)
     if not HUB_ID.fullmatch(repo) or "@" in repo:
         raise CurateError(f"{repo}: not the name of a repository. Give OWNER/NAME.")
     # Folders whose names begin with a dot hold work in progress, such as a model's samples.

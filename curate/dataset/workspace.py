@@ -116,7 +116,7 @@ def opened(out: Path, plan: Plan, *, overwrite: bool) -> Iterator[Path]:
 def publish(work: Path, out: Path, manifest: Manifest) -> Manifest:
     """Move the finished parts into place, then write the manifest, then delete the work folder.
 
-    Returns the manifest, to which the files that were written have been added.
+    Returns the manifest, to which the files that were written and its own hash have been added.
     """
     (out / MANIFEST).unlink(missing_ok=True)  # a dataset that is being replaced must not look finished
     for name in PARTS:
@@ -131,6 +131,7 @@ def publish(work: Path, out: Path, manifest: Manifest) -> Manifest:
         if new.exists():
             new.rename(old)
     manifest = replace(manifest, files=recorded_files(out))
+    manifest = replace(manifest, manifest_hash=manifests.hash_of(manifests.to_json(manifest)))
     write_whole(out / MANIFEST, json.dumps(manifests.to_json(manifest), indent=2) + "\n")
     shutil.rmtree(work)
     return manifest
@@ -138,13 +139,21 @@ def publish(work: Path, out: Path, manifest: Manifest) -> Manifest:
 
 def recorded_files(folder: Path) -> tuple[InputFile, ...]:
     """Return the files of a dataset that nothing changes once it is finished, with their sizes and hashes."""
+    names = written_once(folder)
+    return tuple(InputFile(name, (folder / name).stat().st_size, sha256(folder / name)) for name in names)
+
+
+def written_once(folder: Path) -> list[str]:
+    """Return the names of these files. A link is listed even if it leads to a folder or nowhere."""
     parts = [folder / name for name in _WRITTEN_ONCE]
-    paths = [path for part in parts for path in ([part] if part.is_file() else sorted(part.rglob("*")))]
-    return tuple(
-        InputFile(path.relative_to(folder).as_posix(), path.stat().st_size, sha256(path))
-        for path in paths
-        if path.is_file()
-    )
+    paths = [path for part in parts for path in (sorted(part.rglob("*")) if part.is_dir() else [part])]
+    listed = (path for path in paths if path.is_symlink() or (path.exists() and not path.is_dir()))
+    return [path.relative_to(folder).as_posix() for path in listed]
+
+
+def other_names(folder: Path) -> list[str]:
+    """Return the names of what lies in the folder of a dataset and is no part of it. No command reads it."""
+    return sorted({path.name for path in folder.glob("[!.]*")} - {*PARTS, MANIFEST})
 
 
 def unfinish(out: Path) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from curate.dataset.digests import ContentHash, write_digests
+from curate.dataset.digests import RowHasher, write_digests
 from curate.problem import COLUMNS, Rejection
 
 if TYPE_CHECKING:
@@ -30,16 +30,16 @@ def rejected_row(rejection: Rejection) -> dict[str, Any]:
     return {name: getattr(rejection, name) for name in REJECTED_COLUMNS}
 
 
-def write(rows: Iterable[dict[str, Any]], rejections: Iterable[Rejection], folder: Path) -> str:
-    """Write `data/`, `rejected/` and `digests.parquet` into the folder and return the content hash.
+def write(rows: Iterable[dict[str, Any]], rejections: Iterable[Rejection], folder: Path) -> RowHasher:
+    """Write `data/`, `rejected/` and `digests.parquet` into the folder and return the hashes of the rows.
 
     Rows must be sorted by id, so that the same content gives the same files.
     """
-    content = ContentHash()
-    write_table(map(content.add, rows), COLUMNS, folder / "data")
-    write_table(map(content.add, map(rejected_row, rejections)), REJECTED_COLUMNS, folder / "rejected")
-    write_digests(content, folder)
-    return content.hexdigest()
+    hasher = RowHasher()
+    write_table(map(hasher.add, rows), COLUMNS, folder / "data")
+    write_table(map(hasher.add_rejected, map(rejected_row, rejections)), REJECTED_COLUMNS, folder / "rejected")
+    write_digests(hasher, folder)
+    return hasher
 
 
 def write_table(rows: Iterator[dict[str, Any]], columns: dict[str, tuple[str, str]], folder: Path) -> None:

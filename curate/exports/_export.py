@@ -66,7 +66,7 @@ def export(
     if out.resolve().is_relative_to(dataset.resolve()) or dataset.resolve().is_relative_to(out.resolve()):
         raise CurateError(f"{out} contains the dataset, or lies inside it. Choose another --out.")
     _check_free(out, overwrite=overwrite)
-    check_trusted(dataset, options.trust, report=report)
+    check_trusted(dataset, options.trust, read_rows=True, report=report)
     stored = Stored(dataset)
     left_out: Counter[str] = Counter()
     with _aside(out) as folder:
@@ -120,11 +120,14 @@ def finished_export(dataset: Path, to: str, out: Path, options: ExportOptions) -
 def _plan(dataset: Path, to: str, out: Path, options: ExportOptions) -> Manifest:
     """Return what the manifest of an export says about its options and its dataset.
 
-    The content hash does not cover measured columns, on which the choice of tests depends. So the dataset is also named
-    by the digest of its manifest, which differs from build to build.
+    A dataset of an earlier version has no reward hash, so the dataset is also named by the digest of its manifest.
     """
     before = workspace.manifest_of(dataset)
-    names = {"content_hash": before.content_hash, "manifest_sha256": sha256(dataset / MANIFEST)}
+    names = {
+        "content_hash": before.content_hash,
+        "reward_hash": before.reward_hash,
+        "manifest_sha256": sha256(dataset / MANIFEST),
+    }
     return {"export": {"to": to, **asdict(_settled(to, out, options))}, "dataset": names}
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from curate.dataset import card, difficulty_section, workspace
-from curate.dataset.digests import ContentHash, write_digests
+from curate.dataset.digests import RowHasher, write_digests
 from curate.dataset.hits import HIT_COLUMNS
 from curate.dataset.integrity import require_intact
 from curate.dataset.reader import readable
@@ -61,10 +61,10 @@ def merge(
         final = work / "final"
         shutil.rmtree(final, ignore_errors=True)  # an earlier run that was killed may have left an incomplete copy
         across = duplicates_across(inputs, threshold=dedup, work=work, report=report)
-        content, kept, verified = ContentHash(), Counter[str](), Counter[str]()
-        write_table(_rows(inputs, across, content, kept, verified, report), COLUMNS, final / "data")
-        write_table(map(content.add, _rejected(inputs, across)), REJECTED_COLUMNS, final / "rejected")
-        write_digests(content, final)
+        hasher, kept, verified = RowHasher(), Counter[str](), Counter[str]()
+        write_table(_rows(inputs, across, hasher, kept, verified, report), COLUMNS, final / "data")
+        write_table(map(hasher.add_rejected, _rejected(inputs, across)), REJECTED_COLUMNS, final / "rejected")
+        write_digests(hasher, final)
         hits = joined_hits(inputs)
         if shared_sets(inputs):
             write_table(iter(hits), HIT_COLUMNS, final / "contamination")
@@ -76,7 +76,8 @@ def merge(
         n_left = {dataset.number: dataset.manifest.n_kept - lost[dataset.number] for dataset in inputs}
         manifest = Manifest(
             plan=plan,
-            content_hash=content.hexdigest(),
+            content_hash=hasher.content_hash,
+            reward_hash=hasher.reward_hash,
             counts=counts_of(inputs, across.removed.values(), kept, verified),
             decontamination=joined_counts(inputs, hits),
             build=build_record(inputs),
@@ -94,12 +95,12 @@ def merge(
 def _rows(
     inputs: Sequence[Input],
     across: Across,
-    content: ContentHash,
+    hasher: RowHasher,
     kept: "Counter[str]",
     verified: "Counter[str]",
     report: Progress,
 ) -> Iterator[dict[str, Any]]:
-    """Yield the rows that stay, by id, add them to the content hash, and count them and the verified ones by source."""
+    """Yield the rows that stay, by id, add them to the hashes, and count them and the verified ones by source."""
 
     def staying(dataset: Input) -> Iterator[dict[str, Any]]:
         rows = dataset.folder.rows("data", list(COLUMNS))
@@ -109,7 +110,7 @@ def _rows(
     for row in counted(heapq.merge(*map(staying, inputs), key=itemgetter("id")), "write", report, total=n_rows):
         kept[row["source"]] += 1
         verified[row["source"]] += row["verified"]
-        yield content.add({name: row[name] for name in COLUMNS})
+        yield hasher.add({name: row[name] for name in COLUMNS})
 
 
 def _rejected(inputs: Sequence[Input], across: Across) -> list[dict[str, Any]]:

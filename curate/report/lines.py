@@ -16,6 +16,8 @@ def lines(numbers: Numbers) -> Iterator[str]:
     stages, sources = funnel["stages"], funnel["sources"]
     kept = sum(count["kept"] for count in sources.values())
     yield f"{kept} of {sum(count['read'] for count in sources.values())} problems were kept"
+    if numbers["dataset"]["reward_hash"]:
+        yield f"reward hash {numbers['dataset']['reward_hash']}"
     yield f"content hash {numbers['dataset']['content_hash']}"
     yield from (f"Warning: {printable(warning)}" for warning in numbers["dataset"]["warnings"])
     yield from _section("What became of the rows", _funnel(stages, sources))

@@ -56,6 +56,7 @@ def _dataset(manifest: Manifest, columns: "dict[str, Values]") -> dict[str, Any]
         "date": manifest.date,
         "curate": manifest.plan.curate,
         "content_hash": manifest.content_hash,
+        "reward_hash": manifest.reward_hash,
         "options": to_json(manifest.plan.configuration),
         "inputs": to_json(manifest.plan.inputs),
         "seconds": to_json(manifest.seconds),

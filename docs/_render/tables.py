@@ -28,13 +28,13 @@ def commands() -> str:
 
 def columns() -> str:
     """Return the table of the columns of a dataset."""
-    from curate.problem import COLUMNS, MEASURED
+    from curate.problem import COLUMNS, MEASURED, REWARD
 
     rows = (
-        (f"`{name}`", f"`{kind}`", meaning, "yes" if name in MEASURED else "")
+        (f"`{name}`", f"`{kind}`", meaning, "yes" if name in MEASURED else "", "yes" if name in REWARD else "")
         for name, (kind, meaning) in COLUMNS.items()
     )
-    return _table(("column", "type", "meaning", "measured"), rows)
+    return _table(("column", "type", "meaning", "measured", "reward"), rows)
 
 
 def evidence() -> str:

@@ -10,6 +10,7 @@ from source_rows import words, write_jsonl
 
 from curate.decontamination.copy_without import clean
 from curate.difficulty import table
+from curate.manifest import hash_of
 from curate.pipeline import Options, build
 from curate.report.files import refresh_report
 
@@ -43,6 +44,6 @@ def reported(showcase_build: Path, tmp_path_factory: pytest.TempPathFactory) -> 
             table.write(out, model, rows)
     manifest = json.loads((out / "manifest.json").read_text())
     manifest["solve_rate"] = {"band": "0.125:0.5", "models": ["b", "someone/some-model-of-7B"], "warning": None}
-    (out / "manifest.json").write_text(json.dumps(manifest))
+    (out / "manifest.json").write_text(json.dumps(manifest | {"manifest_hash": hash_of(manifest)}))
     refresh_report(out)
     return out

@@ -41,7 +41,7 @@ def problems() -> list[Problem]:
 def write(folder: Path, rows: Iterable[Problem]) -> Path:
     """Write the dataset as a build leaves it."""
     rows = list(rows)
-    content_hash = writer.write(map(to_row, rows), [], folder)
+    content_hash = writer.write(map(to_row, rows), [], folder).content_hash
     counts = {"read": len(rows), "rejected": {}, "kept": len(rows), "verified": sum(row.verified for row in rows)}
     manifest = {"plan": {}, "counts": {"taco": counts}, "content_hash": content_hash, "versions": {}}
     (folder / "manifest.json").write_text(json.dumps(manifest))

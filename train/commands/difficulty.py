@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from curate.commands.include import include
+from curate.commands.printing import print_hashes
 from curate.commands.prompt_options import prompt_options
 from sandbox.commands import options
 from sandbox.commands.frame import ProgressBar, require, user_errors
@@ -259,4 +260,4 @@ def _print_kept(manifest: "Manifest", out: Path) -> None:
     click.echo(f"\n{manifest.n_kept} problems in {out}; the others are in the config `rejected`")
     if manifest.solve_rate is not None and manifest.solve_rate.warning:
         warn(manifest.solve_rate.warning)
-    click.echo(f"content hash {manifest.content_hash}")
+    print_hashes(manifest)

@@ -161,6 +161,7 @@ def _dataset(name: str, weight: float) -> dict[str, Any]:
         "kept": manifest.n_kept,
         "sources": list(manifest.counts),
         "content_hash": manifest.content_hash,
+        "reward_hash": manifest.reward_hash,
     }
 
 

@@ -3,6 +3,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from curate.dataset import writer
+from curate.dataset.digests import RowHasher
 from curate.problem import COLUMNS, Problem, Rejection, from_row, to_row
 from sandbox import Case, Program, Suite
 
@@ -59,12 +60,28 @@ def test_row_groups_and_files_have_a_largest_size(tmp_path, monkeypatch):
 
 def test_the_content_hash_covers_rows_and_rejections_but_nothing_measured(tmp_path):
     def content_hash(problems, rejections=REJECTIONS):
-        return writer.write(map(to_row, problems), rejections, tmp_path / str(len(list(tmp_path.iterdir()))))
+        return writer.write(
+            map(to_row, problems), rejections, tmp_path / str(len(list(tmp_path.iterdir())))
+        ).content_hash
 
     plain = content_hash([problem(1)])
     assert content_hash([problem(1, cpu_seconds=1.5)]) == plain
     assert content_hash([problem(1, verified=True)]) != plain
     assert content_hash([problem(1)], []) != plain
+
+
+def test_the_reward_hash_covers_rows_alone_and_a_column_that_a_row_lacks_counts_as_absent():
+    def reward_hash(row):
+        hasher = RowHasher()
+        hasher.add(row)
+        hasher.add_rejected({"id": "taco/9"})
+        return hasher.reward_hash
+
+    row = to_row(problem(1, time_limit_seconds=1.0))
+    lacking = {name: value for name, value in row.items() if name != "strongest_tests"}
+    assert reward_hash(row) == reward_hash(row | {"title": "x", "time_limit_seconds": 1})
+    assert len({reward_hash(row), reward_hash(lacking), reward_hash(row | {"strongest_tests": [1]})}) == 3
+    assert reward_hash(lacking | {"title": "x"}) == reward_hash(lacking)
 
 
 @pytest.mark.parametrize("column", list(COLUMNS))
