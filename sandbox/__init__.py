@@ -31,6 +31,7 @@ ValueError.
 
     messages       requests and answers as JSON
     record         submissions and verdicts as JSON records
+    record_fields  the fields that a record may have
     service/       a Sandbox over HTTP
     conformance    the checks that every backend must pass
     commands/      `curate judge`, `curate doctor`, `curate serve`
