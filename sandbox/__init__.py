@@ -25,7 +25,7 @@ ValueError.
     jail/          one worker: the processes that shut programs in, run them and judge them
     image/         the image of the docker backend's containers
     maxima         upper bounds for limits
-    machine        how much memory there is
+    machine        how much memory and how many processors there are
     concurrency/   threads, deadlines and cancellation
     closing        what objects that hold resources have in common
 
