@@ -25,12 +25,13 @@ ValueError.
     jail/          one worker: the processes that shut programs in, run them and judge them
     image/         the image of the docker backend's containers
     maxima         upper bounds for limits
-    machine        how much memory there is
+    machine        how much memory and how many processors there are
     concurrency/   threads, deadlines and cancellation
     closing        what objects that hold resources have in common
 
     messages       requests and answers as JSON
     record         submissions and verdicts as JSON records
+    record_fields  the fields that a record may have
     service/       a Sandbox over HTTP
     conformance    the checks that every backend must pass
     commands/      `curate judge`, `curate doctor`, `curate serve`

@@ -19,7 +19,8 @@ from sandbox.request import Answer, JudgeRequest, Request, RunRequest
 class Sandbox(Closing):
     """A judge of untrusted programs. Thread-safe; use it as a context manager or call close().
 
-    workers    number of programs that run at once; by default one for each processor this process may use
+    workers    number of programs that run at once; by default one for each processor that this process may
+               keep busy
     backend    where programs run: the name of a file of sandbox/backends; further keywords are the backend's own
     isolation  "full": all namespaces, a read-only root and seccomp, or BackendUnavailable. "best-effort": what
                this machine allows; see `layers`

@@ -1,4 +1,6 @@
-"""How much memory there is: that of the machine, or what the cgroup of this process allows if that is less."""
+"""How much memory and how many processors there are: those of the machine, or what the cgroups of this process allow if
+that is less.
+"""
 
 import contextlib
 import os
@@ -16,6 +18,14 @@ def memory_mb() -> int:
     with contextlib.suppress(OSError, ValueError):
         least = min([least, *cgroup_limits(*memberships_and_mounts())])
     return max(1, least // _MB)
+
+
+def processors() -> int:
+    """Return the number of processors that this process and all its workers can keep busy together."""
+    least = float(len(os.sched_getaffinity(0)))
+    with contextlib.suppress(OSError, ValueError):
+        least = min([least, *cpu_quotas(*memberships_and_mounts())])
+    return max(1, int(least))  # a part of a processor would make each worker slower
 
 
 def memberships_and_mounts() -> tuple[str, str]:
@@ -48,11 +58,30 @@ def cgroups(memberships: str, mounts: str) -> dict[str, tuple[Path, Path]]:
 
 def cgroup_limits(memberships: str, mounts: str) -> Iterator[int]:
     """Yield the bytes that these cgroups and those around them allow, if they are mounted here."""
-    own = cgroups(memberships, mounts)
     for controller, name in _LIMITS.items():
-        if controller in own:
-            point, directory = own[controller]
-            while directory.is_relative_to(point):
-                with contextlib.suppress(OSError, ValueError):  # none there, or "max"
-                    yield int((directory / name).read_text())
-                directory = directory.parent
+        for directory in _around(controller, memberships, mounts):
+            with contextlib.suppress(OSError, ValueError):  # none there, or "max"
+                yield int((directory / name).read_text())
+
+
+def cpu_quotas(memberships: str, mounts: str) -> Iterator[float]:
+    """Yield the processors that these cgroups and those around them allow, if they are mounted here."""
+    for directory in _around("v2", memberships, mounts):
+        with contextlib.suppress(OSError, ValueError):  # none there, or "max"
+            quota, period = (directory / "cpu.max").read_text().split()
+            yield int(quota) / int(period)
+    for directory in _around("cpu", memberships, mounts):
+        with contextlib.suppress(OSError, ValueError):
+            quota, period = ((directory / f"cpu.cfs_{name}_us").read_text() for name in ("quota", "period"))
+            if int(quota) > 0:  # -1: no quota
+                yield int(quota) / int(period)
+
+
+def _around(controller: str, memberships: str, mounts: str) -> Iterator[Path]:
+    """Yield the directories of the cgroup of this controller and of those around it, from the inside out."""
+    own = cgroups(memberships, mounts)
+    if controller in own:
+        point, directory = own[controller]
+        while directory.is_relative_to(point):
+            yield directory
+            directory = directory.parent

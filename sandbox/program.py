@@ -27,6 +27,25 @@ _MOST = {
 }
 
 
+class BadLimit(ValueError):
+    """A limit that no run can have.
+
+    name          the field of Limits
+    requirement   what it must be, and what it was
+    """
+
+    def __init__(self, name: str, requirement: str) -> None:
+        super().__init__(name, requirement)
+        self.name, self.requirement = name, requirement
+
+    def __str__(self) -> str:
+        return f"Limits.{self.name} {self.requirement}"
+
+    def under(self, fields: Mapping[str, str]) -> ValueError:
+        """Return the same error for a request that sets the limit by a field of its own. fields: limit -> field."""
+        return ValueError(f"field {fields[self.name]!r} {self.requirement}")
+
+
 @dataclass(frozen=True, slots=True)
 class Limits:
     """Bounds of one run; every run has all of them.
@@ -55,9 +74,9 @@ class Limits:
             if value is None and name in ("cpu_seconds", "budget_seconds"):
                 continue
             if not name.endswith("_seconds") and not isinstance(value, SupportsIndex):
-                raise ValueError(f"Limits.{name} must be a whole number, not {value!r}")
+                raise BadLimit(name, f"must be a whole number, not {value!r}")
             if not 0 < value <= most:
-                raise ValueError(f"Limits.{name} must be above zero and at most {most:,}, not {value!r}")
+                raise BadLimit(name, f"must be above zero and at most {most:,}, not {value!r}")
 
 
 _ARGUMENT_BYTES = 60_000  # of JSON
@@ -88,14 +107,15 @@ class Invocation:
                 f"arguments and names to fetch must be less than {_ARGUMENT_BYTES} bytes of JSON, without NUL"
             )
         if len(self.files) > _FILES:
-            raise ValueError(f"a run may be given {_FILES} files, not {len(self.files)}")
+            raise ValueError(f"files may hold {_FILES} files, not {len(self.files)}")
         folders = {"/".join(name.split("/")[:depth]) for name in self.files for depth in range(1, name.count("/") + 1)}
         if both := [name for name in folders if name in self.files or name.startswith("solution.")]:
-            raise ValueError(f"{min(both)!r} cannot be a file and a folder")
-        for name in (*self.files, *self.fetch):
-            parts = name.split("/")
-            if "" in parts or "." in parts or ".." in parts or "\0" in name or len(name.encode()) > 200:
-                raise ValueError(f"a file's name must be a short relative path without '..', not {name[:80]!r}")
+            raise ValueError(f"{min(both)!r} in files cannot be a file and a folder")
+        for part, names in (("files", self.files), ("fetch", self.fetch)):
+            for name in names:
+                parts = name.split("/")
+                if "" in parts or "." in parts or ".." in parts or "\0" in name or len(name.encode()) > 200:
+                    raise ValueError(f"a name in {part} must be a short relative path without '..', not {name[:80]!r}")
 
 
 class Outcome(Enum):

@@ -1,14 +1,18 @@
-"""The JSON record of one submission and its tests, as `curate judge` reads it, and of its verdict."""
+"""The JSON record of one submission and its tests, as `curate judge` and `curate serve` read it, and of its verdict."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from sandbox import messages
 from sandbox.box import Sandbox
 from sandbox.cases import PYTHON, Assertions, Case, Convention, Referee, Suite
 from sandbox.errors import SandboxError
 from sandbox.judge import Judgement
-from sandbox.program import Limits, Program
+from sandbox.program import BadLimit, Limits, Program
+from sandbox.record_fields import check_fields
+
+LIMITS = {"wall_seconds": "time_limit_s", "memory_mb": "memory_limit_mb"}  # limit -> the field that sets it
 
 _WORDS = {str: "string", list: "list"}
 _REQUIRED = {"code": str, "kind": str, "tests": list}
@@ -56,13 +60,25 @@ def parse(record: Any) -> tuple[str | int, Program, Suite]:
     """Return the id, the program and the suite of a record. Raises ValueError, saying which field is wrong and how."""
     if not isinstance(record, dict):
         raise ValueError(f"a record must be a JSON object, not {type(record).__name__}")
+    check_fields(record)
     identity = record.get("id")
     if not isinstance(identity, str | int) or isinstance(identity, bool):
         raise ValueError(f"field 'id' must be a string or a number, not {identity!r}"[:200])
     for name, kind in _REQUIRED.items():
         if not isinstance(record.get(name), kind):
             raise ValueError(f"field {name!r} must be a {_WORDS[kind]}, not {record.get(name)!r}"[:200])
-    return identity, Program(record["code"], record.get("language", "python")), suite_of(record)
+    return identity, _program(record), suite_of(record)
+
+
+def _program(record: Mapping[str, Any], of: str = "") -> Program:
+    return Program(record["code"], _text(record, "language", "python", of=of))
+
+
+def _text(record: Mapping[str, Any], name: str, default: str, *, of: str = "") -> str:
+    text = record.get(name, default)
+    if not isinstance(text, str):
+        raise ValueError(f"field {name!r}{of} must be a string, not {text!r}"[:200])
+    return text
 
 
 def suite_of(record: Mapping[str, Any], checker: str = "lcb") -> Suite:
@@ -72,34 +88,34 @@ def suite_of(record: Mapping[str, Any], checker: str = "lcb") -> Suite:
     assertions = _assertions(record) if record["kind"] == "assertions" else None
     entry_point = record.get("fn_name") if record["kind"] == "function" else None
     if record["kind"] == "function" and not isinstance(entry_point, str):
-        raise ValueError("a record of kind function needs field 'fn_name'")
+        raise ValueError("a record of kind function needs field 'fn_name', a string")
     tests = record["tests"]
-    for test in tests:
+    for number, test in enumerate(tests):
         if not isinstance(test, dict) or not all(
             isinstance(text, str) for text in (test.get("input"), test.get("output"), test.get("trial", ""))
         ):
-            raise ValueError(
-                f"a test must be an object with strings input, output and perhaps trial, not {test!r}"[:200]
-            )
+            words = f"field 'tests[{number}]' must be an object with strings input, output and perhaps trial"
+            raise ValueError(f"{words}, not {test!r}"[:200])
     referee = record.get("referee")
-    defaults = Limits()
-    try:
-        limits = Limits(
-            wall_seconds=float(record.get("time_limit_s", defaults.wall_seconds)),
-            memory_mb=int(record.get("memory_limit_mb", defaults.memory_mb)),
-        )
-    except (TypeError, OverflowError) as error:
-        raise ValueError(f"fields 'time_limit_s' and 'memory_limit_mb' must be finite numbers: {error}") from None
     if not tests:
         raise ValueError("field 'tests' must hold at least one test")
     return Suite(
         [Case(test["input"], test["output"], test.get("trial", "")) for test in tests],
         entry_point=entry_point,
-        checker=record.get("checker", checker if assertions is None else PYTHON),
-        limits=limits,
+        checker=_text(record, "checker", checker if assertions is None else PYTHON),
+        limits=_limits(record),
         referee=None if referee is None else _referee(referee),
         assertions=assertions,
     )
+
+
+def _limits(record: Mapping[str, Any]) -> Limits:
+    kinds = messages.hints(Limits)
+    given = {limit: field for limit, field in LIMITS.items() if field in record}
+    try:
+        return Limits(**{limit: messages.decode(kinds[limit], record[field], field) for limit, field in given.items()})
+    except BadLimit as error:
+        raise error.under(LIMITS) from None
 
 
 def _assertions(record: Mapping[str, Any]) -> Assertions:
@@ -122,7 +138,7 @@ def _referee(raw: Any) -> Referee:
     convention = raw.get("convention", Convention.TESTLIB.value)
     if convention not in conventions:
         raise ValueError(f"field 'convention' of a referee must be one of {', '.join(conventions)}, not {convention!r}")
-    return Referee(Program(raw["code"], raw.get("language", "python")), Convention(convention))
+    return Referee(_program(raw, " of a referee"), Convention(convention))
 
 
 def verdict_line(identity: str | int, judgement: Judgement) -> dict[str, Any]:

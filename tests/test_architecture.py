@@ -30,7 +30,8 @@ AT_HOME = {  # packages that only these modules may import
 # From the bottom up: a room of a package may import only the rooms that stand before it in its list.
 DIRECTIONS = {
     "sandbox": "closing errors extras program cases machine messages literals languages referee checkers returned "
-    "judge request maxima concurrency jail packages image backends box options record conformance service commands",
+    "judge request maxima concurrency jail packages image backends box options record_fields record conformance "
+    "service commands",
     "rewards": "errors parameters reward unknown extract format overlong length_budget weighted selection code partial "
     "mathematics async_rewards shared trl verl verl_manager verifiers",
     "curate": "errors progress json_records manifest problem prompt trust text reading sources filters verification "

@@ -8,7 +8,6 @@ An answer that takes too long to compare is wrong, since models write towers of 
 expected answer cannot be read and the given one is not the same text, or if a comparison dies for any other reason.
 """
 
-import os
 import re
 import time
 from dataclasses import replace
@@ -33,6 +32,7 @@ from rewards.reward import (
     Reward,
     Task,
 )
+from sandbox import machine
 from sandbox.concurrency.once import Once
 from sandbox.extras import install_command
 
@@ -55,7 +55,7 @@ _REWARDS = {
 class MathAnswer:
     """Compares answers in processes of its own. Use it as a context manager, or call close().
 
-    processes   the most processes; by default one for each processor
+    processes   the most processes; by default one for each processor that this process may keep busy
 
     Raises ModuleNotFoundError if math-verify is not installed and, when called, ValueError for a task without an
     expected answer.
@@ -66,7 +66,7 @@ class MathAnswer:
             check_whole("processes", processes)
         if find_spec("math_verify") is None:
             raise ModuleNotFoundError(f"the reward for mathematics needs math-verify; type: {install_command('math')}")
-        self._comparer = Comparer(processes or len(os.sched_getaffinity(0)))
+        self._comparer = Comparer(processes or machine.processors())
         self._compared: Once[Reward] = Once(_REMEMBERED)
 
     def __call__(self, answer: Answer, task: Task) -> Reward:

@@ -7,7 +7,6 @@ answers travel together.
 
 import contextlib
 import hashlib
-import os
 import pickle
 import queue
 import threading
@@ -19,6 +18,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import sandbox
+from sandbox import machine
 from sandbox.backends.local import Backend
 from sandbox.errors import BackendUnavailable
 from sandbox.packages import Package
@@ -113,7 +113,7 @@ class Supervisor:
                 f"it has another version of curate-code ({Path(sandbox.__file__).parent}) than the caller;"
                 " install the same one everywhere"
             )
-        number = workers or max(1, min(processors, len(os.sched_getaffinity(0))))
+        number = workers or max(1, min(processors, machine.processors()))
         box = Backend(workers=number, isolation=isolation, seed=seed, packages=packages, packages_from=packages_from)
         self._box = box
         if difference := _difference(box.packages, callers_packages):

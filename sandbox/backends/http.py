@@ -42,7 +42,7 @@ _IDLE_CONNECTIONS = 64  # the most that are kept
 _CONNECT_SECONDS = 10
 _QUEUE_SECONDS = 1800  # time that a request may wait at the service before the service counts as hung
 _FULL_SECONDS = 300  # time for which a full service is asked again
-_SLACK = 6  # a run may take this many times its limits on a starved machine; then the service's sandbox gives up
+_SLACK = 21  # a run may take this many times its limits on a busy machine; then the service's sandbox gives up
 _LOOK_SECONDS = 0.2  # during a pause, time between two checks whether the caller has cancelled
 _LONGEST_PAUSE = 20  # seconds between repeats, unless the service says otherwise
 _DEAD_SECONDS = 60  # time after which a machine that does not answer counts as gone
@@ -257,7 +257,8 @@ def _in_words(error: HTTPError) -> str:
 def _patience_seconds(request: Request[object]) -> float:
     """Return the seconds after which a service that has not answered this request counts as hung."""
     n_runs = len(request.suite.cases) if isinstance(request, JudgeRequest) else 1
-    return _QUEUE_SECONDS + _SLACK * request.run_limits.wall_seconds * n_runs
+    limits = request.run_limits
+    return _QUEUE_SECONDS + _SLACK * max(limits.wall_seconds, limits.cpu_seconds or 0) * n_runs
 
 
 def _seconds(text: str) -> float:

@@ -40,7 +40,7 @@ def packages(words: Sequence[str], folder: str) -> tuple[Package, ...]:
 class Backend(Pool):
     """Runs programs in worker processes of this machine.
 
-    workers        number of worker processes; by default one for each processor that this process may use
+    workers        number of worker processes; by default one for each processor that this process may keep busy
     packages       see Sandbox
     packages_from  see Sandbox
 
@@ -64,7 +64,7 @@ class Backend(Pool):
         self._remove_shared = weakref.finalize(self, _remove, self._shared, os.getpid())
         self._image = _Image(seen)
         start = partial(_Worker, seed, seen, self._shared, self._image)
-        number = workers or len(os.sched_getaffinity(0))
+        number = workers or machine.processors()
         super().__init__(start, workers=number, isolation=isolation, memory_mb=machine.memory_mb())
         weakref.finalize(self, _remove, self._shared, os.getpid())  # made last, so called first at exit
 

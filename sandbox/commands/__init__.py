@@ -7,6 +7,5 @@ serve          judge and run programs for others, over HTTP
 frame          explains errors, names missing packages, shows progress
 options        the options that several commands share
 table          tables and warnings, in colour on a terminal
-record_fields  the fields that a record may have
 partial_file   a file of lines that an interrupted command leaves behind, and that the same command completes
 """

@@ -15,7 +15,7 @@ import click
 from sandbox.commands import options
 from sandbox.commands.frame import ProgressBar, confirm_overwrite, user_errors
 from sandbox.commands.partial_file import PartialFile
-from sandbox.commands.record_fields import n_tests_and_fault
+from sandbox.record_fields import check_fields
 
 if TYPE_CHECKING:
     from sandbox import Sandbox, SandboxOptions
@@ -100,11 +100,27 @@ def _look_through(records: Path, progress: ProgressBar) -> _Work:
             n_bytes += len(line)
             if line.strip():
                 n_records += 1
-                n_tests_of_record, fault = n_tests_and_fault(line.decode("utf-8", "surrogateescape"))
-                n_tests += n_tests_of_record
-                if fault:
-                    raise click.ClickException(f"{records}:{number}: {fault} Nothing has been judged.")
+                try:
+                    n_tests += _n_tests(line)
+                except ValueError as error:
+                    raise click.ClickException(f"{records}:{number}: {error} Nothing has been judged.") from None
     return _Work(digest.hexdigest()[:12], n_records, n_tests)
+
+
+def _n_tests(line: bytes) -> int:
+    """Return the number of tests of a record; 0 for a line that is none: judging it says what is wrong with it.
+
+    Raises ValueError for a field that does not exist.
+    """
+    try:
+        record = json.loads(line.decode("utf-8", "surrogateescape"))
+    except (ValueError, RecursionError):
+        return 0
+    if not isinstance(record, dict):
+        return 0
+    check_fields(record)
+    tests = record.get("tests")
+    return len(tests) if isinstance(tests, list) else 0
 
 
 def _check_room(work: _Work, partial: PartialFile, *, run_all: bool) -> None:

@@ -25,6 +25,8 @@ KEPT = 3  # descriptor that a child has besides its streams: for its result, or 
 COMPILER_BROKEN = 70  # exit status of a compilation that says nothing about the program
 COMPILER_KILLED = 71  # exit status of a compilation whose compiler was ended by SIGKILL
 _DESCRIPTORS = 512  # the zygote may have this many open
+_PATIENCE, _PATIENCE_SECONDS = 5, 10  # times the wall limit, and seconds at least, before a run can be starved
+_STARVED = 20  # a run that gets less than this part of a processor is starved
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +57,23 @@ class Job:
     def has_result(self) -> bool:
         """Whether the run writes a result to a file of its own."""
         return self.op not in ("run", "serve")
+
+    @property
+    def longest_seconds(self) -> float:
+        """The seconds after which the run has ended, however busy the machine is."""
+        return max(self._patience_seconds, _STARVED * max(self.wall_seconds, self.cpu_seconds))
+
+    @property
+    def _patience_seconds(self) -> float:
+        return max(_PATIENCE * self.wall_seconds, _PATIENCE_SECONDS)
+
+    def is_starved(self, cpu_seconds: float, elapsed_seconds: float) -> bool:
+        """Return whether the machine has given the run so little time that waiting for its end makes no sense.
+
+        A run that gets more goes on, and uses up a limit in the end, unless the program ends before: only so can a slow
+        machine be told from a slow program.
+        """
+        return elapsed_seconds > self._patience_seconds and cpu_seconds * _STARVED < elapsed_seconds
 
     def to_bytes(self) -> bytes:
         return json.dumps({name: getattr(self, name) for name in self.__slots__}).encode()

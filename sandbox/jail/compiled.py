@@ -16,7 +16,7 @@ from typing import Protocol
 
 from sandbox.program import Program, RunResult
 
-_IN_MEMORY_BYTES, _AT_LEAST_IN_MEMORY = 256 << 20, 8 << 20  # each takes two descriptors, of which there are few
+_IN_MEMORY_BYTES, _AT_LEAST_IN_MEMORY = 64 << 20, 2 << 20  # two descriptors each
 _IN_DIRECTORY_BYTES, _AT_LEAST_IN_DIRECTORY = 512 << 20, 256 << 10  # the directory is searched for the oldest
 _LONG_SECONDS = 0.1
 _MFD_EXEC = 0x10

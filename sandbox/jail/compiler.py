@@ -11,7 +11,7 @@ from sandbox.jail.compiled import Compilations, Compiled, Shared, memfd
 from sandbox.jail.order import Order, make_order
 from sandbox.program import Limits, Outcome, Program, RunResult
 
-_LIMITS = Limits(wall_seconds=20, memory_mb=1024, output_kb=64 * 1024, disk_mb=256)
+_LIMITS = Limits(wall_seconds=10, memory_mb=1024, output_kb=64 * 1024, disk_mb=256)
 _MESSAGE_BYTES = 1 << 16  # the most that is kept of a compiler's messages
 _LONGEST_SOURCE = 16 << 20  # characters
 

@@ -26,7 +26,8 @@ from sandbox.program import Outcome, RunResult
 Known = TypeVar("Known")
 
 THINKING = 3  # a program may take this many times its wall limit in all, since it waits while the referee thinks
-LINGERING = 6  # a referee may take this many times as long as its program: it must not be the first to be given up
+LINGERING = 7  # a referee may take this many times as long as its program: it must not be the first to be given up,
+# not even if the machine gives the program only a twentieth of a processor: that is 3 * 7 times its CPU limit
 LINGERING_SECONDS = 30  # a referee may take this much longer
 LEAVING_SECONDS = 1  # time for a referee to end after a program that has used up its budget
 _REFEREE_CPU_SECONDS = 10  # more than a program has wall time

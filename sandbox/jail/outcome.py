@@ -84,7 +84,8 @@ def loss_of(report: Report, memory: Memory) -> Lost | None:
     if report.lost and not memory.exceeded:
         return Lost(report.lost)
     if report.ended_by == "starved":
-        return Lost("the machine gave the program hardly any processor time")
+        got = f"{report.cpu_seconds:.2f} s of processor time in {report.wall_seconds:.0f} s"
+        return Lost(f"the machine gave the program {got}; use fewer workers, or end what else keeps it busy")
     return None
 
 

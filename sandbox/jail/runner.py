@@ -28,8 +28,7 @@ from sandbox.jail.zygotes import ZygoteLost
 from sandbox.program import Limits, Outcome, Program, RunResult
 
 ATTEMPTS = 3  # attempts to run what the sandbox has lost, before the run is reported as lost
-_PATIENCE = 6  # times the wall limit until a zygote counts as hung; it gives up itself after 5
-_PATIENCE_SECONDS = 30
+_PATIENCE_SECONDS = 30  # after the time in which a run must have ended, until a zygote counts as hung
 _SOURCE_SHARE = 4  # a program's text may take a quarter of its run's memory at most: it lies in the run's /tmp
 
 
@@ -118,7 +117,7 @@ class Runner:
             artifact = run_files.copy(artifact)
         zygote.begin(order.encoded, [compiled.source, artifact, *run_files.handed])
         run_files.hand_over()
-        return Report.from_answer(zygote.end(_PATIENCE * job.wall_seconds + _PATIENCE_SECONDS))
+        return Report.from_answer(zygote.end(job.longest_seconds + _PATIENCE_SECONDS))
 
     def make_ready(self, order: Order) -> None:
         """Start the zygote that the order needs, if there is none, or if so much is left of earlier runs that nothing

@@ -53,8 +53,6 @@ _OURS: dict[str, object] = {}  # our own modules, kept alive but hidden from pro
 _LITTLE = 1 << 20  # bytes of files that may be removed after the answer has been sent
 _POLL_SECONDS = 0.05  # time between two checks of the memory of a process tree that no cgroup bounds
 _FIRST_PID_AFTER_THE_PROGRAM = 3  # in the pid namespace of a run: 1 is its init, 2 the program
-_PATIENCE = 5  # a run may take this many times its wall limit if the machine gives it no processor
-_PATIENCE_SECONDS = 10  # such a run may take this long in any case
 
 
 def main() -> None:
@@ -290,14 +288,15 @@ class _RunLauncher:
                 if now < deadline:
                     continue
                 # If it was not slow but kept from a processor, it gets the time that it missed.
-                cpu_seconds, kept_seconds = self._tree.seconds()
                 elapsed = now - (self._began() or now)
-                if cpu_seconds >= job.cpu_seconds:
-                    return "time"
-                if now - forked > max(_PATIENCE * job.wall_seconds, _PATIENCE_SECONDS):
-                    return "starved"
-                if elapsed - kept_seconds >= job.wall_seconds and not self._tree.is_waiting():
+                cpu_seconds, kept_seconds = self._tree.seconds()
+                late = cpu_seconds >= job.cpu_seconds
+                if not late and elapsed - kept_seconds >= job.wall_seconds and not self._tree.is_waiting():
+                    late = elapsed - self._tree.seconds()[1] >= job.wall_seconds  # all its waits are counted by now
+                if late:
                     return "" if descriptor in dict(poll.poll(0)) else "time"
+                if job.is_starved(cpu_seconds, now - forked):
+                    return "starved"
                 deadline = now + max(0.01, job.wall_seconds - (elapsed - kept_seconds))
         finally:
             os.close(descriptor)

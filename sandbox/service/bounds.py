@@ -1,6 +1,6 @@
 """How much a client of the service may ask for. Neither the kernel nor the service could provide more."""
 
-from collections.abc import Set
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from sandbox import machine, maxima
@@ -49,14 +49,17 @@ def default_most(workers: int) -> Limits:
     )
 
 
-def grant(limits: Limits, requested: Set[str], most: Limits) -> Limits:
+def grant(limits: Limits, requested: Mapping[str, str], most: Limits) -> Limits:
     """Return the limits of a run, with default values lowered to the bounds.
 
-    Raises ValueError if a limit that the request names itself (`requested`) is above its bound.
+    requested   the limits that the request sets itself: limit -> field of the request
+
+    Raises ValueError if one of these is above its bound.
     """
     bounds = maxima.bounds_of(most)
     for name, bound in maxima.above(limits, bounds).items():
         if name in requested:
             option = f"; `curate serve {OPTIONS[name]}` allows more" if name in OPTIONS else ""
-            raise ValueError(f"{name} must be at most {bound:,} on this service, not {getattr(limits, name):,}{option}")
+            words = f"must be at most {bound:,} on this service, not {getattr(limits, name):,}{option}"
+            raise ValueError(f"field {requested[name]!r} {words}")
     return maxima.within(limits, bounds)

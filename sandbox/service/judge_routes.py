@@ -19,11 +19,12 @@ from sandbox.service.request_body import IncomingRequest
 from sandbox.service.sending import JSON_LINES, JsonAnswer, StreamedLines
 from sandbox.service.translation import Batch, Record
 
+_BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
 _AHEAD = 2  # records of one batch in the queue per worker, so that other requests get turns between them
 
 
 async def judge(executor: Executor, incoming: IncomingRequest, request: Request) -> Response:
-    run_all = request.query_params.get("run_all", "false").lower() in ("true", "1")
+    run_all = _run_all(request)
     batch = await incoming.read()
     assert isinstance(batch, Batch)
     if batch.alone:
@@ -33,6 +34,16 @@ async def judge(executor: Executor, incoming: IncomingRequest, request: Request)
     if JSON_LINES in request.headers.get("accept", ""):
         return StreamedLines(answers)
     return JsonAnswer(b"[" + b",".join([answer async for answer in answers]) + b"]", incoming, executor)
+
+
+def _run_all(request: Request) -> bool:
+    """Return what the query asks for. Raises Malformed."""
+    if unknown := [name for name in request.query_params if name != "run_all"]:
+        raise Malformed(f"unknown parameter {unknown[0][:80]!r} in the query; the only one is 'run_all'")
+    value = request.query_params.get("run_all", "false").lower()
+    if value not in _BOOLEANS:
+        raise Malformed(f"parameter 'run_all' must be true or false, not {value[:80]!r}")
+    return _BOOLEANS[value]
 
 
 async def _judge(

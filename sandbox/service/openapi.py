@@ -13,6 +13,7 @@ from sandbox.cases import Convention
 from sandbox.judge import Judgement, Verdict
 from sandbox.maxima import bounds_of
 from sandbox.program import Limits, RunResult
+from sandbox.record_fields import IGNORED
 from sandbox.request import JudgeRequest, RunRequest
 from sandbox.service.sandboxfusion import RunCodeRequest, RunCodeResponse
 
@@ -21,6 +22,7 @@ _TEXT, _NUMBER = {"type": "string"}, {"type": "number"}
 
 _RECORD = {
     "type": "object",
+    "additionalProperties": False,
     "required": ["id", "code", "kind", "tests"],
     "properties": {
         "id": {"type": ["string", "integer"]},
@@ -44,6 +46,7 @@ _RECORD = {
             "minItems": 1,
             "items": {
                 "type": "object",
+                "additionalProperties": False,
                 "required": ["input", "output"],
                 "properties": {
                     "input": _TEXT,
@@ -58,6 +61,7 @@ _RECORD = {
         "checker": {**_TEXT, "default": "lcb"},
         "referee": {
             "type": ["object", "null"],
+            "additionalProperties": False,
             "required": ["code"],
             "properties": {
                 "code": _TEXT,
@@ -65,6 +69,7 @@ _RECORD = {
                 "convention": {"enum": [convention.value for convention in Convention]},
             },
         },
+        **{name: {"description": "ignored"} for name in IGNORED},
     },
 }
 _MEASURED = {
@@ -126,7 +131,8 @@ def document(version: str, most: Limits) -> dict[str, Any]:
     }
     one, several = _ref("Verdict"), {"type": "array", "items": {"anyOf": [_ref("Verdict"), _ref("Lost")]}}
     batch = {"type": "array", "items": _ref("Record")}
-    records = [_ref("Record"), batch, {"type": "object", "required": ["records"], "properties": {"records": batch}}]
+    several_records = {"type": "object", "required": ["records"], "properties": {"records": batch}}
+    records = [_ref("Record"), batch, several_records | {"additionalProperties": False}]
     run_all = {"name": "run_all", "in": "query", "schema": {"type": "boolean", "default": False}}
     judging = _post("Judge records as `curate judge` reads them", {"anyOf": records}, {"anyOf": [one, several]})
     judging["parameters"] = [run_all]

@@ -12,13 +12,14 @@ status 1; a memory limit counts if it is above zero; unknown fields are ignored.
 """
 
 import base64
-from collections.abc import Mapping, Set
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from sandbox import messages
-from sandbox.program import Invocation, Limits, Outcome, Program, RunResult
+from sandbox.program import BadLimit, Invocation, Limits, Outcome, Program, RunResult
 
+LIMITS = {"wall_seconds": "run_timeout", "memory_mb": "memory_limit_MB"}  # limit -> the field that sets it
 MEMORY_MB = 1024  # if the request sets no limit; the same as verl sets
 _KILLED = -9  # return code of a run that exceeded a limit but has exit status 0
 _INTERPRETED = {"python"}
@@ -66,22 +67,23 @@ class RunCodeResponse:
     files: Mapping[str, str]
 
 
-def parse(raw: Any) -> tuple[Program, Invocation, Limits, Set[str]]:
-    """Return what to run, its limits, and the names of the limits that the request sets. Raises ValueError."""
-    if isinstance(raw, dict):
-        known = messages.hints(RunCodeRequest)
-        raw = {name: value for name, value in raw.items() if name in known}
-    request = messages.decode(RunCodeRequest, raw)
+def parse(raw: dict[str, Any]) -> tuple[Program, Invocation, Limits, Mapping[str, str]]:
+    """Return what to run, its limits, and those that the request sets: limit -> field. Raises ValueError."""
+    known = messages.hints(RunCodeRequest)
+    request = messages.decode(RunCodeRequest, {name: value for name, value in raw.items() if name in known})
     stdin = (request.stdin or "").encode("utf-8", "surrogatepass")
     try:
         files = {name: _bytes(content) for name, content in request.files.items() if content is not None}
     except ValueError as error:
         raise ValueError(f"field 'files' must hold base64: {error}") from None
-    memory_mb = request.memory_limit_MB
-    limited = memory_mb is not None and memory_mb > 0
-    limits = Limits(wall_seconds=request.run_timeout, memory_mb=memory_mb if memory_mb and limited else MEMORY_MB)
-    names = {name for name, given in {"wall_seconds": "run_timeout" in raw, "memory_mb": limited}.items() if given}
-    return Program(request.code, request.language), Invocation(stdin, (), files, request.fetch_files), limits, names
+    memory_mb = max(0, request.memory_limit_MB or 0)
+    sets = {"wall_seconds": "run_timeout" in raw, "memory_mb": memory_mb > 0}
+    requested = {limit: field for limit, field in LIMITS.items() if sets[limit]}
+    try:
+        limits = Limits(wall_seconds=request.run_timeout, memory_mb=memory_mb or MEMORY_MB)
+    except BadLimit as error:
+        raise error.under(LIMITS) from None
+    return Program(request.code, request.language), Invocation(stdin, (), files, request.fetch_files), limits, requested
 
 
 def response(program: Program, limits: Limits, result: RunResult) -> RunCodeResponse:

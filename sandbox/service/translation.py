@@ -5,7 +5,6 @@ These are plain functions, because small bodies are translated in the service's 
 """
 
 import pickle
-from collections.abc import Set
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -52,13 +51,14 @@ def parse(path: str, body: bytes, bound: Bounds) -> Request | Batch:
             case "/judge":
                 return _batch(raw, bound)
             case "/run_code":
-                program, invocation, limits, requested = sandboxfusion.parse(raw)
+                program, invocation, limits, requested = sandboxfusion.parse(_object(raw))
                 return RunRequest(program, invocation, bounds.grant(limits, requested, bound.most))
             case "/run":
-                run = messages.decode(RunRequest, raw)
-                return run.with_limits(bounds.grant(run.limits, _limit_names(raw), bound.most))
-        judge = messages.decode(JudgeRequest, raw)
-        return judge.with_limits(bounds.grant(judge.suite.limits, _limit_names(raw["suite"]), bound.most))
+                run = messages.decode(RunRequest, _object(raw))
+                return run.with_limits(bounds.grant(run.limits, _limit_fields(raw, "limits"), bound.most))
+        judge = messages.decode(JudgeRequest, _object(raw))
+        requested = _limit_fields(raw["suite"], "suite.limits")
+        return judge.with_limits(bounds.grant(judge.suite.limits, requested, bound.most))
 
 
 def parse_and_pack(path: str, body: bytes, bound: Bounds) -> bytes | Batch:
@@ -127,7 +127,13 @@ def _too_many_values(bound: Bounds) -> Malformed:
 
 
 def _batch(raw: Any, bound: Bounds) -> Batch:
-    records = raw.get("records") if isinstance(raw, dict) and "records" in raw else raw
+    records = raw
+    if isinstance(raw, dict) and "records" in raw:
+        if unknown := [name for name in raw if name != "records"]:
+            raise Malformed(
+                f"unknown field {unknown[0][:80]!r} beside 'records'; put it into the records, or leave it out"
+            )
+        records = raw["records"]
     if isinstance(records, dict):
         return Batch((Record(records.get("id"), _request(records, bound)),), alone=True)
     if not isinstance(records, list):
@@ -151,11 +157,16 @@ def _record(raw: Any, bound: Bounds) -> Record:
 
 def _request(raw: Any, bound: Bounds) -> Request:
     _, program, suite = record.parse(raw)
-    names = {"time_limit_s": "wall_seconds", "memory_limit_mb": "memory_mb"}
-    requested = {limit for name, limit in names.items() if name in raw}
+    requested = {limit: field for limit, field in record.LIMITS.items() if field in raw}
     return JudgeRequest(program, replace(suite, limits=bounds.grant(suite.limits, requested, bound.most)))
 
 
-def _limit_names(raw: Any) -> Set[str]:
-    """Return the names of the limits that a JSON object sets."""
-    return set(raw.get("limits") or ())
+def _object(raw: Any) -> dict[str, Any]:
+    if not isinstance(raw, dict):
+        raise ValueError(f"the body must be a JSON object, not {raw!r}"[:200])
+    return raw
+
+
+def _limit_fields(raw: Any, place: str) -> dict[str, str]:
+    """Return the limits that a JSON object sets. place: the field of the request that holds them."""
+    return {name: f"{place}.{name}" for name in raw.get("limits", ())}

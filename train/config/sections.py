@@ -145,7 +145,7 @@ class Sandbox:
     backend: Literal["local", "docker", "ray", "http"] = "local"
     address: str = ""  # address of a Ray cluster, HOST:PORT or auto; or the URL of a `curate serve`
     image: str = ""  # name of the docker backend's image; empty: the one that `make sandbox-image` builds
-    workers: int = 0  # workers of the sandbox, or of each node of a Ray cluster; 0: one per core
+    workers: int = 0  # workers of the sandbox, or of each node of a Ray cluster; 0: one per usable core
     isolation: Literal["full", "best-effort"] = "full"  # best-effort accepts machines that cannot isolate fully
     packages: tuple[str, ...] = ()  # packages that programs can import; empty: those that the dataset was built with
     packages_from: str = ""  # folder that the packages are installed in; empty: the environment of the trainer

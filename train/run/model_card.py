@@ -14,6 +14,7 @@ from jinja2 import StrictUndefined, Template
 from curate.dataset.workspace import manifest_of, write_whole
 from curate.errors import CurateError
 from curate.recipes.text import toml_value
+from sandbox import machine
 from train.config import Config, as_table
 from train.errors import NoRunError
 from train.evaluation.suites.named import has_dates, named
@@ -173,7 +174,7 @@ def _machine() -> str:
         return f"{count} x {torch.cuda.get_device_name(0)}"
     with open("/proc/cpuinfo", encoding="utf-8") as file:
         names = [line.partition(":")[2].strip() for line in file if line.startswith("model name")]
-    return f"{len(os.sched_getaffinity(0))} cores of {names[0] if names else platform.machine()}"
+    return f"{machine.processors()} cores of {names[0] if names else platform.machine()}"
 
 
 def _versions() -> list[str]:

@@ -2,6 +2,8 @@
 
 import logging
 import os
+import subprocess
+import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -10,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from serving import becomes, below
+from serving import ROOT, becomes, below
 
 from sandbox import (
     Cancellation,
@@ -23,10 +25,11 @@ from sandbox import (
     SandboxError,
     Suite,
     Verdict,
+    machine,
 )
 from sandbox.backends._admission import Admission
 from sandbox.backends._pool import Pool
-from sandbox.machine import cgroup_limits, memory_mb
+from sandbox.machine import cgroup_limits, cpu_quotas, memory_mb
 from sandbox.maxima import PROCESSES
 from sandbox.request import Request, RunRequest
 
@@ -123,6 +126,45 @@ def test_memory_limits_of_surrounding_cgroups_count(tmp_path: Path) -> None:
     )
     assert list(cgroup_limits("4:memory:/outer/a/b\n1:cpu:/x\n0::/pod\n", mounts)) == [3000, 9223372036854771712, 2000]
     assert memory_mb() > 100
+
+
+def test_cpu_quotas_of_surrounding_cgroups_count(tmp_path: Path) -> None:
+    for path, name, words in (
+        ("v2/pod/a", "cpu.max", "max 100000"),
+        ("v2/pod", "cpu.max", "350000 100000"),
+        ("v1/a/b", "cpu.cfs_quota_us", "-1"),
+        ("v1/a/b", "cpu.cfs_period_us", "100000"),
+        ("v1/a", "cpu.cfs_quota_us", "25000"),
+        ("v1/a", "cpu.cfs_period_us", "50000"),
+    ):
+        (tmp_path / path).mkdir(parents=True, exist_ok=True)
+        (tmp_path / path / name).write_text(f"{words}\n")
+    mounts = (
+        f"31 1 0:1 / {tmp_path}/v2 rw - cgroup2 cgroup2 rw\n"
+        f"32 1 0:2 /outer {tmp_path}/v1 rw shared:1 - cgroup cgroup rw,cpu,cpuacct\n"
+    )
+    assert list(cpu_quotas("1:cpu,cpuacct:/outer/a/b\n0::/pod/a\n", mounts)) == [3.5, 0.5]
+
+
+def test_there_are_no_more_workers_than_the_cpu_quota_can_keep_busy() -> None:
+    v1, v2 = (machine.cgroups(*machine.memberships_and_mounts()).get(name) for name in ("cpu", "v2"))
+    name, words = ("cpu.cfs_quota_us", "100000") if v1 else ("cpu.max", "100000 100000")
+    around = v1 or v2
+    if around is None or not os.access(around[1], os.W_OK):
+        pytest.skip("no cgroup can be made here")
+    inside = around[1] / f"curate-test-{os.getpid()}"
+    inside.mkdir()
+    try:
+        if not (inside / name).exists():
+            pytest.skip("a new cgroup has no CPU quota here")
+        (inside / name).write_text(words)
+        (inside / name).write_text(words)
+        join = f'echo $$ > {inside}/cgroup.procs; exec "$@"'
+        count = "from sandbox import Sandbox\nwith Sandbox() as box: print(box.workers)"
+        command = ["sh", "-c", join, "sh", sys.executable, "-c", count]
+        assert subprocess.check_output(command, text=True, cwd=ROOT) == "1\n"
+    finally:
+        inside.rmdir()
 
 
 # Memory.

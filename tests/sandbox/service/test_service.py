@@ -81,6 +81,48 @@ def test_a_malformed_record_is_refused_with_the_field_at_fault(service: Service)
     assert "field 'tests' must be a list" in answer["detail"]
 
 
+def test_a_misspelt_field_is_refused_in_the_words_of_curate_judge(service: Service, box: Sandbox) -> None:
+    misspelt = {**RECORD, "time_limit": 0.2}
+    [line] = judge_lines(box, [(1, json.dumps(misspelt))], run_all=False)
+    assert "unknown field 'time_limit'. Did you mean 'time_limit_s'?" in line["error"]
+    status, answer, _ = service.ask("/judge", misspelt)
+    assert (status, f"malformed record: {answer['detail']}") == (422, line["error"])
+    [lost] = service.ask("/judge", [misspelt])[1]
+    assert lost["error"] == line["error"]
+
+
+@pytest.mark.parametrize(
+    ("path", "content", "words"),
+    [
+        ("/judge", {"records": [RECORD], "run_all": True}, "unknown field 'run_all' beside 'records'"),
+        ("/judge?runall=true", RECORD, "unknown parameter 'runall' in the query"),
+        ("/judge?run_all=yes", RECORD, "parameter 'run_all' must be true or false, not 'yes'"),
+        ("/judge", {**RECORD, "time_limit_s": 4000}, "field 'time_limit_s' must be at most 3,600"),
+        ("/run_code", {**ECHO, "run_timeout": 0}, "field 'run_timeout' must be above zero"),
+        ("/run_code", {**ECHO, "run_timeout": 4000}, "field 'run_timeout' must be at most 3,600"),
+        ("/run_code", {**ECHO, "memory_limit_MB": 10**7}, "field 'memory_limit_MB' must be at most"),
+        ("/run_code", {**ECHO, "fetch_files": ["../x"]}, "a name in fetch must be a short relative path"),
+        (
+            "/run",
+            {"program": {"source": ""}, "limits": {"wall_seconds": 4000}},
+            "field 'limits.wall_seconds' must be at most 3,600",
+        ),
+        (
+            "/judge_suite",
+            {"program": {"source": ""}, "suite": {"cases": [], "limits": {"memory_mb": 10**7}}},
+            "field 'suite.limits.memory_mb' must be at most",
+        ),
+        ("/run", [], "the body must be a JSON object"),
+    ],
+)
+def test_a_refusal_names_what_is_at_fault_as_the_request_spells_it(
+    service: Service, path: str, content: Any, words: str
+) -> None:
+    status, answer, _ = service.ask(path, content)
+    assert status == 422
+    assert words in answer["detail"]
+
+
 def test_malformed_records_in_a_batch_do_not_stop_the_others(service: Service) -> None:
     broken = [{"id": True}, {**RECORD, "checker": "none"}, {**RECORD, "memory_limit_mb": 1e400}, None]
     status, answers, _ = service.ask("/judge", json.dumps([*broken, RECORD]).replace("Infinity", "1e400").encode())
