@@ -24,7 +24,7 @@ RECORD = {"id": 7, "code": "", "kind": "stdin", "tests": [{"input": "", "output"
         ({"checker": 3}, "field 'checker' must be a string, not 3"),
         (
             {"tests": [{"input": "", "output": ""}, 3]},
-            r"field 'tests\[1\]' must be an object with strings input and output, not 3",
+            r"field 'tests\[1\]' must be an object with strings input, output and perhaps trial, not 3",
         ),
         ({"referee": {"code": "", "language": 3}}, "field 'language' of a referee must be a string, not 3"),
         ({"time_limit": 2}, "unknown field 'time_limit'. Did you mean 'time_limit_s'?"),
