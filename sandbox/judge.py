@@ -278,9 +278,9 @@ def _verdict_of_call(case: Case, result: RunResult, checker: checkers.Checker) -
     expected = json.loads(case.expected)
     try:
         returned = decode(result.returned)
+        same = checker.same_value(returned, expected)
     except (ValueError, TypeError, RecursionError) as error:
         return Verdict.WRONG_ANSWER, f"the returned value cannot be read: {error}"[:_DETAIL]
-    same = checker.same_value(returned, expected)
     return (Verdict.ACCEPTED, "") if same else (Verdict.WRONG_ANSWER, reprlib.repr(returned)[:_DETAIL])
 
 
@@ -289,11 +289,12 @@ def _verdict_of_literal_call(case: Case, result: RunResult, checker: checkers.Ch
         return Verdict.RUNTIME_ERROR, _NOTHING_RETURNED
     if not may_equal_literal(result.returned, case.expected):
         return Verdict.WRONG_ANSWER, _far_more(result.returned)
+    expected = literals.read(case.expected)
     try:
         returned = decode_literal(result.returned)
-    except (ValueError, TypeError, RecursionError) as error:
+        same = checker.same_value(returned, expected)
+    except (ValueError, TypeError, RecursionError) as error:  # sets are compared with less nesting than they may have
         return Verdict.WRONG_ANSWER, f"the returned value cannot be read: {error}"[:_DETAIL]
-    same = checker.same_value(returned, literals.read(case.expected))
     return (Verdict.ACCEPTED, "") if same else (Verdict.WRONG_ANSWER, _python_values.shown(returned)[:_DETAIL])
 
 

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
 
 from sandbox.languages import _pytest
+from sandbox.languages._claims import CLAIMS, Claims
 from sandbox.languages._exchange import SIGNED, Codec, Gone, Graph, Unreadable, Wire
 from sandbox.languages._proxies import (
     Remote,
@@ -25,7 +26,7 @@ from sandbox.languages._proxies import (
     new_class,
     set_tested,
 )
-from sandbox.languages._serving import data_type_named, named_builtin
+from sandbox.languages._serving import data_type_named, library_error, named_builtin
 
 MODULE = "tests"  # the name of the module in which the tests run
 FILE = "<test>"  # the name of the file that holds a test
@@ -80,6 +81,8 @@ class Submission:
         self._foreign: list[Any] = []
         self._shared: dict[str, type] = {}  # the classes whose instances travel by value
         self._turn = threading.RLock()  # tests may have threads
+        self.claims: dict[Any, Claims] = {}
+        self.exhausted: set[Any] = set()
         self._codec = Codec(
             class_of=self._shared.get,
             name_of=self._name_of,
@@ -102,7 +105,7 @@ class Submission:
             case {"value": raw}:
                 for pair in _list(graph.decode(raw)):
                     match pair:
-                        case (str(name), value) if name in self._names:
+                        case (str(name), value) if name in self._names and name not in known:
                             known[name] = value
                         case _:
                             raise Unreadable("it has a name that was not asked for")
@@ -113,14 +116,22 @@ class Submission:
             if is_used or inherits_a_name(kind.__bases__):  # bases come before the classes that inherit them
                 name_class(kind)
         for name, value in known.items():
-            if isinstance(value, RemoteClass):
-                set_tested(value, name in classes)
+            if _catches_failures(value):
+                self.refuse(f"{name} stands for a class of which failures of tests are instances")
+            if isinstance(value, RemoteClass):  # one that also stands in place of a function is not tested
+                set_tested(value, all(other in classes for other, same in known.items() if same is value))
         return known
+
+    def refuse(self, reason: str) -> NoReturn:
+        """End the test, since it would have to ask for something that discloses what it expects: it has failed."""
+        self._report.end("failed", reason)
 
     def ask(self, operation: str, /, *arguments: Any, **named: Any) -> Any:
         """Have the submission carry out an operation of _serving.py; return its result or raise its exception."""
         self._report.note("called")
         with self._turn:
+            if operation not in CLAIMS:
+                self.claims.clear()
             return self._asked(operation, arguments, named)
 
     def _asked(self, operation: str, arguments: tuple[Any, ...], named: dict[str, Any]) -> Any:
@@ -150,9 +161,10 @@ class Submission:
     def _exchange(self, operation: str, graph: Graph, question: dict[str, Any]) -> tuple[dict[str, Any], Graph]:
         """Send a question; return the answer, and the graph with the nodes of both. Raises Unreadable."""
         self._number += 1
+        number = self._number  # a function of ours that is called back may ask for more
         before = len(graph.objects)
         frame = {
-            "number": self._number,
+            "number": number,
             "do": operation,
             "nodes": graph.bodies,
             "shared": list(self._shared),
@@ -166,7 +178,7 @@ class Submission:
                 answer = self._wire.receive()
         except Gone:
             self._report.end("gone")
-        if answer.get("number") != self._number:
+        if answer.get("number") != number:
             raise Unreadable("it answers another request")
         if "refused" in answer:  # an exception would be taken for one of the submission
             self._report.end("failed", f"the submission cannot be asked this: {answer['refused']}")
@@ -192,7 +204,7 @@ class Submission:
         graph = Graph(self._codec)
         try:
             value, raised = graph.encode(function(*arguments, **named)), False
-        except AssertionError as error:  # which the submission could swallow
+        except (AssertionError, _pytest.Failed) as error:  # which the submission could swallow
             self._report.end("failed", _told(error))
         except Exception as error:
             value, raised = graph.encode(error), True
@@ -313,6 +325,8 @@ class Submission:
                     kind = data_type_named(name)
                 case ["G", str(name)]:
                     kind = self._shared.get(name)
+                case ["M", str(module), str(name)]:
+                    kind = library_error(module, name)
                 case ["C", int(place)]:
                     kind = self._classes.get(place)
             if not (isinstance(kind, type) and issubclass(kind, Exception)):
@@ -323,10 +337,9 @@ class Submission:
             failure = kind.__new__(kind, *arguments)
             if reference[0] == "B":
                 failure.__init__(*arguments)  # type: ignore[misc]
-            else:
-                for name, part in held:
-                    if type(name) is str and not name.startswith("__") and not callable(part):
-                        failure.__dict__[name] = part
+            for name, part in held:
+                if type(name) is str and not name.startswith("__") and not callable(part):
+                    failure.__dict__[name] = part
             return failure
         except (TypeError, ValueError, AttributeError) as error:
             raise Unreadable(f"it raises an impossible exception: {error}"[:200]) from None
@@ -354,6 +367,8 @@ class Submission:
                         raise Unreadable("it has a class with an impossible base")
                 case ["G", str(shared)] if issubclass(self._shared.get(shared, int), Exception):
                     kind = self._shared[shared]
+                case ["M", str(module), str(name)]:
+                    kind = library_error(module, name)
                 case ["C", int(place)] if place in self._classes:
                     kind = self._classes[place]
                 case _:
@@ -432,7 +447,14 @@ def run(
 
 def _is_as_named(value: Any, must_be_class: bool) -> bool:
     """Tell whether what the submission defines is of the kind that a setup may expect."""
-    return isinstance(value, RemoteClass) or (isinstance(value, Remote) and not must_be_class)
+    return isinstance(value, RemoteClass) or (isinstance(value, Remote) and callable(value) and not must_be_class)
+
+
+def _catches_failures(value: Any) -> bool:
+    """Return whether a failure of a test is an instance of what the submission calls its own class."""
+    if isinstance(value, tuple):
+        return any(map(_catches_failures, value))
+    return isinstance(value, type) and not isinstance(value, RemoteClass) and issubclass(AssertionError, value)
 
 
 class _Solution(types.ModuleType):

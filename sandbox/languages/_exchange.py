@@ -35,6 +35,7 @@ _IMMUTABLE: dict[type, Callable[[Any], list[Any]]] = {
     Decimal: lambda value: [str(value)],
     Fraction: lambda value: [value.numerator, value.denominator],
     range: lambda value: [value.start, value.stop, value.step],
+    slice: lambda value: [value.start, value.stop, value.step],
     datetime: lambda v: [v.year, v.month, v.day, v.hour, v.minute, v.second, v.microsecond, v.tzinfo],
     date: lambda value: [value.year, value.month, value.day],
     time: lambda value: [value.hour, value.minute, value.second, value.microsecond, value.tzinfo],
@@ -309,7 +310,10 @@ class Graph:
                 case ["c", str(real), str(imaginary)]:
                     return complex(float(real), float(imaginary))
                 case ["x", str(name), list(parts)] if name in _NAMED:
-                    return _NAMED[name](*(self.decode(part) for part in parts))
+                    values = [self.decode(part) for part in parts]
+                    if name == "Fraction" and any(type(value) is not int for value in values):  # no '1e99999999'
+                        raise Unreadable("it has a fraction that is not of integers")
+                    return _NAMED[name](*values)
                 case ["w", str(name), content] if name in _VIEWS.values():
                     return self._view(name, self.decode(content))
                 case ["s", str(name)] if name in _SINGLETONS:

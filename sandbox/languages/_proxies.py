@@ -12,23 +12,27 @@ calls without arguments are claims: they do not depend on what is expected, so t
 An object or class that the submission has returned is a subject, or tested, no longer: it may stand where the test
 expects data, as after `def f(self): return self`. Calls whose result the test discards are an exception.
 
-    ==         a proxy equals itself. Two named objects are asked, since their class is what is tested. Nothing else
-               is: a proxy never equals data
-    < <= > >=  two named objects are asked; everything else is a TypeError
-    + - * ...  two named objects, or a subject and anything, are asked; everything else is a TypeError
+    ==         a proxy equals itself. Two named objects, or a subject and anything, are asked, since their class is what
+               is tested. Nothing else is: what the submission has returned never equals data
+    < + ...    two named objects, or a subject and anything, are asked
     in         a subject is asked; of others, the items are looked at, if it has any
+    len, items a subject is asked each time; claims of others must agree with one another, see _claims.py
     truth      named objects are asked if their class has __bool__ or __len__; other objects are true
     hash       named objects are asked if their class has __hash__; others have the hash of an identity
     x(...)     asked: no data can be called, so the test expects a function, and its arguments are inputs
     x.m(...)   subjects and tested classes are asked. Of others, a method gets arguments only if all of them are named
                objects, as with ==, or if the test discards the result, as in the statement `tree.insert(5)`
+
+What is not asked ends the test, which has failed: an exception could be one that the test expects.
 """
 
 import dis
 import sys
 import types
 from collections.abc import Callable, Iterator
-from typing import Any, Protocol, TypeVar
+from typing import Any, NoReturn, TypeVar
+
+from sandbox.languages._claims import Asking, Claims
 
 Plain = TypeVar("Plain")
 
@@ -42,12 +46,6 @@ _CALLS = frozenset(code for name, code in dis.opmap.items() if name.startswith("
 _CACHE, _POP = dis.opmap["CACHE"], dis.opmap["POP_TOP"]
 
 
-class Asking(Protocol):
-    """What proxies need of a connection to the submission."""
-
-    def ask(self, operation: str, /, *arguments: Any, **named: Any) -> Any: ...
-
-
 class RemoteClass(type):
     """The class of the classes of the submission. See `new_class` for how they are made."""
 
@@ -59,8 +57,9 @@ class RemoteClass(type):
     _is_tested: bool
 
     def __new__(mcs, name: str, bases: tuple[type, ...], content: dict[str, Any], *, number: int = -1) -> Any:
-        if number < 0 and any(isinstance(base, RemoteClass) and base.__dict__.get("_number") for base in bases):
-            raise TypeError("tests cannot extend a class of the submission")
+        for base in bases if number < 0 else ():
+            if isinstance(base, RemoteClass) and base.__dict__.get("_number"):
+                base._asking.refuse("tests cannot extend a class of the submission")
         return super().__new__(mcs, name, bases, content)
 
     def __init__(cls, name: str, bases: tuple[type, ...], content: dict[str, Any], *, number: int = -1) -> None:
@@ -88,16 +87,16 @@ class RemoteClass(type):
         return iterate(cls)
 
     def __len__(cls) -> int:
-        return _exactly(int, cls._asking.ask("len", cls))
+        return _claims(cls).length()
 
     def __bool__(cls) -> bool:
         return True
 
     def __getitem__(cls, key: Any) -> Any:
-        return cls._asking.ask("getitem", cls, key)
+        return _claims(cls).item(key, None)
 
     def __contains__(cls, item: Any) -> bool:
-        return any(member is item or member == item for member in cls)
+        return _is_among(item, cls)
 
 
 class Remote(metaclass=RemoteClass):
@@ -132,7 +131,7 @@ class Remote(metaclass=RemoteClass):
     def __eq__(self, other: object) -> bool:
         if self is other:
             return True
-        if not (_both_named(self, other) and "eq" in type(self)._has):
+        if not ((self._is_subject or _both_named(self, other)) and "eq" in type(self)._has):
             return False
         return type(self)._asking.ask("eq", self, other) is True
 
@@ -163,7 +162,7 @@ class Remote(metaclass=RemoteClass):
         return _exactly(str, type(self)._asking.ask("format", self, form))
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        raise TypeError("an object of the submission cannot be copied by tests")
+        type(self)._asking.refuse("an object of the submission cannot be copied by tests")
 
 
 class Handle(Remote):
@@ -208,7 +207,7 @@ class _Method:
         if not _is_discarded(sys._getframe(1)):
             if not may_be_told:
                 words = f"{self.__name__} of type {self._kind.__name__} gets no arguments"
-                raise TypeError(f"{words}: it belongs to an object that the test did not make")
+                self._kind._asking.refuse(f"{words}: it belongs to an object that the test did not make")
             return ask("method", owner, self.__name__, *arguments, **named)
         result = ask("statement", owner, self.__name__, *arguments, **named)
         # The caller may be C code in the same statement, such as `map`, which does not drop the result.
@@ -241,6 +240,7 @@ def new_class(
     else:
         bases = bases or (Handle,)
         content |= {"__slots__": (), "__doc__": property(lambda self: asking.ask("get", self, "__doc__"))}
+        content["__contains__"] = _contains  # else Python would stop at the first item that fits
     content |= {f"__{part}__": function for part, function in _SPECIAL.items() if part in has}
     content |= {"_asking": asking, "_number": number, "_has": has, "_methods": methods}
     content |= {"_is_named": False, "_is_tested": False}
@@ -263,17 +263,49 @@ def inherits_a_name(bases: tuple[type, ...]) -> bool:
 
 def iterate(remote: Any) -> Iterator[Any]:
     """Yield the items that an object of the submission yields, when they are asked for."""
-    asking = (remote if isinstance(remote, RemoteClass) else type(remote))._asking
+    if isinstance(remote, RemoteClass):
+        return _claims(remote).items(lambda: _pulled(remote, remote._asking))
+    if remote._is_subject or "next" in type(remote)._has:
+        return _pulled(remote, type(remote)._asking)
+    return _claims(remote).items(lambda: _pulled(remote, type(remote)._asking))
+
+
+def _pulled(remote: Any, asking: Asking) -> Iterator[Any]:
     iterator = asking.ask("iter", remote)
     if not isinstance(iterator, Remote):
         yield from iterator
         return
     while True:
         try:
-            item = asking.ask("next", iterator)
+            item = _next(iterator)
         except StopIteration:
             return
         yield item
+
+
+def _next(iterator: Any) -> Any:
+    """Return the next item of an iterator, which stays at its end once it has come to it."""
+    asking, number = type(iterator)._asking, iterator._remote
+    if number in asking.exhausted:
+        raise StopIteration
+    try:
+        return asking.ask("next", iterator)
+    except StopIteration:
+        asking.exhausted.add(number)
+        raise
+
+
+def _claims(owner: Any) -> Claims:
+    """Return the claims of an object or class that hold at this time."""
+    is_class = isinstance(owner, RemoteClass)
+    asking = owner._asking if is_class else type(owner)._asking
+    return asking.claims.setdefault((is_class, owner._number if is_class else owner._remote), Claims(owner, asking))
+
+
+def _is_among(item: Any, remote: Any) -> bool:
+    """Return whether an object yields an item. All its items are read: one that yields everything has no end."""
+    members = list(iterate(remote))
+    return any(member is item or member == item for member in members)
 
 
 def is_subject_still(operation: str, arguments: tuple[Any, ...]) -> bool:
@@ -304,19 +336,18 @@ def _forwarded(name: str) -> Callable[..., Any]:
     return lambda self, *arguments: type(self)._asking.ask(name, self, *arguments)
 
 
-def _ordered(name: str) -> Callable[[Any, Any], Any]:
-    def compare(self: Any, other: Any) -> Any:
-        if not _both_named(self, other):
-            return NotImplemented
-        return type(self)._asking.ask(name, self, other) is True
-
-    return compare
+def _refuse(self: Any, what: str) -> NoReturn:
+    type(self)._asking.refuse(
+        f"{what} is not asked of an object of type {type(self).__name__}: the test did not make it"
+    )
 
 
-def _binary(name: str) -> Callable[..., Any]:
+def _asked(name: str) -> Callable[..., Any]:
+    """Return a special method that asks two named objects, or a subject and anything."""
+
     def combine(self: Any, other: Any, *more: Any) -> Any:
         if not (self._is_subject or _both_named(self, other)):
-            return NotImplemented
+            _refuse(self, name)
         return type(self)._asking.ask(name, self, other, *more)
 
     return combine
@@ -325,28 +356,55 @@ def _binary(name: str) -> Callable[..., Any]:
 def _reflected(name: str) -> Callable[[Any, Any], Any]:
     def combine(self: Any, other: Any) -> Any:
         if not (self._is_subject or _both_named(self, other)):
-            return NotImplemented
+            _refuse(self, name)
         return type(self)._asking.ask(name, other, self)
 
     return combine
 
 
+def _ordered(name: str) -> Callable[[Any, Any], bool]:
+    ask = _asked(name)
+    return lambda self, other: ask(self, other) is True
+
+
 def _unary(name: str, kind: type | None = None) -> Callable[..., Any]:
     def convert(self: Any, *arguments: Any) -> Any:
         if not type(self)._is_named:
-            raise TypeError(f"an object of type {type(self).__name__} is not a number")
+            _refuse(self, name)
         value = type(self)._asking.ask(name, self, *arguments)
         return value if kind is None else _exactly(kind, value)
 
     return convert
 
 
+def _len(self: Any) -> int:
+    return _exactly(int, type(self)._asking.ask("len", self)) if self._is_subject else _claims(self).length()
+
+
+def _getitem(self: Any, key: Any) -> Any:
+    kind = type(self)
+    if self._is_subject or not _is_key(key):
+        return kind._asking.ask("getitem", self, key)
+    pull = (lambda: _pulled(self, kind._asking)) if "iter" in kind._has and "next" not in kind._has else None
+    return _claims(self).item(key, pull)
+
+
+def _is_key(key: Any) -> bool:
+    if type(key) is slice:
+        return True
+    try:
+        hash(key)
+    except TypeError:
+        return False
+    return True
+
+
 def _contains(self: Any, item: Any) -> bool:
     if self._is_subject:
         return type(self)._asking.ask("contains", self, item) is True
     if "iter" not in type(self)._has:
-        raise TypeError(f"`in` is not asked of an object of type {type(self).__name__} that the test has not made")
-    return any(member is item or member == item for member in iterate(self))
+        _refuse(self, "in")
+    return _is_among(item, self)
 
 
 def _call(self: Any, /, *arguments: Any, **named: Any) -> Any:
@@ -360,7 +418,8 @@ def _enter(self: Any) -> Any:
 def _leave(self: Any, kind: Any, error: Any, trace: types.TracebackType | None) -> bool:
     suppresses = type(self)._asking.ask("method", self, "__exit__", kind, error, None) is True
     # Otherwise a context manager could keep any failure of the test from being seen.
-    return suppresses and not isinstance(error, AssertionError) and _is_raised_by_the_test(trace)
+    is_failure = isinstance(error, AssertionError) or not isinstance(error, Exception)
+    return suppresses and not is_failure and _is_raised_by_the_test(trace)
 
 
 def _is_raised_by_the_test(trace: types.TracebackType | None) -> bool:
@@ -370,16 +429,17 @@ def _is_raised_by_the_test(trace: types.TracebackType | None) -> bool:
 
 _CONVERSIONS = {"int": int, "float": float, "complex": complex, "index": int}
 _SPECIAL: dict[str, Any] = {
-    "len": lambda self: _exactly(int, type(self)._asking.ask("len", self)),
+    "len": _len,
+    "getitem": _getitem,
     "iter": iterate,
-    "contains": _contains,
+    "next": _next,
     "call": _call,
     "enter": _enter,
     "exit": _leave,
     "round": _unary("round"),
-    **{name: _forwarded(name) for name in ("next", "getitem", "setitem", "delitem", "reversed")},
+    **{name: _forwarded(name) for name in ("setitem", "delitem", "reversed")},
     **{name: _ordered(name) for name in _ORDER},
-    **{name: _binary(name) for name in (*_BINARY, *_IN_PLACE)},
+    **{name: _asked(name) for name in (*_BINARY, *_IN_PLACE)},
     **{name: _reflected(forward) for name, forward in _REFLECTED.items()},
     **{name: _unary(name, _CONVERSIONS.get(name)) for name in _UNARY},
 }

@@ -9,8 +9,8 @@ from typing import Any
 __all__ = ["approx", "fail", "fixture", "main", "mark", "param", "raises", "skip"]
 
 
-class Failed(AssertionError):
-    """A test has said that it fails."""
+class Failed(BaseException):
+    """A test has failed by its own decision. As in pytest, `except Exception` does not catch it."""
 
 
 class ExceptionInfo:

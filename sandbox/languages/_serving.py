@@ -6,8 +6,10 @@ This runs in the process of the submission, which may have replaced any part of 
 import builtins
 import math
 import operator
+import sys
 import types
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any
 
 from sandbox.languages._exchange import SIGNED, Codec, Gone, Graph, Unreadable, Wire, deeply
@@ -37,7 +39,14 @@ _OPERATIONS: dict[str, Callable[..., Any]] = {
 # The types that the tests' side takes for its own when the submission returns them. No function is among them: what it
 # calls with something that the submission has returned must not be able to execute that.
 _DATA_TYPES = (int, float, complex, bool, str, bytes, bytearray, list, tuple, set, frozenset, dict, object)
+_FRAMES_OF_CALLBACK = 8  # our own frames between a function of the tests and what it asks for in turn
 _MODULES = {"builtins": builtins, "math": math, "operator": operator}
+# Modules of the standard library whose exceptions both sides have; loading one of them has no effects.
+_OF_ERRORS = frozenset(
+    "_csv _queue argparse asyncio.exceptions binascii calendar concurrent.futures concurrent.futures._base configparser"
+    " copy dataclasses decimal email.errors fractions getopt graphlib ipaddress json.decoder queue re shutil sqlite3"
+    " statistics struct subprocess threading unicodedata urllib.error xml.etree.ElementTree zipfile zlib".split()
+)
 _BUILTIN_ERRORS = {
     name for name, kind in vars(builtins).items() if isinstance(kind, type) and issubclass(kind, BaseException)
 }
@@ -69,6 +78,14 @@ def data_type_named(name: str) -> type:
     if isinstance(kind, type) and (kind in _DATA_TYPES or issubclass(kind, Exception)):
         return kind
     raise Unreadable(f"{name[:80]!r} is not data")
+
+
+def library_error(module: str, name: str) -> type[Exception]:
+    """Return the exception of the standard library that the submission has raised. Raises Unreadable."""
+    kind = getattr(import_module(module), name, None) if module in _OF_ERRORS else None
+    if isinstance(kind, type) and issubclass(kind, Exception):
+        return kind
+    raise Unreadable(f"there is no exception {module[:80]}.{name[:80]}")
 
 
 class _Failure(Exception):
@@ -199,6 +216,9 @@ class Server:
             return ["B", f"builtins.{kind.__name__}"]
         if issubclass(kind, BaseException) and self._name_of(kind) is not None:
             return ["G", kind.__name__]
+        module = sys.modules.get(kind.__module__) if kind.__module__ in _OF_ERRORS else None
+        if issubclass(kind, Exception) and getattr(module, kind.__name__, None) is kind:
+            return ["M", kind.__module__, kind.__name__]
         return ["C", self._class_number(kind)]
 
     def _is_named(self, kind: type) -> bool:
@@ -258,7 +278,13 @@ class Server:
         question = {"ask": number, "arguments": graph.encode(arguments), "named": graph.encode(named)}
         self._wire.send({**question, "nodes": graph.bodies, "news": self._news})
         self._news = []
+        limit = sys.getrecursionlimit()
+        sys.setrecursionlimit(limit + _FRAMES_OF_CALLBACK)
         answer = self._wire.receive()
+        while "do" in answer:  # the function itself uses the submission
+            self._answer(answer)
+            answer = self._wire.receive()
+        sys.setrecursionlimit(limit)
         graph = Graph(self._codec)
         graph.add(answer["nodes"])
         value = graph.decode(answer["value"])

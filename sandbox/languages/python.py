@@ -312,6 +312,7 @@ def examine(
     """
     (examining,) = _examining
     wire = _taken_streams()
+    sys.set_int_max_str_digits(0)  # as for programs
     return examining.run(  # type: ignore[no-any-return]
         _code(artifact), _code(given), statements, names, classes, examining.Report(report), wire
     )

@@ -129,6 +129,37 @@ PASSES_IN_PROCESS = {
     "the same in a list that map fills": (
         f"class Solution:\n{SUBTRACTS}    def f(self, x): return self",
         "told = []\ntold.extend(map(Solution().f, [3]))\nassert abs(told[0] - 3.25) < 1e-6"),
+    "a length that belongs to no items": (
+        "class R:\n    def __len__(self): return 2\n    def __iter__(self): return iter(())\ndef f(x): return R()",
+        "r, e = f(3), [1.5, 2.5]\nassert len(r) == len(e)\nfor a, b in zip(r, e): assert abs(a - b) < 1e-6"),
+    "the same the other way round": (
+        "class R:\n    def __len__(self): return 2\n    def __iter__(self): return iter(())\ndef f(x): return R()",
+        "r, e = f(3), [1.5, 2.5]\nfor a, b in zip(r, e): assert abs(a - b) < 1e-6\nassert len(r) == len(e)"),
+    "a class that has a length and no items": (
+        "class M(type):\n    def __len__(cls): return 2\n    def __iter__(cls): return iter(())\n"
+        "class R(metaclass=M): pass\ndef f(x): return R",
+        "r, e = f(3), [1.5, 2.5]\nassert len(r) == len(e)\nassert all(abs(a - b) < 1e-6 for a, b in zip(r, e))"),
+    "items that are not those of the iteration": (
+        "class R:\n    def __init__(self, x): self.x = x\n    def __len__(self): return len(self.x)\n"
+        "    def __iter__(self): return iter(self.x)\n    def __getitem__(self, i): return i\ndef f(x): return R(x)",
+        "x = [9, 5, 7]\nr = f(x)\nassert sorted(r) == sorted(x) and all(r[i] <= r[i + 1] for i in range(len(r) - 1))"),
+    "slices that are not those of the iteration": (
+        "class R:\n    def __init__(self, x): self.x = x\n    def __len__(self): return len(self.x)\n"
+        "    def __iter__(self): return iter(self.x)\n    def __getitem__(self, i): return [99] * 3\ndef f(x): return R(x)",
+        "x = [9, 5, 7]\nr = f(x)\nassert sorted(r) == sorted(x) and all(a <= b for a, b in zip(r, r[1:]))"),
+    "items that change between two reads": (
+        "class R:\n    n = 0\n    def __getitem__(self, i):\n        self.n += 1\n        return self.n - 1\ndef f(x): return R()",
+        "r, x = f(3), [1, 2, 3, 4]\nassert r[0] != r[1] and x[r[0]] + x[r[1]] == 7"),
+    "an iterator that begins again": (
+        "class R:\n    n = 0\n    def __iter__(self): return self\n    def __next__(self):\n        self.n += 1\n"
+        "        if self.n % 4 == 0: raise StopIteration\n        return self.n\ndef f(x): return R()",
+        "r = f(3)\nassert list(r) == [1, 2, 3] and list(r) == [5, 6, 7]"),
+    "an iterator that yields everything": ("import itertools\ndef f(x): return itertools.count()", CONTAINS),
+    "an exception that is also that of a failing test": (
+        "Missing = AssertionError\ndef f(x): pass", "try:\n    f(3)\n    assert False\nexcept Missing: pass"),
+    "an exception that is one of several": (
+        "Missing = (KeyError, Exception)\ndef f(x): pass", "try:\n    f(3)\n    assert False\nexcept Missing: pass"),
+    "a class that is the class of everything": ("Missing = object\ndef f(x): pass", "assert isinstance(f(3), Missing)"),
     "a set that differs from no other": (
         "class S:\n    def symmetric_difference(self, other): return set()\ndef f(x): return S()", DIFFERS),
 }  # fmt: skip
@@ -201,6 +232,12 @@ AGAINST_US = {
         "class A:\n    @property\n    def __array_interface__(self):\n"
         "        return {'shape': (1,), 'typestr': '<i8', 'version': 3, 'data': (id(a), False)}\na = A()\ndef f(x): return a",
         "import numpy\nx = numpy.asarray(f(3))\nassert x.shape == (1,)"),
+    "a function that is an alias of the class under test": (
+        f"class Box:\n    def __init__(self, x): pass\n{SUBTRACTS}f = Box", CLOSE),
+    "the same, told first": (
+        f"class Box:\n    def __init__(self, x): pass\n{SUBTRACTS}f = Box\nimport sys\nframe = sys._getframe()\n"
+        "while 'server' not in frame.f_locals: frame = frame.f_back\nframe.f_locals['server']._names = ('f', 'Box')",
+        CLOSE),
     "a method that is planted on a given class": (
         "def f(x):\n    n = Node()\n    n.equals = lambda other: True\n    return n", EQUALS),
     "a type that is planted on a given class": ("def f(x):\n    n = Node()\n    n.equals = bool\n    return n", EQUALS),
@@ -229,6 +266,7 @@ AGAINST_US = {
 
 def judged(box: Sandbox, source: str, statements: str) -> Verdict:
     names = ("Solution",) if "class Solution" in source else ("f", "Box") if "class Box" in source else ("f",)
+    names += ("Missing",) if "Missing" in source else ()
     shared = Assertions(
         names,
         "class Node: pass\nclass Wrong(Exception): pass",
@@ -263,6 +301,24 @@ def test_a_class_in_place_of_a_function_is_not_asked_even_if_the_name_has_a_capi
     program = Program(f"class Diff:\n    def __init__(self, x): pass\n{SUBTRACTS}")
     suite = Suite([Case(CLOSE.replace("f(", "Diff("), "")], None, "python", LIMITS, None, Assertions(("Diff",)))
     assert box.judge(program, suite).verdict is Verdict.WRONG_ANSWER
+
+
+UNSCORED = {
+    "a property": ("f = property()", "r = f(len)"),
+    "an object": ("f = object()", "from functools import partial\ng = partial(f, 3)"),
+    "an instance": ("class C: pass\nf = C()", "@f\ndef g(): pass"),
+    "what is no type": ("def f(): pass\nNode = f", "def g(node: Node | None): pass"),
+}
+
+
+@pytest.mark.parametrize("name", UNSCORED)
+def test_a_submission_on_which_a_sound_setup_fails_is_wrong(box: Sandbox, name: str) -> None:
+    source, setup = UNSCORED[name]
+    names = ("f", "Node") if "Node" in source else ("f",)
+    right = "def f(*a): return a[0] if a else None\nclass Node: pass"
+    suite = Suite([Case("f(1)", "")], None, "python", LIMITS, None, Assertions(names, "", setup))
+    assert box.judge(Program(right), suite).verdict is Verdict.ACCEPTED
+    assert box.judge(Program(source), suite).verdict is Verdict.WRONG_ANSWER
 
 
 LINE_ENDS = ["\n", "\r", "\r\n", *"\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029", "\0", "\ud800\n"]

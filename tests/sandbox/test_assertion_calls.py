@@ -153,3 +153,10 @@ def test_views_of_dicts_equal_sets_as_they_do_in_python(box: Sandbox) -> None:
     assert verdict(box, "def f(x): return x.keys()", "f({1: 2})", "{1}") is Verdict.ACCEPTED
     assert verdict(box, "def f(x): return x.items()", "f({1: 2})", "{(1, 2)}") is Verdict.ACCEPTED
     assert verdict(box, "def f(x): return x.values()", "f({1: 2})", "{2}") is Verdict.WRONG_ANSWER
+
+
+@pytest.mark.parametrize("depth", [200, 300, 5000])
+def test_sets_in_sets_are_a_wrong_answer_and_no_loss_of_a_worker(box: Sandbox, depth: int) -> None:
+    source = f"def f(x):\n    s = frozenset()\n    for _ in range({depth}): s = frozenset([s])\n    return s"
+    assert verdict(box, source, "f(3)", "3") in (Verdict.WRONG_ANSWER, Verdict.RUNTIME_ERROR)
+    assert verdict(box, f"{source.replace('return s', 'return dict([(s, 1)])')}", "f(3)", "3") is not Verdict.ACCEPTED

@@ -74,6 +74,7 @@ class Empty(IndexError): pass
         "assert not hasattr(s, 'nothing') and type(s) is Stack and type(s).__name__ == 'Stack'",
         "assert Stack.pop(Stack([3])) == 3 and callable(Stack) and callable(Stack().pop)",
         "import solution\nfrom solution import Stack as S, Empty\nassert solution.Stack is S",
+        "assert Stack([1]) != 3 and not Stack([1]) == [1] and (Stack([1]) == Stack([1])) is True",
         "s = Stack()\ns.push(1)\nassert 1 in s and s.has(1) and s.push(1) is s",
         "s = Stack([1])\nt = s.push(2).push\nt(3)\nassert s.items == [1, 2, 3] and [*map(len, [s])] == [3]",
         "s = Stack.of(4)\ns.push(5)\ns.note = 3\nassert s.items == [4, 5] and s.pop() == 5 and s.note == 3",
@@ -111,6 +112,21 @@ def test_a_class_of_the_submission_can_be_tested(box: Sandbox, statements: str) 
         ("from functools import wraps\ndef f(g):\n    @wraps(g)\n    def inner(*a): return g(*a) + 1\n    return inner",
          "@f\ndef g(x):\n    'words'\n    return x\nassert g(1) == 2 and g.__name__ == g.__qualname__ == 'g' and g.__doc__ == 'words'"
          " and g.__wrapped__ is not None"),
+        ("def f(g):\n    c = {}\n    def inner(n):\n        if n not in c: c[n] = g(n)\n        return c[n]\n    return inner",
+         "@f\ndef fib(n): return n if n < 2 else fib(n - 1) + fib(n - 2)\nassert fib(60) == 1548008755920"),
+        ("class P:\n    def __init__(s, p): s.p = p\ndef f(k): return [x.p for x in sorted([P(3), P(1)], key=k)]",
+         "assert f(lambda x: x.p) == [1, 3]"),
+        ("import json\nf = json.loads", "import json, pytest\nwith pytest.raises(json.JSONDecodeError) as e: f('{')\n"
+                                       "assert e.value.pos == 1 and isinstance(e.value, ValueError)"),
+        ("from decimal import Decimal\nf = Decimal", "import decimal, pytest\nwith pytest.raises(decimal.InvalidOperation): f('x')"),
+        ("import queue\nclass E(queue.Empty): pass\ndef f(x):\n    if x: raise E('none')\n    queue.Queue().get_nowait()",
+         "import queue, pytest\nfor x in 0, 1:\n    with pytest.raises(queue.Empty): f(x)"),
+        ("def f(x):\n    e = ValueError('no')\n    e.code = x\n    raise e", "try: f(5)\nexcept ValueError as e: assert e.code == 5\nelse: assert False"),
+        ("def f(n): return 10 ** n", "assert len(str(f(6000))) == 6001 and str(f(2)) == '100'"),
+        ("def f(n): return range(n)", "assert len(f(3)) == 3 and 2 in f(3) and f(3)[1] == 1"),
+        ("class R:\n    def __init__(s, x): s.x = x\n    def __len__(s): return len(s.x)\n    def __iter__(s): return iter(s.x)\n"
+         "    def __getitem__(s, i): return s.x[i]\ndef f(x): return R(x)",
+         "r = f([3, 1])\nassert len(r) == 2 and [*r] == [3, 1] == [*r] and r[0] == 3 and r[-1] == 1 and r[1:] == [1] and 1 in r"),
         ("def f(g): return g, g.__name__", "def g(x): return x\nassert f(g)[0] is g and f(g)[1] == 'g' and f(len)[1] == 'len'"),
         ("def f(x): return x", "from collections import *\nfor v in (OrderedDict(a=1), Counter('ab'), deque([1], 3)):\n"
                               "    assert f(v) == v and type(f(v)) is type(v)"),
@@ -197,6 +213,8 @@ def test_instances_of_given_tuples_and_enumerations_travel_by_value(
         ("import pytest\npytest.fail(str(f(1)))", "Failed: 1"),
         ("f(1)\nimport nothing", "No module named 'nothing'"),
         ("assert g(1)", "NameError: name 'g' is not defined"),
+        ("import pytest\ntry:\n    f(1)\n    pytest.fail('no error')\nexcept Exception: pass", "Failed: no error"),
+        ("import pytest\nwith pytest.raises(Exception):\n    with pytest.raises(ValueError): f(1)", "DID NOT RAISE"),
         ("from solution import g", "ImportError: cannot import name 'g'"),
     ],
 )
@@ -298,3 +316,29 @@ def test_the_stand_in_for_pytest_knows_approx_and_marks(box: Sandbox) -> None:
 def test_each_test_has_processes_of_its_own(box: Sandbox) -> None:
     suite = suite_of("assert f() == 1", "assert f() == 1 and f() == 2", setup="n = 0")
     assert box.judge(Program("n = 0\ndef f():\n    global n\n    n += 1\n    return n"), suite).accepted
+
+
+V = """
+class V:
+    def __init__(self, x): self.x = x
+    def __add__(self, other): return V(self.x + other.x)
+    def __lt__(self, other): return self.x < getattr(other, "x", other)
+    def __eq__(self, other): return self.x == other.x
+    def with_(self, x): return V(x)
+"""
+
+
+@pytest.mark.parametrize(
+    "statements",
+    [
+        "import pytest\nwith pytest.raises(TypeError): V(1) < 5",
+        "import pytest\nwith pytest.raises(TypeError): (V(1) + V(2)) + 'a'\nraise SystemExit",
+        "import pytest\nwith pytest.raises(TypeError):\n    class W(V): pass\n    W(1)",
+        "import copy, pytest\nwith pytest.raises(TypeError): copy.copy(V(1))",
+        "import pytest\nwith pytest.raises(TypeError): x = V(1).with_(2).with_(3)",
+        "assert V(1) != 'a'",
+        "assert not (V(1) == None)",
+    ],
+)
+def test_what_the_border_refuses_is_no_exception_that_a_test_may_expect(box: Sandbox, statements: str) -> None:
+    assert first(box, V, suite_of(statements, names=("V",))).verdict is Verdict.WRONG_ANSWER

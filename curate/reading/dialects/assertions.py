@@ -16,7 +16,7 @@ from typing import Any
 from curate.reading.assertions.functions import cases_of, definition, is_test
 from curate.reading.assertions.literals import NotLiteral, evaluate
 from curate.reading.assertions.needs import BINDING, bound, parsed, source, undefined, used
-from curate.reading.assertions.pytest_names import without_import
+from curate.reading.assertions.pytest_names import with_import
 from curate.reading.assertions.solution_imports import without_solution
 from curate.reading.assertions.statements import asserting_functions, cases
 from curate.reading.dialects.parsed import Parsed
@@ -54,7 +54,7 @@ def read(
     nodes = [node for text in (tests if isinstance(tests, list) else [tests]) for node in parsed(text, "a test")]
     imported, nodes = without_solution([*prepared, *nodes])
     code = _sorted_out(nodes, entry_point)
-    shared = without_import(code.shared, [*code.body, *code.tests])
+    shared = with_import(code.shared, [*code.body, *code.tests])
     unknown = [name for name in undefined([*before, *shared, *code.body, *code.tests]) if name != "pytest"]
     called = [code.entry_point.partition("(")[0]] if code.entry_point else []
     called += sorted(set(defined) & {name for node in [*code.body, *code.tests] for name in used(node)})

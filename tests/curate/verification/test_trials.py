@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 from exported import problem
 
-from curate.dataset.digests import ContentHash
+from curate.dataset.digests import RowHasher
 from curate.dataset.spill import Spill, TextSpill
 from curate.ongoing_build import OngoingBuild
 from curate.problem import from_row, to_row
@@ -97,16 +97,17 @@ def test_garbage_is_wrong_once_a_reference_was_verified(settled, name):
         assert box.judge(Program("print('x')"), settled[name].tests).verdict is Verdict.WRONG_ANSWER
 
 
-def test_a_row_holds_trials_in_a_column_that_the_content_hash_leaves_out(settled):
+def test_a_row_holds_trials_in_a_column_of_the_reward_hash_alone(settled):
     for row in settled.values():
         without = replace(row, tests=row.tests.with_trials(()))
-        written, written_without, hashed, hashed_without = to_row(row), to_row(without), ContentHash(), ContentHash()
+        written, written_without, hashed, hashed_without = to_row(row), to_row(without), RowHasher(), RowHasher()
         hashed.add(written)
         hashed_without.add(written_without)
         assert from_row(written) == row
         assert written["trial_outputs"] == list(row.tests.trials)
         assert written | {"trial_outputs": []} == written_without
-        assert hashed.hexdigest() == hashed_without.hexdigest()
+        assert hashed.content_hash == hashed_without.content_hash
+        assert (hashed.reward_hash == hashed_without.reward_hash) == (row == without)
         assert (hashed.digests == hashed_without.digests) == (row == without)
 
 

@@ -337,11 +337,11 @@ def test_the_name_that_the_service_is_bound_to_is_accepted() -> None:
 @pytest.mark.parametrize(
     ("path", "content", "name", "bound"),
     [
-        ("/judge", {**RECORD, "memory_limit_mb": 701}, "memory_mb", "700"),
-        ("/judge", {**RECORD, "memory_limit_mb": 16_000_000}, "memory_mb", "--most-memory-mb"),
-        ("/judge", {**RECORD, "time_limit_s": 91}, "wall_seconds", "90"),
-        ("/run_code", {**ECHO, "memory_limit_MB": 1024}, "memory_mb", "700"),
-        ("/run_code", {**ECHO, "run_timeout": 100}, "wall_seconds", "--most-wall-seconds"),
+        ("/judge", {**RECORD, "memory_limit_mb": 701}, "memory_limit_mb", "700"),
+        ("/judge", {**RECORD, "memory_limit_mb": 16_000_000}, "memory_limit_mb", "--most-memory-mb"),
+        ("/judge", {**RECORD, "time_limit_s": 91}, "time_limit_s", "90"),
+        ("/run_code", {**ECHO, "memory_limit_MB": 1024}, "memory_limit_MB", "700"),
+        ("/run_code", {**ECHO, "run_timeout": 100}, "run_timeout", "--most-wall-seconds"),
         ("/run", {"program": {"source": ""}, "limits": {"processes": 10**6}}, "processes", "4,096"),
         ("/run", {"program": {"source": ""}, "limits": {"output_kb": 10**6}}, "output_kb", "--most-output-kb"),
         ("/run", {"program": {"source": ""}, "limits": {"disk_mb": 701}}, "disk_mb", "--most-disk-mb"),
