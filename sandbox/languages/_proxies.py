@@ -298,7 +298,7 @@ def _next(iterator: Any) -> Any:
 def _claims(owner: Any) -> Claims:
     """Return the claims of an object or class that hold at this time."""
     is_class = isinstance(owner, RemoteClass)
-    asking = owner._asking if is_class else type(owner)._asking
+    asking: Asking = owner._asking if is_class else type(owner)._asking
     return asking.claims.setdefault((is_class, owner._number if is_class else owner._remote), Claims(owner, asking))
 
 

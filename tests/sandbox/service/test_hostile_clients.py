@@ -145,7 +145,8 @@ def test_large_requests_and_answers_are_treated_like_small_ones(service: Service
     status, answer, _ = service.ask("/run_code", {**ECHO, "code": "import sys\nprint(sys.stdin.read())", "stdin": text})
     assert (status, answer["run_result"]["stdout"]) == (200, text + "\n")
     records = [{**RECORD, "id": n, "tests": RECORD["tests"] * 20} for n in range(20)]
-    status, answers, _ = service.ask("/judge", [*records, {"id": "bad"}, {**RECORD, "pad": "x" * 100_000}])
+    padded = {**RECORD, "metadata": {"pad": "x" * 100_000}}
+    status, answers, _ = service.ask("/judge", [*records, {"id": "bad"}, padded])
     assert status == 200
     assert [answer.get("verdict") for answer in answers] == ["accepted"] * 20 + [None, "accepted"]
     assert [answer["id"] for answer in answers[:20]] == list(range(20))
