@@ -337,9 +337,8 @@ def _forwarded(name: str) -> Callable[..., Any]:
 
 
 def _refuse(self: Any, what: str) -> NoReturn:
-    type(self)._asking.refuse(
-        f"{what} is not asked of an object of type {type(self).__name__}: the test did not make it"
-    )
+    asking: Asking = type(self)._asking
+    asking.refuse(f"{what} is not asked of an object of type {type(self).__name__}: the test did not make it")
 
 
 def _asked(name: str) -> Callable[..., Any]:
