@@ -15,8 +15,8 @@ CLAIMS = frozenset(
 )
 
 
-class Asking(Protocol):
-    """What proxies need of a connection to the submission.
+class ProxyTransport(Protocol):
+    """The connection of proxies to the submission.
 
     claims     the claims that hold, by object
     exhausted  numbers of the iterators that have come to their end, of which no item can come any more
@@ -38,7 +38,7 @@ class Claims:
     owner  the proxy
     """
 
-    def __init__(self, owner: Any, asking: Asking) -> None:
+    def __init__(self, owner: Any, asking: ProxyTransport) -> None:
         self._owner, self._asking = owner, asking
         self._length: int | None = None
         self._keyed: dict[Any, Any] = {}  # items by (type of the key, key)

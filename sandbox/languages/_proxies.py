@@ -32,7 +32,7 @@ import types
 from collections.abc import Callable, Iterator
 from typing import Any, NoReturn, TypeVar
 
-from sandbox.languages._claims import Asking, Claims
+from sandbox.languages._claims import ProxyTransport, Claims
 
 Plain = TypeVar("Plain")
 
@@ -49,7 +49,7 @@ _CACHE, _POP = dis.opmap["CACHE"], dis.opmap["POP_TOP"]
 class RemoteClass(type):
     """The class of the classes of the submission. See `new_class` for how they are made."""
 
-    _asking: Asking
+    _asking: ProxyTransport
     _number: int
     _has: frozenset[str]
     _methods: frozenset[str]
@@ -231,7 +231,12 @@ def _is_discarded(frame: types.FrameType) -> bool:
 
 
 def new_class(
-    asking: Asking, number: int, name: str, bases: tuple[type, ...], has: frozenset[str], methods: frozenset[str]
+    asking: ProxyTransport,
+    number: int,
+    name: str,
+    bases: tuple[type, ...],
+    has: frozenset[str],
+    methods: frozenset[str],
 ) -> RemoteClass:
     """Return a class for the proxies of a class of the submission, with the special methods that it has."""
     content: dict[str, Any] = {"__module__": "solution"}
@@ -270,7 +275,7 @@ def iterate(remote: Any) -> Iterator[Any]:
     return _claims(remote).items(lambda: _pulled(remote, type(remote)._asking))
 
 
-def _pulled(remote: Any, asking: Asking) -> Iterator[Any]:
+def _pulled(remote: Any, asking: ProxyTransport) -> Iterator[Any]:
     iterator = asking.ask("iter", remote)
     if not isinstance(iterator, Remote):
         yield from iterator
@@ -298,7 +303,7 @@ def _next(iterator: Any) -> Any:
 def _claims(owner: Any) -> Claims:
     """Return the claims of an object or class that hold at this time."""
     is_class = isinstance(owner, RemoteClass)
-    asking: Asking = owner._asking if is_class else type(owner)._asking
+    asking: ProxyTransport = owner._asking if is_class else type(owner)._asking
     return asking.claims.setdefault((is_class, owner._number if is_class else owner._remote), Claims(owner, asking))
 
 
@@ -337,7 +342,7 @@ def _forwarded(name: str) -> Callable[..., Any]:
 
 
 def _refuse(self: Any, what: str) -> NoReturn:
-    asking: Asking = type(self)._asking
+    asking: ProxyTransport = type(self)._asking
     asking.refuse(f"{what} is not asked of an object of type {type(self).__name__}: the test did not make it")
 
 
