@@ -32,7 +32,7 @@ import types
 from collections.abc import Callable, Iterator
 from typing import Any, NoReturn, TypeVar
 
-from sandbox.languages._claims import ProxyTransport, Claims
+from sandbox.languages._claims import Claims, ProxyTransport
 
 Plain = TypeVar("Plain")
 
