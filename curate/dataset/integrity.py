@@ -64,8 +64,8 @@ class Integrity:
     reward_hash    of the rows as they are now; None if they cannot be read, or if curate did not build the dataset
     manifest_hash  of the manifest as it is now
     n_rows         numbers of rows by table; empty if the rows did not have to be read
-    faults         what is not as the manifest says
-    rewritten      files that are not those that were written, although their rows are the same
+    faults         differences from the manifest
+    rewritten      changed files whose rows are the same
     unchecked      what could not be checked, and why; empty if everything was
     """
 
