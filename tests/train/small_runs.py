@@ -39,6 +39,22 @@ save_samples = 100
 max_tokens = 36
 """
 
+SMALL_SIZES = (  # values of --set by which a preset can be trained on a CPU
+    "model.dtype=float32",
+    "data.max_prompt_tokens=512",
+    "rollout.prompts=3",
+    "rollout.completions=6",
+    "rollout.online_filter=false",
+    "engine.kind=transformers",
+    "engine.gpus=[]",
+    "engine.tensor_parallel=1",
+    "engine.memory_share=0.5",
+    "sandbox.workers=2",
+    "optimizer.minibatches=2",
+    "optimizer.row_tokens=256",
+    "stages.0.max_tokens=36",
+)
+
 
 def dataset(folder: Path) -> Path:
     """Build a dataset of the six problems, and return its folder."""
@@ -54,6 +70,14 @@ def written(folder: Path, model: Path, dataset: Path) -> Path:
     path = folder / "run.toml"
     path.write_text(SMALL.format(model=model, dataset=dataset))
     return path
+
+
+def without_a_file(preset: str, model: Path, dataset: Path, *changes: str) -> list[str]:
+    """Return the words of `curate train` for a small run that has no configuration file."""
+    words = ["--preset", preset, "--model", str(model), "--data", str(dataset)]
+    for change in (*SMALL_SIZES, "data.include=['unverified']", *changes):
+        words += ["--set", change]
+    return words
 
 
 def read(path: Path, *changes: str) -> Config:

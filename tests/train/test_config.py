@@ -61,6 +61,35 @@ def test_the_file_replaces_its_preset_and_set_replaces_the_file(file):
     assert read.stages[0].max_tokens == 99
 
 
+def test_a_preset_alone_is_a_configuration(file):
+    alone = config.read_config(None, ["run.seed=3"], preset="deepcoder-16k", model="m", dataset="d")
+    assert alone == config.read_config(file('preset = "deepcoder-16k"\n' + SMALL), ["run.seed=3"])
+    with pytest.raises(ConfigError, match="unknown preset 'grpo'; known are areal"):
+        config.read_config(None, preset="grpo", model="m", dataset="d")
+
+
+def test_options_replace_the_file_and_set_replaces_both(file):
+    text = SMALL + "[optimizer]\nlearning_rate = 2e-6\n[engine]\nconcurrency = 1\n"
+    read = config.read_config(
+        file(text),
+        ["data.dataset=f", "engine.concurrency=3"],
+        preset="deepcoder-16k",
+        model="n",
+        dataset="e",
+        engine={"concurrency": 2, "memory_share": 0.8},
+    )
+    assert (read.model.path, read.data.dataset) == ("n", "f")
+    assert (read.optimizer.learning_rate, read.optimizer.row_tokens) == (2e-6, 20000)
+    assert (read.engine.concurrency, read.engine.memory_share) == (3, 0.8)
+
+
+def test_two_presets_are_refused_and_one_that_is_named_twice_is_not(file):
+    path = file('preset = "deepcoder-16k"\n' + SMALL)
+    with pytest.raises(ConfigError, match="Leave out --preset, or delete the line preset = 'deepcoder-16k' in"):
+        config.read_config(path, preset="intellect2")
+    assert config.read_config(path, preset="deepcoder-16k") == config.read_config(path)
+
+
 def test_a_function_can_stand_for_the_whole_section_of_rewards(file):
     read = config.read_config(file('preset = "intellect2"\nreward = "mine:judge"\n' + SMALL))
     assert (read.reward.function, read.reward.code, read.reward.length_budget) == ("mine:judge", 0.0, 0.3)
@@ -89,8 +118,8 @@ def test_a_written_configuration_is_read_back_unchanged(file):
 @pytest.mark.parametrize(
     ("text", "changes", "words"),
     [
-        pytest.param("[model]\npath = 'm'\n", [], "data is missing", id="no section"),
-        pytest.param("[model]\n[data]\ndataset='d'", [], "model.path is missing", id="no key"),
+        pytest.param("[model]\npath = 'm'\n", [], "data.dataset is missing. Give --data, or", id="no section"),
+        pytest.param("[model]\n[data]\ndataset='d'", [], "model.path is missing. Give --model, or", id="no key"),
         pytest.param(SMALL + "[optimiser]\n", [], "unknown section 'optimiser'; known are model", id="unknown section"),
         pytest.param(
             SMALL, ["rollout.prompt=1"], "unknown key rollout.prompt; known are rollout.prompts", id="unknown"

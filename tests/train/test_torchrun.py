@@ -6,20 +6,26 @@ import sys
 from pathlib import Path
 
 import pytest
+from small_runs import without_a_file
 
 pytest.importorskip("torch", reason="torch is not installed")
 
 ROOT = Path(__file__).parents[2]
 
 
-def test_torchrun_starts_the_command_on_every_rank(small, tmp_path):
+def test_torchrun_starts_the_command_on_every_rank(tiny_model, six_problems, tmp_path):
     curate = tmp_path / "curate"  # as pip writes it, whatever is installed
     curate.write_text(f"#!{sys.executable}\nfrom curate.commands.main import run\nrun()\n")
     curate.chmod(0o755)
     launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
-    words = ["train", str(small), "--out", str(tmp_path / "run"), "--set", "run.steps=1", "--system", "Be brief."]
+    words = [
+        "train",
+        *without_a_file("deepcoder-16k", tiny_model, six_problems, "run.steps=1"),
+        "--system",
+        "Be brief.",
+    ]
     done = subprocess.run(
-        [*launcher, "--no-python", str(curate), *words],
+        [*launcher, "--no-python", str(curate), "train", *words, "--system", "Be brief."],
         cwd=tmp_path,
         env={**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""},
         capture_output=True,
@@ -28,5 +34,6 @@ def test_torchrun_starts_the_command_on_every_rank(small, tmp_path):
     )
     assert done.returncode == 0, done.stderr[-3000:]
     assert done.stdout.count("model in ") == 1  # only the first rank speaks
-    assert (tmp_path / "run" / "model" / "model.safetensors").is_file()
-    assert '"content": "Be brief."' in (tmp_path / "run" / "questions.jsonl").read_text()
+    run = tmp_path / "runs" / "deepcoder-16k"
+    assert (run / "model" / "model.safetensors").is_file()
+    assert '"content": "Be brief."' in (run / "questions.jsonl").read_text()

@@ -1,12 +1,12 @@
 """Define the command `curate plan`."""
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from sandbox.commands.frame import require, user_errors
+from train.commands.config_options import ConfigSource, config_options
 
 if TYPE_CHECKING:
     from train.planning.split import Split
@@ -16,7 +16,7 @@ _NEARLY = 0.97  # of two ways that are this close, the one with less staleness i
 
 
 @click.command("plan")
-@click.argument("config", type=click.Path(dir_okay=False, path_type=Path))
+@config_options
 @click.option("--gpus", type=click.IntRange(1, 4096), required=True, help="Number of GPUs to split.")
 @click.option(
     "--gpu", type=click.Choice(["h100", "h200", "a100"]), default="h100", show_default=True, help="Kind of the GPUs."
@@ -41,37 +41,29 @@ _NEARLY = 0.97  # of two ways that are this close, the one with less staleness i
     help="Share of the groups that teach nothing and are replaced by others.",
 )
 @click.option("--steps", type=click.IntRange(2, 100), default=6, show_default=True, help="Steps to simulate.")
-@click.option(
-    "--set",
-    "changes",
-    multiple=True,
-    metavar="SECTION.KEY=VALUE",
-    help="Replace a value of CONFIG. Can be given several times.",
-)
 def command(
-    config: Path,
+    config: ConfigSource,
     gpus: int,
     gpu: str,
     mean_tokens: float | None,
     sigma: float,
     rejected: float,
     steps: int,
-    changes: tuple[str, ...],
 ) -> None:
     """Simulate a run on N GPUs, and say how to split them between learner and engines.
 
-    CONFIG is the file of `curate train`. The controller of asynchronous runs is driven by a clock that jumps from
-    event to event; how long engines and learner take comes from the data sheet of the GPU, so expect 20% more or less.
+    CONFIG is the file of `curate train`; --preset with --model and --data can take its place. The controller of
+    asynchronous runs is driven by a clock that jumps from event to event; how long engines and learner take comes from
+    the data sheet of the GPU, so expect 20% more or less.
     """
     require("train")
-    from train.config import read_config
     from train.errors import TrainError
     from train.planning import from_config
     from train.planning.rates import GPUS
     from train.planning.split import WAYS, best_split
 
     with user_errors(TrainError, ValueError):
-        settings = read_config(config, changes)
+        settings = config.read()
         model = from_config.model_size(settings)
         workload = from_config.workload(settings, mean_tokens=mean_tokens, sigma=sigma, rejected=rejected)
         cluster = from_config.cluster(settings, GPUS[gpu], gpus)

@@ -19,6 +19,7 @@ from curate.commands.include import include
 from curate.commands.prompt_options import prompt_options
 from sandbox.commands import options
 from sandbox.commands.frame import require, user_errors
+from train.commands.config_options import ConfigSource, config_options
 from train.commands.configuration_keys import ShowsKeys
 from train.commands.engine_options import engine_option
 
@@ -39,14 +40,11 @@ _OF_SUITE = re.compile(r"eval/[^/]+/pass@1")
 
 
 @click.command("train", cls=ShowsKeys)
-@click.argument("config", type=click.Path(path_type=Path))
-@click.option("--out", type=click.Path(path_type=Path), help="Folder of the run.  [default: runs/ and CONFIG's name]")
+@config_options
 @click.option(
-    "--set",
-    "changes",
-    multiple=True,
-    metavar="SECTION.KEY=VALUE",
-    help="Replace a value of CONFIG. Can be given several times.",
+    "--out",
+    type=click.Path(path_type=Path),
+    help="Folder of the run.  [default: runs/ and the name of CONFIG, or of the preset if there is no CONFIG]",
 )
 @include
 @prompt_options
@@ -70,9 +68,8 @@ _OF_SUITE = re.compile(r"eval/[^/]+/pass@1")
 @click.option("--host-gb", type=float, help="With --gpus: memory of each machine in GB.  [default: not judged]")
 @options.sandbox_changes
 def command(
-    config: Path,
+    config: ConfigSource,
     out: Path | None,
-    changes: tuple[str, ...],
     include: tuple[str, ...],
     prompt: dict[str, Any],
     engine: dict[str, Any],
@@ -87,6 +84,8 @@ def command(
 ) -> None:
     """Train a model on a dataset with GRPO+.
 
+    Without CONFIG: curate train --preset deepcoder-16k --model MODEL --data DATASET.
+
     CONFIG is a TOML file: a preset, the model, the dataset, and what differs from the preset. Its keys are listed
     below; `curate config train --preset NAME` prints a file with all of them. Options replace what the file says: those
     of the prompt its section [prompt], --engine its section [engine], and those that say where programs run its section
@@ -97,26 +96,27 @@ def command(
     require("data")
     from curate.errors import CurateError
     from sandbox import SandboxError
-    from train.config import read_config, with_sandbox
+    from train.config import with_sandbox
     from train.errors import TrainError
     from train.remedy import remedy
     from train.rollouts.own_function import check_function
     from train.run.folder import open_run
     from train.sampling.model_name import check_model
 
-    run = out or (_replay_folder(config) if replay else Path("runs") / config.stem)
+    recorded = _recorded(config) if replay else None
+    run = out or (_replay_folder(recorded) if recorded else Path("runs") / config.name)
     is_first_rank = os.environ.get("RANK", "0") == "0"
     with (
         user_errors(TrainError, CurateError, SandboxError),
         user_errors(OSError, advice=lambda error: "" if dry_run else f"{remedy(error)}; --resume continues."),
         _interruptible(run) if is_first_rank else _silently_interruptible(),
     ):
-        if replay:
+        if recorded:
             if dry_run:
                 raise click.UsageError("--dry-run shows the plan of a CONFIG. Leave it out, or --replay.")
-            _replay(config, run, changes, resume=resume, overwrite=overwrite, is_first_rank=is_first_rank)
+            _replay(recorded, run, config.changes, resume=resume, overwrite=overwrite, is_first_rank=is_first_rank)
             return
-        read = read_config(config, (*changes, *_including(include)), prompt=prompt, engine=engine)
+        read = config.read(tuple(_including(include)), prompt=prompt, engine=engine)
         settings = _with_packages(with_sandbox(read, sandbox))
         check_model(settings.model.path)
         check_function(settings.reward.function)
@@ -140,6 +140,16 @@ def command(
             found = f"pass@1 {note['pass@1']:.3f} on {note['suite']}"
             click.echo(f"best in {run / BEST}: step {note['step']}, {found}")
         click.echo(f"model in {run / 'model'}, metrics in {run / 'metrics.jsonl'}; to see them: curate plot {run}")
+
+
+def _recorded(config: ConfigSource) -> Path:
+    """Return the folder of the run to train again, which stands in the place of CONFIG."""
+    if config.path is None or config.preset or config.model or config.dataset:
+        raise click.UsageError(
+            "--replay takes the configuration from the folder of a run. Give that folder, without --preset, --model "
+            "and --data."
+        )
+    return config.path
 
 
 def _replay_folder(recorded: Path) -> Path:

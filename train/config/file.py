@@ -1,4 +1,4 @@
-"""Read a configuration: the values of `--set section.key=value` replace those of the file, which replace a preset's."""
+"""Read a configuration: options of the command line replace values of the file, which replace those of a preset."""
 
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -21,38 +21,64 @@ _PRESETS = Path(__file__).parents[1] / "presets"
 
 
 def read_config(
-    path: Path,
+    path: Path | None,
     changes: Sequence[str] = (),
     *,
+    preset: str | None = None,
+    model: str | None = None,
+    dataset: str | None = None,
     prompt: Mapping[str, Any] = _NOTHING,
     engine: Mapping[str, Any] = _NOTHING,
 ) -> Config:
-    """Return the configuration in a TOML file.
+    """Return the configuration in a TOML file, in a preset, or in both.
 
+    Of several values for a key, the last of these holds: its default, the preset, the file, the parameters `model` to
+    `engine`, `changes`.
+
+    path     the file, None for a preset alone
     changes  further values, of the form section.key=value
+    preset   name of the preset; None: the one that the file names, if any
+    model    value of model.path
+    dataset  value of data.dataset
     prompt   further values of the section [prompt]
     engine   further values of the section [engine]
 
     Raises ConfigError.
     """
+    from_file = {} if path is None else _read_file(path)
+    named = from_file.pop("preset", None)
+    if preset is not None and named not in (None, preset):
+        raise ConfigError(
+            f"{path} names the preset {named!r}, and --preset is {preset!r}. Leave out --preset, or delete the line "
+            f"preset = {named!r} in {path}."
+        )
+    name = named if preset is None else preset
+    table = {} if name is None else preset_table(name)
+    _merge(table, from_file)
+    paths = {"model": {} if model is None else {"path": model}, "data": {} if dataset is None else {"dataset": dataset}}
+    options = {**paths, "prompt": prompt, "engine": engine}
+    _merge(table, {section: dict(values) for section, values in options.items() if values})
+    for change in changes:
+        _apply(table, change)
+    for section, key, option in (("model", "path", "--model"), ("data", "dataset", "--data")):
+        if isinstance(values := table.get(section, {}), Mapping) and key not in values:
+            raise ConfigError(f"{section}.{key} is missing. Give {option}, or a file with {key} in [{section}].")
+    _read_prompt(table)
+    _gather_engine_options(table)
+    return from_table(table)
+
+
+def _read_file(path: Path) -> dict[str, Any]:
     try:
         text = path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path} is not a text file. Give the path of a TOML file.") from error
     except OSError as error:
         raise ConfigError(f"{path}: {error.strerror}. Give the path of a TOML file.") from error
-    from_file = _parse(text, str(path))
-    if isinstance(from_file.get("reward"), str):  # short for a function of one's own and no other task's reward
-        from_file["reward"] = {"code": 0.0, "math": 0.0, "function": from_file["reward"]}
-    preset = from_file.pop("preset", None)
-    table = {} if preset is None else preset_table(preset)
-    _merge(table, from_file)
-    for change in changes:
-        _apply(table, change)
-    _merge(table, {name: dict(values) for name, values in (("prompt", prompt), ("engine", engine)) if values})
-    _read_prompt(table)
-    _gather_engine_options(table)
-    return from_table(table)
+    table = _parse(text, str(path))
+    if isinstance(table.get("reward"), str):  # short for a function of one's own and no other task's reward
+        table["reward"] = {"code": 0.0, "math": 0.0, "function": table["reward"]}
+    return table
 
 
 def with_changes(config: Config, changes: Sequence[str]) -> Config:

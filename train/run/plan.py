@@ -88,6 +88,8 @@ def _data(dataset: str, config: Config, share: str, head: str) -> Iterator[str]:
 def _evaluation(config: Config) -> Iterator[str]:
     """Yield a line for each suite, and one about when and where it is evaluated."""
     settings, suites = config.evaluation, read_suites(config)
+    if not suites:
+        yield "evaluation none; to evaluate on a dataset during the run: --set evaluation.dataset=DATASET"
     for number, suite in enumerate(suites):
         head = "           " if number else "evaluation "
         yield f"{head}{suite.name}, {len(suite.exercises):,} problems x {settings.k}"

@@ -41,6 +41,12 @@ def test_what_cannot_be_simulated_is_explained(words, message, small):
     assert message in done.output
 
 
+def test_a_preset_can_be_planned_without_a_file(tiny_model):
+    done = plan("--preset", "deepcoder-16k", "--model", tiny_model, "--data", "d", "--gpus", 8, "--mean-tokens", 16384)
+    assert done.exit_code == 1
+    assert "answers of at most 16384 tokens cannot have 16384 on average" in done.output
+
+
 def test_a_model_that_does_not_fit_is_refused(small, tmp_path):
     import transformers
 

@@ -5,10 +5,11 @@ from pathlib import Path
 import click
 
 from sandbox.commands.frame import ProgressBar, require, user_errors
+from train.commands.config_options import ConfigSource, config_options
 
 
 @click.command("calibrate")
-@click.argument("config", type=click.Path(dir_okay=False, path_type=Path))
+@config_options
 @click.option(
     "--out",
     type=click.Path(dir_okay=False, path_type=Path),
@@ -22,14 +23,7 @@ from sandbox.commands.frame import ProgressBar, require, user_errors
     show_default=True,
     help="Groups to draw, each of rollout.completions answers.",
 )
-@click.option(
-    "--set",
-    "changes",
-    multiple=True,
-    metavar="SECTION.KEY=VALUE",
-    help="Replace a value of CONFIG. Can be given several times.",
-)
-def command(config: Path, out: Path, groups: int, changes: tuple[str, ...]) -> None:
+def command(config: ConfigSource, out: Path, groups: int) -> None:
     """Measure how far honest answers are from what a verifier computes, and set the bars of a swarm by it.
 
     CONFIG is the file of `curate train`. Its engine draws answers to its prompts on this machine, which should be as
@@ -38,13 +32,12 @@ def command(config: Path, out: Path, groups: int, changes: tuple[str, ...]) -> N
     """
     require("train")
     from curate.errors import CurateError
-    from train.config import read_config
     from train.errors import TrainError
     from train.swarm.verification.bars_file import read_bars, write_bars
     from train.swarm.verification.calibrate import calibrate
 
     with user_errors(TrainError, CurateError):
-        settings = read_config(config, changes)
+        settings = config.read()
         others = read_bars(out) if out.exists() else {}
         with ProgressBar(" answers") as progress:
             pair, bars, found = calibrate(settings, n_leases=groups, report=progress)
