@@ -60,11 +60,16 @@ def configuration() -> str:
 
 
 def presets() -> str:
-    """Return the table of the values of all presets, a column for each preset."""
+    """Return the table of the keys in which presets differ from the defaults, a column for each preset."""
+    from train.config.describe import sections
+
     paths = sorted((ROOT / "train" / "presets").glob("*.toml"))
     tables = {path.stem: dict(_flat(tomllib.loads(path.read_text()))) for path in paths}
-    keys = dict.fromkeys(key for table in tables.values() for key in table)
-    rows = ((f"`{key}`", *(_code(table.get(key, "")) for table in tables.values())) for key in keys)
+    defaults = {f"{section.name}.{key.name}": key.default for section in sections() for key in section.keys}
+    given = {key for table in tables.values() for key in table}
+    stages = sorted(key for key in given if key.startswith("stages."))
+    keys = [*(key for key in defaults if key in given), *stages]
+    rows = ((f"`{key}`", *(_code(table.get(key, defaults.get(key, ""))) for table in tables.values())) for key in keys)
     return _table(("key", *tables), rows)
 
 

@@ -1,12 +1,13 @@
 """The configuration of a run: a TOML file becomes one frozen Config, or an error that names the wrong key.
 
-    preset = "deepcoder-16k"         # train/presets/deepcoder-16k.toml spells out every value
+    preset = "deepcoder-16k"         # train/presets/deepcoder-16k.toml has what differs from the defaults
     [model]
     path = "Qwen/Qwen3-0.6B"
     [data]
     dataset = "datasets/taco"
 
-Values in the file replace those of its preset, and `--set section.key=value` replaces both.
+Values in the file replace those of its preset, and options of the command replace both: --model, --data, and
+`--set section.key=value`.
 
     sections.py   all keys, with their defaults, units and reasons
     checks.py     the conditions that the values must satisfy, section by section
