@@ -39,11 +39,11 @@ def test_the_presets_are_those_of_the_papers(file):
     assert [stage.max_tokens for stage in both.stages] == [16384, 32768]
     assert read("deepseekmath").objective.kl == 0.04
     assert read("intellect2").objective.delta == 4
-    asynchronous = {name: read(name).rollout for name in ("areal", "intellect2")}
-    assert {name: (each.pipeline, each.staleness) for name, each in asynchronous.items()} == {
-        "areal": ("async", 4),
-        "intellect2": ("async", 2),
-    }
+    asynchronous = {name: read(name) for name in ("areal", "areal-boba2", "intellect2")}
+    assert {
+        name: (each.rollout.pipeline, each.rollout.staleness, each.rollout.prompts, each.optimizer.minibatches)
+        for name, each in asynchronous.items()
+    } == {"areal": ("async", 4, 512, 4), "areal-boba2": ("async", 4, 128, 1), "intellect2": ("async", 2, 256, 8)}
 
 
 def test_the_file_replaces_its_preset_and_set_replaces_the_file(file):
@@ -187,7 +187,7 @@ def test_a_written_configuration_is_read_back_unchanged(file):
         pytest.param(SMALL, ["objective.delta=1.1"], "must be at least 1 + clip_high", id="delta"),
         pytest.param(SMALL, ["rollout.temperature=0"], "must be more than 0", id="greedy"),
         pytest.param(
-            "preset = 'grpo'\n" + SMALL, [], "unknown preset 'grpo'; known are areal, deep", id="unknown preset"
+            "preset = 'grpo'\n" + SMALL, [], "unknown preset 'grpo'; known are areal, areal-boba2", id="unknown preset"
         ),
         pytest.param("model = ", [], "is not TOML", id="not TOML"),
         pytest.param("model = 3\n[data]\ndataset='d'", [], "model must be a section, not 3", id="no table"),

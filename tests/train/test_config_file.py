@@ -38,7 +38,7 @@ def test_the_keys_that_must_be_filled_in_are_comments(file):
 def test_an_unknown_preset_is_explained():
     result = CliRunner().invoke(main, ["config", "train", "--preset", "grpo"])
     assert result.exit_code == 1
-    assert "unknown preset 'grpo'; known are areal, deepcoder-16k" in result.stderr
+    assert "unknown preset 'grpo'; known are areal, areal-boba2" in result.stderr
 
 
 def test_every_key_says_what_it_means():

@@ -24,6 +24,7 @@ SHAPES = {  # models like those that the presets are for
 OWN = ["evaluation.where=own", "evaluation.dataset=held_out"]
 MACHINES = {  # as the presets' own comments name them
     "areal": ("14B", [Machines(8, 80, 600)]),
+    "areal-boba2": ("14B", [Machines(8, 80, 600)]),
     "deepcoder-16k": ("14B", [Machines(8, 80, 600)]),
     "deepcoder-32k": ("14B", [Machines(8, 80, 600)]),
     "deepseekmath": ("7B", [Machines(8, 80, 400)]),
