@@ -384,7 +384,7 @@ def test_a_run_leaves_out_unverified_rows_unless_it_is_told_to_include_them(smal
     assert "no problem to train on (left out: unverified 6" in result.output
     assert "--include unverified takes these rows, too" in result.output
     plan = CliRunner().invoke(main, [*words, "--dry-run", "--include", "unverified"])
-    assert ", 6 of 6 problems\nbatch" in plan.output
+    assert ", 6 of 6 problems\nwarning    trains on 6 unverified rows (livecodebench 6)" in plan.output
 
 
 def engine_processes():

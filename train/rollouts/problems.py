@@ -8,8 +8,9 @@ A file has a row for each prompt, in any form that curate reads (JSONL, Parquet,
     source   where it comes from, for the metrics; by default, the name of the file
 """
 
+import json
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ from curate.problem import TESTS, tests_of
 from curate.prompt import Chat, Prompt
 from curate.reading.tables import Unreadable, locate, read_rows
 from curate.reading.values import short
-from curate.trust import Trust
+from curate.trust import UNVERIFIED, Trust
 from train.errors import ConfigError
 
 _COLUMNS = (
@@ -70,19 +71,39 @@ def is_file(dataset: str) -> bool:
     return Path(dataset).expanduser().is_file()
 
 
-def problems(dataset: str, trust: Trust, prompt: Prompt, left_out: Counter[str]) -> Iterator[Problem]:
-    """Yield the problems of a dataset, and count in `left_out` the rows that are not trusted, by reason.
+def problems(
+    dataset: str, trust: Trust, prompt: Prompt, left_out: Counter[str], unverified: Counter[str]
+) -> Iterator[Problem]:
+    """Yield the problems of a dataset.
 
-    prompt  the form in which programs are asked for; of a file's prompts, it adds only the system prompt
+    prompt      the form in which programs are asked for; of a file's prompts, it adds only the system prompt
+    left_out    counts the rows that are not trusted, by reason
+    unverified  counts the rows that are yielded although they are unverified, by source
 
     Raises CurateError if this is not a dataset or was altered, and ConfigError for a row that is not a prompt.
     """
+    if is_file(dataset):
+        return _of_file(Path(dataset).expanduser(), prompt)
+    return _curated(dataset, trust, prompt, left_out, unverified)
+
+
+def unverified_text(counts: Mapping[str, int], include: Sequence[str]) -> str:
+    """Return a sentence about the unverified rows that a run trains on, and what to type to leave them out.
+
+    counts   numbers of rows, by source
+    include  data.include of the run
+    """
+    of_each = ", ".join(f"{source} {n:,}" for source, n in sorted(counts.items()))
+    rest = json.dumps([word for word in include if word != UNVERIFIED])
     return (
-        _of_file(Path(dataset).expanduser(), prompt) if is_file(dataset) else _curated(dataset, trust, prompt, left_out)
+        f"trains on {sum(counts.values()):,} unverified rows ({of_each}): no solutions of them are published, so no "
+        f"reference has passed their tests. To leave them out: --set 'data.include={rest}'"
     )
 
 
-def _curated(dataset: str, trust: Trust, prompt: Prompt, left_out: Counter[str]) -> Iterator[Problem]:
+def _curated(
+    dataset: str, trust: Trust, prompt: Prompt, left_out: Counter[str], unverified: Counter[str]
+) -> Iterator[Problem]:
     folder = dataset_folder(dataset)
     check_trusted(folder, trust)
     with readable(folder):
@@ -94,6 +115,8 @@ def _curated(dataset: str, trust: Trust, prompt: Prompt, left_out: Counter[str])
             if objection is not None:
                 left_out[objection] += 1
                 continue
+            if not row["verified"]:
+                unverified[row["source"]] += 1
             yield Problem(
                 row["id"],
                 row["source"],

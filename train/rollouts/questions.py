@@ -21,7 +21,7 @@ from sandbox import Suite
 from train.config import Data
 from train.errors import ConfigError
 from train.rollouts.mixture import Mixture
-from train.rollouts.problems import Kinds, Problem, problems
+from train.rollouts.problems import Kinds, Problem, problems, unverified_text
 from train.sampling.chat_template import prompt_ids
 
 log = logging.getLogger(__name__)
@@ -114,8 +114,9 @@ class Questions:
         """Write the problems of a dataset to the cache, and return their digest."""
         digest = hashlib.sha256()
         left_out: Counter[str] = Counter()
+        unverified: Counter[str] = Counter()
         n_too_long = 0
-        for problem in problems(dataset.name, Trust.including(data.include), prompt, left_out):
+        for problem in problems(dataset.name, Trust.including(data.include), prompt, left_out, unverified):
             ids = prompt_ids(self._tokenizer, problem.chat, prompt.template_arguments)
             if len(ids) > data.max_prompt_tokens:
                 n_too_long += 1
@@ -137,6 +138,8 @@ class Questions:
             )
         if left_out:
             log.warning("%s", left_out_text(dataset.name, left_out))
+        if unverified:
+            log.warning("%s: %s", dataset.name, unverified_text(unverified, data.include))
         self.left_out += left_out
         self.n_too_long += n_too_long
         return digest.digest()

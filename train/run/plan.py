@@ -13,7 +13,7 @@ from curate.trust import Trust, left_out_lines
 from train.config import Config, Data
 from train.config.checks import doubts
 from train.learning.memory import Memory, of_run, on_gpu, row_tokens
-from train.rollouts.problems import Kinds, is_file, problems
+from train.rollouts.problems import Kinds, is_file, problems, unverified_text
 from train.rollouts.scoring import check_judged
 from train.run import memory_plan
 from train.run.memory_plan import Machines
@@ -70,7 +70,7 @@ def _data(dataset: str, config: Config, share: str, head: str) -> Iterator[str]:
     """Yield how many problems of a dataset will be trained on, and why the others are left out."""
     if is_file(dataset):
         kinds, n_prompts = Kinds(), 0
-        for problem in problems(dataset, Trust(), Prompt(), Counter()):
+        for problem in problems(dataset, Trust(), Prompt(), Counter(), Counter()):
             kinds, n_prompts = kinds | problem.kind, n_prompts + 1
         check_judged(config.reward, kinds)
         yield f"{head}{dataset}, {n_prompts:,} prompts{share}"
@@ -79,10 +79,14 @@ def _data(dataset: str, config: Config, share: str, head: str) -> Iterator[str]:
     folder, trust = dataset_folder(dataset), Trust.including(config.data.include)
     with readable(folder):
         stored = Stored(folder)
-        left_out = Counter(stored.left_out(trust).values())
+        left_out = stored.left_out(trust)
+        rows = stored.columns("id", "source", "verified")
+        unverified = Counter(row["source"] for row in rows if not row["verified"] and row["id"] not in left_out)
     check_trusted(folder, trust)
-    yield f"{head}{dataset}, {len(stored) - left_out.total():,} of {len(stored):,} problems{share}"
-    yield from (f"           {line}" for line in left_out_lines(left_out))
+    yield f"{head}{dataset}, {len(stored) - len(left_out):,} of {len(stored):,} problems{share}"
+    yield from (f"           {line}" for line in left_out_lines(Counter(left_out.values())))
+    if unverified:
+        yield f"warning    {unverified_text(unverified, config.data.include)}"
 
 
 def _evaluation(config: Config) -> Iterator[str]:
