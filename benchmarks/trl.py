@@ -79,7 +79,7 @@ def train_with_trl(out: Path, prompts: int, completions: int, most_tokens: int) 
         beta=0.0,
         epsilon=0.2,
         epsilon_high=0.28,
-        scale_rewards="none",
+        scale_rewards="group",
         loss_type="dapo",
         mask_truncated_completions=True,
         gradient_checkpointing=False,

@@ -1,5 +1,7 @@
 """A configuration is read completely, or refused with an explanation."""
 
+from pathlib import Path
+
 import pytest
 
 from sandbox import Limits, Outcome, Program, SandboxOptions
@@ -11,6 +13,7 @@ from train.config.file import preset_table
 from train.errors import ConfigError
 from train.rollouts.scoring import open_sandbox
 
+EXAMPLES = Path(__file__).parents[2] / "examples"
 SMALL = '[model]\npath = "m"\n[data]\ndataset = "d"\n'
 FRESH = "rollout.staleness=0"
 OWN = ["evaluation.where=own"]
@@ -44,6 +47,14 @@ def test_the_presets_are_those_of_the_papers(file):
         name: (each.rollout.pipeline, each.rollout.staleness, each.rollout.prompts, each.optimizer.minibatches)
         for name, each in asynchronous.items()
     } == {"areal": ("async", 4, 512, 4), "areal-boba2": ("async", 4, 128, 1), "intellect2": ("async", 2, 256, 8)}
+
+
+@pytest.mark.parametrize("name", ["learn/grpo_plus.toml", "learn/aloud.toml", "swarm/swarm.toml"])
+def test_the_examples_of_grpo_plus_have_the_objective_of_deepcoder(name, file):
+    given = config.read_config(EXAMPLES / name).objective
+    published = config.read_config(file(SMALL), preset="deepcoder-16k").objective
+    same = ("by_std", "clip_low", "clip_high", "delta", "kl", "entropy", "aggregation", "overlong")
+    assert {key: getattr(given, key) for key in same} == {key: getattr(published, key) for key in same}
 
 
 def test_the_file_replaces_its_preset_and_set_replaces_the_file(file):

@@ -1,6 +1,6 @@
 """The sections of a configuration, with the unit of each value and the reason for it beside it.
 
-The defaults come from a run that we have made, the tiny one of `make learn`. checks.py says what the values must
+Most defaults come from a run that we have made, the tiny one of `make learn`. checks.py says what the values must
 satisfy, alone and together.
 """
 
