@@ -84,6 +84,7 @@ class Trial:
             "rollout.pipeline=async",
             f"rollout.staleness={self.bound}",
             f"engine.concurrency={(self.bound + 1) * ANSWERS}",
+            "objective.by_std=false",
             *OBJECTIVES[self.objective],
             *changes,
         ]

@@ -33,10 +33,10 @@ STEPS = 8
 ROUNDS = 3
 AHEAD = 2
 OURS = {
-    "curate": ["rollout.pipeline=minibatch"],
+    "curate": ["rollout.pipeline=minibatch", "objective.by_std=false"],
     # An engine in a process of its own; without a GPU the number means nothing.
     "async": ["rollout.pipeline=async", "rollout.staleness=1", "engine.gpus=[0]", "objective.old=learner",
-              "objective.truncation=2.0"],
+              "objective.truncation=2.0", "objective.by_std=false"],
 }  # fmt: skip
 SHAPES = ((16, 16, 96), (4, 16, 64))  # prompts, answers to each prompt, maximum number of tokens of an answer
 
@@ -79,7 +79,7 @@ def train_with_trl(out: Path, prompts: int, completions: int, most_tokens: int) 
         beta=0.0,
         epsilon=0.2,
         epsilon_high=0.28,
-        scale_rewards="group",
+        scale_rewards="none",
         loss_type="dapo",
         mask_truncated_completions=True,
         gradient_checkpointing=False,

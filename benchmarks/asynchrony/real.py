@@ -91,6 +91,7 @@ def train(name: str, way: Way, steps: int, *, evaluates: bool) -> Path:
         "rollout.online_filter=false",  # so that all batches have the same size
         "objective.old=learner",  # for all, so that their steps do the same work
         "objective.truncation=2.0",
+        "objective.by_std=false",
         "engine.gpus=[0]",  # an engine in a process of its own; without a GPU the number means nothing
         "engine.concurrency=2048",
     ]
