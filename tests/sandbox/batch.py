@@ -69,6 +69,12 @@ def judged(
     )
 
 
+def spread(names: Iterable[str], number: int) -> list[str]:
+    """Return so many names that lie evenly in a list of similar ones."""
+    names = list(names)
+    return [names[index * len(names) // number] for index in range(number)]
+
+
 def _selected(batch: Batch, items: Iterable[pytest.Item]) -> list[str]:
     asked = [item.callspec.params.get("asked") for item in items if hasattr(item, "callspec")]
     return [name for each in asked if each is not None for owner, name in [each] if owner is batch]

@@ -8,13 +8,14 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from batch import judged
 
-from sandbox import Case, Limits, Outcome, Program, RunResult, Sandbox, Suite, Verdict
+from sandbox import Case, Judgement, Limits, Outcome, Program, RunResult, Sandbox, Suite, Verdict
 from sandbox.jail.compiled import Compilations, Compiled, SharedFolder
 
 SUM = Program('#include <cstdio>\nint main() { int a, b; scanf("%d %d", &a, &b); printf("%d\\n", a + b); }', "cpp")
 SUMS = Suite([Case("1 2\n", "3\n"), Case("20 22\n", "42\n")])
-SHORT = Limits(wall_seconds=1, memory_mb=64)
+SHORT = Limits(wall_seconds=0.3, memory_mb=64)
 
 
 def test_a_right_program_is_accepted(box: Sandbox) -> None:
@@ -42,10 +43,14 @@ PROGRAMS = {
 }
 
 
-@pytest.mark.parametrize(("source", "printed"), PROGRAMS.values(), ids=PROGRAMS)
-def test_the_libraries_that_programs_use_are_available(box: Sandbox, source: str, printed: str) -> None:
-    limits = Limits(wall_seconds=5, memory_mb=256)
-    judgement = box.judge(Program(source, "cpp"), Suite([Case("", printed)], limits=limits))
+@judged(
+    {
+        name: (Program(source, "cpp"), Suite([Case("", printed)], limits=Limits(wall_seconds=15, memory_mb=256)))
+        for name, (source, printed) in PROGRAMS.items()
+    },
+    quick=["all headers", "a stack of a million frames"],
+)
+def test_the_libraries_that_programs_use_are_available(judgement: Judgement) -> None:
     assert judgement.accepted, judgement
 
 
@@ -76,10 +81,16 @@ FAILURES = {
 }
 
 
-@pytest.mark.parametrize(("source", "verdict"), FAILURES.values(), ids=FAILURES)
-def test_each_failure_gets_its_verdict(box: Sandbox, source: str, verdict: Verdict) -> None:
-    judgement = box.judge(Program(source, "cpp"), Suite([Case("", "7")], limits=SHORT))
-    assert judgement.verdict is verdict, judgement
+# Those that Python programs show as well, or that show what a compiler may do for many seconds.
+REPEATED = {"wrong", "no main", "exit status", "endless sleep", "a header without end", "a compiler kept busy"}
+
+
+@judged(
+    {name: (Program(source, "cpp"), Suite([Case("", "7")], limits=SHORT)) for name, (source, _) in FAILURES.items()},
+    quick=FAILURES.keys() - REPEATED,
+)
+def test_each_failure_gets_its_verdict(name: str, judgement: Judgement) -> None:
+    assert judgement.verdict is FAILURES[name][1], judgement
 
 
 @pytest.mark.thorough
