@@ -12,6 +12,7 @@ from typing import Any
 
 import forked
 import pytest
+from hypothesis import HealthCheck, settings
 
 # As many processes test at the same time as there are cores. If torch had a thread for each core in all of them, these
 # threads would wait for each other most of the time. It is set before torch is imported, here and in what tests start.
@@ -40,6 +41,16 @@ _ENVIRONMENT = {
     "RAY_enable_worker_prestart": "0",
     "RAY_prestart_worker_first_driver": "0",
 }
+
+
+# Property tests have no deadline: they check values, and must not fail because a busy machine is slow.
+_PROFILE = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("quick", _PROFILE, max_examples=20)
+settings.register_profile("thorough", _PROFILE, max_examples=100)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    settings.load_profile("quick" if config.option.markexpr == "not thorough" else "thorough")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

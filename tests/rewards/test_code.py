@@ -15,10 +15,10 @@ RIGHT, WRONG = program_answer("print(2 * int(input()))"), program_answer("print(
 
 
 class RecordingSandbox(Sandbox):
-    """A real sandbox that records what it is asked to judge, and fails the first `losses` times."""
+    """Asks a real sandbox, records what it is asked to judge, and fails the first `losses` times."""
 
-    def __init__(self) -> None:
-        super().__init__(workers=2)
+    def __init__(self, box: Sandbox) -> None:
+        self._box = box
         self.requests: list[tuple[Program, Suite]] = []
         self.losses = 0
 
@@ -27,20 +27,12 @@ class RecordingSandbox(Sandbox):
         if self.losses:
             self.losses -= 1
             raise ExecutionLost("the machine was starved")
-        return super().judge(program, suite, run_all=run_all)
+        return self._box.judge(program, suite, run_all=run_all)
 
 
 @pytest.fixture
-def recording():
-    with RecordingSandbox() as box:
-        yield box
-
-
-@pytest.fixture
-def closed_box():
-    box = Sandbox(workers=1)
-    box.close()
-    return box
+def recording(box):
+    return RecordingSandbox(box)
 
 
 def outcome(reward: Reward) -> tuple[float | None, str]:

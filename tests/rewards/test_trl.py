@@ -1,12 +1,10 @@
 """TRL gets a reward for each completion, or None where it is unknown."""
 
-import os
-
 import pytest
 
 from rewards import shared
 from rewards.trl import code_reward
-from sandbox import Case, Program, Referee, Sandbox, Suite
+from sandbox import Case, Program, Referee, Suite
 
 ECHO = Suite([Case("1", "1"), Case("2", "2")])
 RIGHT, WRONG = "So:\n```python\nprint(input())\n```\n", "```python\nprint(1)\n```"
@@ -34,15 +32,9 @@ def test_a_checker_that_crashes_is_not_a_zero():
     assert shared.reward(RIGHT, CRASHING_CHECKER, shared.shared_sandbox()) is None
 
 
-@pytest.mark.parametrize("error", [RecursionError(), MemoryError(), OverflowError(), OSError(), KeyError("x")])
-def test_a_completion_that_reveals_a_defect_of_the_sandbox_raises_nothing(monkeypatch, error):
-    class Defective(Sandbox):
-        def judge(self, program, suite, *, run_all=False):
-            raise error
-
-    with Defective(workers=1) as box:
-        monkeypatch.setattr(shared, "_parts", {(os.getpid(), "sandbox"): box})
-        assert code_reward(completions=[RIGHT], tests=[ECHO.to_json()]) == [None]
+@pytest.mark.usefixtures("defective_sandbox")
+def test_a_completion_that_reveals_a_defect_of_the_sandbox_raises_nothing():
+    assert code_reward(completions=[RIGHT], tests=[ECHO.to_json()]) == [None]
 
 
 @pytest.mark.parametrize(

@@ -1,11 +1,9 @@
 """verl, which has no value for an unknown reward, gets 0.0 for it, and the reward is counted and logged."""
 
-import os
-
 import pytest
 
 from rewards import shared, verl
-from sandbox import Case, Limits, Sandbox, Suite
+from sandbox import Case, Limits, Suite
 
 ECHO = Suite([Case("1", "1"), Case("2", "2")])
 RIGHT = "So:\n```python\nprint(input())\n```\n"
@@ -22,15 +20,9 @@ def test_an_unknown_reward_raises_nothing_and_is_counted_and_logged(lost_sandbox
     assert shared.unknown_count() == before + 2
 
 
-@pytest.mark.parametrize("error", [RecursionError(), MemoryError(), OverflowError(), OSError(), KeyError("x")])
-def test_a_completion_that_reveals_a_defect_of_the_sandbox_raises_nothing(monkeypatch, error):
-    class Defective(Sandbox):
-        def judge(self, program, suite, *, run_all=False):
-            raise error
-
-    with Defective(workers=1) as box:
-        monkeypatch.setattr(shared, "_parts", {(os.getpid(), "sandbox"): box})
-        assert verl.compute_score("mine", RIGHT, GROUND_TRUTH) == verl.UNKNOWN
+@pytest.mark.usefixtures("defective_sandbox")
+def test_a_completion_that_reveals_a_defect_of_the_sandbox_raises_nothing():
+    assert verl.compute_score("mine", RIGHT, GROUND_TRUTH) == verl.UNKNOWN
 
 
 def test_a_malformed_row_is_an_error_and_not_a_reward():

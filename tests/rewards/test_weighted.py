@@ -11,7 +11,7 @@ from rewards.code import CodeReward
 from rewards.length_budget import ALPHA_PER_THOUSAND, LengthBudget
 from rewards.reward import Reward, Task
 from rewards.weighted import Weighted
-from sandbox import Case, Sandbox, Suite
+from sandbox import Case, Suite
 
 NUMBERS = st.floats(-1e6, 1e6)
 ECHO = Suite([Case("1", "1")])
@@ -66,10 +66,8 @@ def test_steps_have_finite_rewards_and_an_order(steps):
         Reward(1.0, "given", steps=steps)
 
 
-def test_a_lost_sandbox_is_not_half_a_reward():
-    lost = Sandbox(workers=1)
-    lost.close()
-    reward = Weighted([(0.5, LengthBudget()), (1.0, CodeReward(lost))])
+def test_a_lost_sandbox_is_not_half_a_reward(closed_box):
+    reward = Weighted([(0.5, LengthBudget()), (1.0, CodeReward(closed_box))])
     scored = reward(program_answer("print(input())"), Task(tests=ECHO, target_tokens=10))
     assert (scored.value, scored.verdict) == (None, "sandbox_failed")
 

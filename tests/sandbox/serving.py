@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import forked
 from prometheus_client.parser import text_string_to_metric_families
 
 ROOT = Path(__file__).parents[2]
@@ -20,7 +21,7 @@ JSON = {"content-type": "application/json"}
 PREPARED = """
 import sys
 from sandbox import ExecutionLost, Sandbox
-from sandbox.service import server
+from sandbox.service import http_protocol, server
 from sandbox.service.settings import Settings
 
 class Broken(Sandbox):
@@ -30,6 +31,7 @@ class Broken(Sandbox):
 class Bare(Sandbox):
     layers = {{"network": "none: not on this machine", "files": "read-only root", "numpy": "none: not installed"}}
 
+http_protocol._LINGER_SECONDS = {linger_seconds}
 with {box} as box:
     listener = server.listen("127.0.0.1", 0)
     port = listener.getsockname()[1]
@@ -39,11 +41,19 @@ sys.exit(not done)
 
 
 class Service:
-    """A process that serves, and what it prints."""
+    """A process that serves, and what it prints.
 
-    def __init__(self, command: list[str], environment: dict[str, str] | None = None) -> None:
+    popen   starts the process: as a fork, or as users start it
+    """
+
+    def __init__(
+        self,
+        command: list[str],
+        environment: dict[str, str] | None = None,
+        popen: "type[subprocess.Popen[Any]]" = forked.Popen,
+    ) -> None:
         self._stderr = os.memfd_create("stderr")
-        self.process = subprocess.Popen(
+        self.process = popen(
             command,
             stdout=subprocess.PIPE,
             stderr=self._stderr,
@@ -83,6 +93,19 @@ class Service:
         samples = (sample for family in families for sample in family.samples if sample.name == name)
         return sum(sample.value for sample in samples if labels.items() <= sample.labels.items())
 
+    def counts(self) -> Callable[..., float]:
+        """Return a function like `metric` that counts from now on."""
+        samples: dict[tuple[str, frozenset[tuple[str, str]]], float] = {}
+
+        def change(name: str, **labels: str) -> float:
+            return self.metric(name, **labels) - sum(
+                value for (other, its), value in samples.items() if other == name and labels.items() <= its
+            )
+
+        for family in text_string_to_metric_families(self.ask("/metrics")[1]):
+            samples |= {(sample.name, frozenset(sample.labels.items())): sample.value for sample in family.samples}
+        return change
+
     def end(self, number: int = signal.SIGTERM, seconds: float = 60) -> int:
         self.process.send_signal(number)
         return self.process.wait(seconds)
@@ -102,9 +125,14 @@ def _plain(data: bytes, response: http.client.HTTPResponse) -> Any:
 
 
 @contextmanager
-def serving(*options: str, port: int = 0, environment: dict[str, str] | None = None) -> Iterator[Service]:
+def serving(
+    *options: str,
+    port: int = 0,
+    environment: dict[str, str] | None = None,
+    popen: "type[subprocess.Popen[Any]]" = forked.Popen,
+) -> Iterator[Service]:
     """Run `curate serve` with these options, by default on a free port."""
-    service = Service([*CURATE, "serve", "--port", str(port), *options], environment)
+    service = Service([*CURATE, "serve", "--port", str(port), *options], environment, popen)
     try:
         yield service
     finally:
@@ -112,10 +140,14 @@ def serving(*options: str, port: int = 0, environment: dict[str, str] | None = N
 
 
 @contextmanager
-def prepared(box: str = "Sandbox(workers=1)", **settings: Any) -> Iterator[Service]:
-    """Run a service with settings for which `curate serve` has no options."""
+def prepared(box: str = "Sandbox(workers=1)", *, linger_seconds: float = 2, **settings: Any) -> Iterator[Service]:
+    """Run a service with settings for which `curate serve` has no options.
+
+    linger_seconds   time for the rest of a refused request's body
+    """
     chosen = ", ".join(f"{name}={value!r}" for name, value in settings.items())
-    service = Service([sys.executable, "-c", PREPARED.format(box=box, settings=chosen)])
+    code = PREPARED.format(box=box, settings=chosen, linger_seconds=linger_seconds)
+    service = Service([sys.executable, "-c", code])
     try:
         yield service
     finally:

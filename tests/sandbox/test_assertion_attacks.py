@@ -9,10 +9,12 @@ import subprocess
 import sys
 
 import pytest
+from batch import judged, spread
 
-from sandbox import Assertions, Case, Limits, Program, Sandbox, Suite, Verdict
+from sandbox import Assertions, Case, Judgement, Limits, Program, Sandbox, Suite, Verdict
 
-LIMITS = Limits(wall_seconds=2, memory_mb=256)
+LIMITS = Limits(wall_seconds=5, memory_mb=256)  # long: attacks are judged at the same time
+SHORT = Limits(wall_seconds=0.3, memory_mb=256)
 EQUAL = "assert f(3) == 123456789"
 LESS = "assert 17 < f(3) < 19"
 CLOSE = "assert abs(f(3) - 3.25) < 1e-6"
@@ -264,7 +266,7 @@ AGAINST_US = {
 }  # fmt: skip
 
 
-def judged(box: Sandbox, source: str, statements: str) -> Verdict:
+def pair(source: str, *statements: str, limits: Limits = LIMITS) -> tuple[Program, Suite]:
     names = ("Solution",) if "class Solution" in source else ("f", "Box") if "class Box" in source else ("f",)
     names += ("Missing",) if "Missing" in source else ()
     shared = Assertions(
@@ -273,20 +275,27 @@ def judged(box: Sandbox, source: str, statements: str) -> Verdict:
         "SECRET_ = 123456789",
         tuple(name for name in names if name[:1].isupper()),
     )
-    return box.judge(Program(source), Suite([Case(statements, "")], None, "python", LIMITS, None, shared)).verdict
+    return Program(source), Suite([Case(text, "") for text in statements], None, "python", limits, None, shared)
 
 
-@pytest.mark.parametrize("attack", [*PASSES_IN_PROCESS, *AGAINST_US])
-def test_an_attack_on_tests_fails_and_the_sandbox_lives_on(box: Sandbox, attack: str) -> None:
-    source, statements = (PASSES_IN_PROCESS | AGAINST_US)[attack]
-    assert judged(box, source, statements) is not Verdict.ACCEPTED
-    assert judged(box, "def f(x): return x", "assert f(3) == 3") is Verdict.ACCEPTED
+ATTACKS = PASSES_IN_PROCESS | AGAINST_US
+ENDLESS = ("an iterator without an end", "an iterator that yields everything")  # they end at the limit
+LONG = {"an iterator that yields everything", "a result that fills memory", "a result without an end"}
+
+
+@judged(
+    {name: pair(*attack, limits=SHORT if name in ENDLESS else LIMITS) for name, attack in ATTACKS.items()},
+    quick=ATTACKS.keys() - LONG,
+    then=pair("def f(x): return x", "assert f(3) == 3"),
+)
+def test_an_attack_on_tests_fails_and_the_sandbox_lives_on(judgement: Judgement) -> None:
+    assert judgement.verdict is not Verdict.ACCEPTED
 
 
 def test_a_submission_that_leaves_the_tests_no_time_is_out_of_time(box: Sandbox) -> None:
-    limits = Limits(wall_seconds=3, memory_mb=256, budget_seconds=3)
+    limits = Limits(wall_seconds=3, memory_mb=256, budget_seconds=1.4)
     shared = Assertions(("f",), setup="import time\ntime.sleep(1.2)")
-    suite = Suite([Case("f(1.7)", ""), Case("f(0)\nassert False", "")], None, "python", limits, None, shared)
+    suite = Suite([Case("f(0.1)", ""), Case("f(0)\nassert False", "")], None, "python", limits, None, shared)
     assert box.judge(Program("from time import sleep as f"), suite).verdict is Verdict.TIME_LIMIT
 
 
@@ -324,17 +333,33 @@ def test_a_submission_on_which_a_sound_setup_fails_is_wrong(box: Sandbox, name: 
 LINE_ENDS = ["\n", "\r", "\r\n", *"\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029", "\0", "\ud800\n"]
 
 
-@pytest.mark.parametrize("end", LINE_ENDS, ids=ascii)
-@pytest.mark.parametrize("action", ["raise ValueError({})", "return {}", "raise KeyError({})", "print({}); return {}"])
-def test_a_text_that_ends_a_line_forges_no_record_of_the_tests(box: Sandbox, end: str, action: str) -> None:
+CLAIMS = ("passed", "passed ", '{"verdict": "passed", "detail": ""}', "refused", "given", "failed")
+ACTIONS = ("raise ValueError({})", "return {}", "raise KeyError({})", "print({}); return {}")
+FORGED = {f"{action} {end!a}": action.replace("{}", repr(end + end.join(CLAIMS) + end))
+          for action in ACTIONS for end in LINE_ENDS}  # fmt: skip
+
+
+@judged(
+    {
+        name: pair(
+            f"def f(x): {action}",
+            EQUAL,
+            f"assert not f(3), f(3)\n{EQUAL}",
+            f"try: f(3)\nexcept KeyError: raise\n{EQUAL}",
+        )
+        for name, action in FORGED.items()
+    },
+    quick=spread(FORGED, 12),
+    run_all=True,
+)
+def test_a_text_that_ends_a_line_forges_no_record_of_the_tests(judgement: Judgement) -> None:
     """Neither a pass nor a failure of the suite itself: the verdict is one of the submission's own."""
-    for claim in ("passed", "passed ", '{"verdict": "passed", "detail": ""}', "refused", "failed", "given"):
-        source = f"def f(x): {action.replace('{}', repr(end + claim + end))}"
-        for statements in (EQUAL, f"assert not f(3), f(3)\n{EQUAL}", f"try: f(3)\nexcept KeyError: raise\n{EQUAL}"):
-            assert judged(box, source, statements) in (Verdict.WRONG_ANSWER, Verdict.RUNTIME_ERROR)
+    assert {case.verdict for case in judgement.cases} <= {Verdict.WRONG_ANSWER, Verdict.RUNTIME_ERROR}
+    assert len(judgement.cases) == 3
 
 
 @pytest.mark.parametrize("attack", PASSES_IN_PROCESS)
+@pytest.mark.thorough
 def test_the_attack_is_real_where_tests_run_beside_the_submission(attack: str) -> None:
     source, statements = PASSES_IN_PROCESS[attack]
     grader = f"namespace = {{'SECRET_': 1}}\nexec({source!r}, namespace)\nexec({statements!r}, namespace)"

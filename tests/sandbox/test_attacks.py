@@ -1,44 +1,26 @@
-"""Hostile programs get nothing, and the sandbox lives on.
+"""Hostile programs get nothing, and the sandbox lives on."""
 
-Each file in attacks/ begins with `# expect:` and the verdicts that show that the attack failed. The program reads "1"
-or "2" and prints ESCAPED if it got what it wanted, or it defines attack(x), which then returns "ESCAPED". ESCAPED is
-the expected answer, so `accepted` would be an escape. Programs called expected_* look for the expected output itself, a
-secret that is written nowhere else. Programs called message_* run twice, and the second run must learn nothing from
-the first.
-"""
+from batch import ADDS, HARMLESS, judged
+from hostile import LIMITS, attacks, verdicts_of_failure
 
-import json
-import secrets
-from pathlib import Path
+from sandbox import Case, Judgement, Program, Sandbox, Suite
 
-import pytest
-
-from sandbox import Case, Limits, Program, Sandbox, Suite
-
-ATTACKS = sorted(Path(__file__).parent.joinpath("attacks").glob("*.py"))
-LIMITS = Limits(wall_seconds=5, memory_mb=256)
-SHORT = Limits(wall_seconds=1, memory_mb=256)
-HARMLESS = Suite([Case("3 4\n", "7\n")])
+ATTACKS = attacks("python")
+# Those that only end at a limit; one of each kind is quick.
+LONG = {
+    "call_returns_a_shared_bomb",
+    "kernel_memory_in_locks",
+    "memory_in_children",
+    "memory_of_its_parts_again_and_again",
+    *(name for name in ATTACKS if name.startswith("late_") and name != "late_signals_are_blocked"),
+}
 
 
-def suite_for(attack: str, source: str) -> Suite:
-    answer = f"SECRET{secrets.token_hex(16)}" if attack.startswith("expected_") else "ESCAPED"
-    limits = SHORT if attack.startswith("late_") else LIMITS
-    if "def attack(" in source:
-        return Suite([Case("[1]", json.dumps(answer))], entry_point="attack", checker="tokens", limits=limits)
-    inputs = "12" if attack.startswith("message_") else "1"
-    return Suite([Case(f"{number}\n", f"{answer}\n") for number in inputs], checker="tokens", limits=limits)
-
-
-@pytest.mark.parametrize("path", ATTACKS, ids=lambda path: path.stem)
-def test_an_attack_fails_and_the_sandbox_lives_on(box: Sandbox, path: Path) -> None:
-    source = path.read_text()
-    expected = set(source.partition("\n")[0].removeprefix("# expect: ").split(" or "))
-    suite = suite_for(path.stem, source)
-    judgement = box.judge(Program(source), suite, run_all=True)
-    assert {case.verdict.value for case in judgement.cases} <= expected, judgement
+@judged(ATTACKS, quick=ATTACKS.keys() - LONG, run_all=True, then=(ADDS, HARMLESS))
+def test_an_attack_fails_and_the_sandbox_lives_on(name: str, judgement: Judgement) -> None:
+    program, suite = ATTACKS[name]
+    assert {case.verdict.value for case in judgement.cases} <= verdicts_of_failure(program), judgement
     assert len(judgement.cases) == len(suite.cases)
-    assert box.judge(Program("print(sum(map(int, input().split())))"), HARMLESS).accepted
 
 
 REFUSED = {"compile_error", "runtime_error", "wrong_answer", "memory_limit"}
@@ -56,10 +38,12 @@ BOMBS = {
 }
 
 
-@pytest.mark.parametrize("source", BOMBS.values(), ids=BOMBS)
-def test_a_program_that_overwhelms_the_compiler_is_only_a_bad_program(box: Sandbox, source: str) -> None:
-    assert box.judge(Program(source), Suite([Case("", "ESCAPED")], limits=LIMITS)).verdict.value in REFUSED
-    assert box.judge(Program("print(sum(map(int, input().split())))"), HARMLESS).accepted
+@judged(
+    {name: (Program(source), Suite([Case("", "ESCAPED")], limits=LIMITS)) for name, source in BOMBS.items()},
+    then=(ADDS, HARMLESS),
+)
+def test_a_program_that_overwhelms_the_compiler_is_only_a_bad_program(judgement: Judgement) -> None:
+    assert judgement.verdict.value in REFUSED
 
 
 def test_random_numbers_differ_from_test_to_test(box: Sandbox) -> None:

@@ -1,11 +1,7 @@
-"""Hostile C++ programs get nothing, whoever runs the sandbox, nor do programs that try to fool a referee.
-
-Files in attacks_cpp/ follow the rules of attacks/: see test_attacks.py.
-"""
+"""Hostile C++ programs get nothing, whoever runs the sandbox, nor do programs that try to fool a referee."""
 
 import os
 import pwd
-import secrets
 import shutil
 import subprocess
 import sys
@@ -13,42 +9,37 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from batch import HARMLESS, judged
+from hostile import LIMITS, attacks, verdicts_of_failure
 
-from sandbox import Case, Limits, Program, RefereeFailed, Sandbox, Suite
+from sandbox import Case, Judgement, Limits, Program, RefereeFailed, Sandbox, Suite
 from sandbox.cases import Convention, Referee
 
 pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="there is no g++")
-FOLDER = Path(__file__).parent / "attacks_cpp"
-ATTACKS = sorted(FOLDER.glob("*.cpp"))
-LIMITS = Limits(wall_seconds=5, memory_mb=256)
-SHORT = Limits(wall_seconds=1, memory_mb=256)
+ATTACKS = attacks("cpp")
+SHORT = Limits(wall_seconds=0.3, memory_mb=256)
 ADDS = Program("#include <iostream>\nint main() { int a, b; std::cin >> a >> b; std::cout << a + b; }", "cpp")
-HARMLESS = Suite([Case("3 4\n", "7\n")])
 ORDINARY_USER = "nobody"
 X86_ONLY = {"calls_of_32_bit", "calls_of_x32", "code_of_32_bit"}
+# What only a compiled program can try, or what only a compiler can be made to do.
+QUICK = {
+    *X86_ONLY,
+    "host_seen_by_the_compiler",
+    "init_is_looked_at",
+    "late_by_executing_itself",
+    "message_by_text_of_the_executable",
+    "privileges_after_an_exec",
+    "right_answer_then_a_crash",
+}
 
 
-def suite_for(attack: str) -> Suite:
-    answer = f"SECRET{secrets.token_hex(16)}" if attack.startswith("expected_") else "ESCAPED"
-    limits = SHORT if attack.startswith("late_") else LIMITS
-    inputs = "12" if attack.startswith("message_") else "1"
-    return Suite([Case(f"{number}\n", f"{answer}\n") for number in inputs], checker="tokens", limits=limits)
-
-
-def what_may_become_of(source: str) -> set[str]:
-    return set(source.partition("\n")[0].removeprefix("// expect: ").split(" or "))
-
-
-@pytest.mark.parametrize("path", ATTACKS, ids=lambda path: path.stem)
-def test_an_attack_fails_and_the_sandbox_lives_on(box: Sandbox, path: Path) -> None:
-    if path.stem in X86_ONLY and os.uname().machine != "x86_64":
+@judged(ATTACKS, quick=QUICK, run_all=True, then=(ADDS, HARMLESS))
+def test_an_attack_fails_and_the_sandbox_lives_on(name: str, judgement: Judgement) -> None:
+    if name in X86_ONLY and os.uname().machine != "x86_64":
         pytest.skip("written in the machine language of x86-64")
-    source = path.read_text()
-    suite = suite_for(path.stem)
-    judgement = box.judge(Program(source, "cpp"), suite, run_all=True)
-    assert {case.verdict.value for case in judgement.cases} <= what_may_become_of(source), judgement
+    program, suite = ATTACKS[name]
+    assert {case.verdict.value for case in judgement.cases} <= verdicts_of_failure(program), judgement
     assert len(judgement.cases) == len(suite.cases)
-    assert box.judge(ADDS, HARMLESS).accepted
 
 
 STRINGS = "#define S(x) #x x\n#define A(x) S(x) S(x)\n#define B(x) A(A(x))\n#define C(x) B(B(x))\n"
@@ -71,12 +62,13 @@ BOMBS = {
 }
 
 
-@pytest.mark.parametrize("source", BOMBS.values(), ids=BOMBS)
-def test_a_program_that_overwhelms_the_compiler_is_only_a_bad_program(box: Sandbox, source: str) -> None:
-    assert (
-        box.judge(Program(source, "cpp"), Suite([Case("", "ESCAPED")], limits=LIMITS)).verdict.value == "compile_error"
-    )
-    assert box.judge(ADDS, HARMLESS).accepted
+@judged(
+    {name: (Program(source, "cpp"), Suite([Case("", "ESCAPED")], limits=LIMITS)) for name, source in BOMBS.items()},
+    quick=["it includes itself", "an endless device in assembly", "deep templates", "no main"],
+    then=(ADDS, HARMLESS),
+)
+def test_a_program_that_overwhelms_the_compiler_is_only_a_bad_program(judgement: Judgement) -> None:
+    assert judgement.verdict.value == "compile_error"
 
 
 def test_compiler_messages_are_bounded(box: Sandbox) -> None:
@@ -166,11 +158,23 @@ def test_a_program_sees_nothing_of_the_referee_it_talks_to(box: Sandbox) -> None
     assert box.judge(Program(source), suite).accepted
 
 
-@pytest.mark.parametrize("program", ["abort();", "return 1;", "for (;;) {}", "sleep(9);"])
-def test_an_accepted_conversation_does_not_excuse_a_crash(box: Sandbox, program: str) -> None:
-    source = f'#include <cstdlib>\n#include <unistd.h>\nint main() {{ write(1, "7\\n", 2); {program} }}'
-    suite = Suite([Case("", "")], checker="interactive", limits=SHORT, referee=Referee(GUESSED))
-    assert box.judge(Program(source, "cpp"), suite).verdict.value in {"runtime_error", "time_limit"}
+def crashes_when_accepted(statement: str) -> Program:
+    source = f'#include <cstdlib>\n#include <unistd.h>\nint main() {{ write(1, "7\\n", 2); {statement} }}'
+    return Program(source, "cpp")
+
+
+@judged(
+    {
+        statement: (
+            crashes_when_accepted(statement),
+            Suite([Case("", "")], checker="interactive", limits=SHORT, referee=Referee(GUESSED)),
+        )
+        for statement in ("abort();", "return 1;", "for (;;) {}", "sleep(9);")
+    },
+    quick=["abort();", "sleep(9);"],
+)
+def test_an_accepted_conversation_does_not_excuse_a_crash(judgement: Judgement) -> None:
+    assert judgement.verdict.value in {"runtime_error", "time_limit"}
 
 
 def test_a_referee_that_crashes_is_the_fault_of_the_suite(box: Sandbox) -> None:
@@ -234,7 +238,9 @@ def ordinary(tmp_path: Path) -> Iterator[list[str]]:
     """Return a command that judges what it reads, as an ordinary user."""
     for folder in (tmp_path, *tmp_path.parents[:3]):
         folder.chmod(folder.stat().st_mode | 0o055)
-    shutil.copytree(FOLDER.parents[2] / "sandbox", tmp_path / "sandbox", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(
+        Path(__file__).parents[2] / "sandbox", tmp_path / "sandbox", ignore=shutil.ignore_patterns("__pycache__")
+    )
     for python in (os.path.realpath(sys._base_executable), "/usr/bin/python3"):  # type: ignore[attr-defined]
         test = [python, "-c", "import sys; sys.exit(sys.version_info < (3, 11))"]
         try:
@@ -255,10 +261,18 @@ def user() -> str | None:
         pytest.skip(f"there is no user {ORDINARY_USER}")
 
 
-def test_attacks_fail_and_threads_run_for_an_ordinary_user_too(ordinary: list[str]) -> None:
-    attacks = [path for path in ATTACKS if path.stem.startswith(("init_", "message_", "privileges_"))]
-    attacks = [path for path in attacks if path.stem != "message_by_a_full_disk"]  # needs a cgroup to be noticed
-    sources = [THREADS, *(path.read_text() for path in attacks)]
+@pytest.mark.parametrize(
+    "prefixes",
+    [
+        ("init_is_looked_at", "message_by_text"),
+        pytest.param(("init_", "message_", "privileges_"), marks=pytest.mark.thorough),
+    ],
+    ids=["some", "all"],
+)
+def test_attacks_fail_and_threads_run_for_an_ordinary_user_too(ordinary: list[str], prefixes: tuple[str, ...]) -> None:
+    names = [name for name in ATTACKS if name.startswith(prefixes)]
+    names = [name for name in names if name != "message_by_a_full_disk"]  # needs a cgroup to be noticed
+    sources = [THREADS, *(ATTACKS[name][0].source for name in names)]
     done = subprocess.run(
         ordinary, user=user(), input="\0".join(sources), capture_output=True, text=True, cwd="/", check=False
     )
@@ -267,5 +281,5 @@ def test_attacks_fail_and_threads_run_for_an_ordinary_user_too(ordinary: list[st
     assert done.returncode == 0, done.stderr
     threads, *others = done.stdout.splitlines()
     assert threads == "accepted accepted"
-    seen = {path.stem: set(line.split()) for path, line in zip(attacks, others, strict=True)}
+    seen = {name: set(line.split()) for name, line in zip(names, others, strict=True)}
     assert {name: verdicts for name, verdicts in seen.items() if "accepted" in verdicts} == {}

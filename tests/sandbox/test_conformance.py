@@ -1,16 +1,17 @@
 """The self-check of `curate doctor` passes on this machine, and it reports failures."""
 
-import pytest
+from batch import judged
 
 from sandbox import ExecutionLost, Judgement, Program, Sandbox, Suite, Verdict, backends
-from sandbox.conformance import CHECKS, KNOWN_FAILURES, Check, run
+from sandbox.conformance import CHECKS, KNOWN_FAILURES, run
 from sandbox.judge import CaseJudgement
 
+BY_NAME = {check.name: check for check in CHECKS}
 
-@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.name)
-def test_each_conformance_check_passes(box: Sandbox, check: Check) -> None:
-    judgement = box.judge(check.program, check.suite)
-    assert judgement.verdict in check.expected, judgement
+
+@judged({name: (check.program, check.suite) for name, check in BY_NAME.items()})
+def test_each_conformance_check_passes(name: str, judgement: Judgement) -> None:
+    assert judgement.verdict in BY_NAME[name].expected, judgement
 
 
 def test_names_are_unique() -> None:

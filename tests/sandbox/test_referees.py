@@ -5,11 +5,13 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from batch import Answer, judged
 
 from sandbox import Case, Convention, Judgement, Limits, Program, Referee, RefereeFailed, Sandbox, Suite, Verdict
 from sandbox.record import parse, verdict_line
 
-LIMITS = Limits(wall_seconds=1, memory_mb=128)
+LIMITS = Limits(wall_seconds=5, memory_mb=128)  # long: tables are judged at the same time
+SHORT = Limits(wall_seconds=0.3, memory_mb=128)  # where the limit decides; a conversation may take three times as long
 
 # Any two numbers with the given sum. Half of the credit for numbers that are off by one.
 SUMMANDS = """
@@ -35,9 +37,9 @@ int main(int count, char** names) {
 """
 
 
-def printed(source: str) -> Suite:
+def printed(source: str, limits: Limits = LIMITS) -> Suite:
     referee = Referee(Program(source), Convention.PRINTED)
-    return Suite([Case("7\n", "3 4\n")], checker="program", limits=LIMITS, referee=referee)
+    return Suite([Case("7\n", "3 4\n")], checker="program", limits=limits, referee=referee)
 
 
 def exiting(source: str, language: str = "python") -> Suite:
@@ -81,7 +83,7 @@ def test_a_checker_with_exit_statuses_of_testlib(box: Sandbox, output: str, scor
     ],
 )
 def test_a_program_that_fails_is_not_shown_to_the_checker(box: Sandbox, source: str, verdict: Verdict) -> None:
-    assert box.judge(Program(source), printed("print(1)")).verdict is verdict
+    assert box.judge(Program(source), printed("print(1)", SHORT)).verdict is verdict
 
 
 BROKEN = {
@@ -101,10 +103,13 @@ BROKEN = {
 }
 
 
-@pytest.mark.parametrize("suite", BROKEN.values(), ids=BROKEN)
-def test_a_checker_that_fails_is_an_error_of_the_suite(box: Sandbox, suite: Suite) -> None:
-    with pytest.raises(RefereeFailed, match="referee"):
-        box.judge(Program("print(5, 2)"), suite)
+@judged(
+    {name: (Program("print(5, 2)"), suite) for name, suite in BROKEN.items()},
+    quick=["crash", "does not compile", "nothing said", "unknown status"],
+)
+def test_a_checker_that_fails_is_an_error_of_the_suite(answer: Answer) -> None:
+    assert isinstance(answer, RefereeFailed)
+    assert "referee" in str(answer)
 
 
 def test_one_broken_suite_among_many_does_not_stop_the_others(box: Sandbox) -> None:
@@ -226,11 +231,13 @@ FAILING_TALKS = {
 }
 
 
-@pytest.mark.parametrize(("source", "verdict"), FAILING_TALKS.values(), ids=FAILING_TALKS)
-def test_the_side_that_ends_a_conversation_first_decides(box: Sandbox, source: str, verdict: Verdict) -> None:
-    judgement = box.judge(Program(source), TALK)
-    assert judgement.verdict is verdict, judgement
-    assert box.judge(Program(HALVING), TALK).accepted
+@judged(
+    {name: (Program(source), replace(TALK, limits=SHORT)) for name, (source, _) in FAILING_TALKS.items()},
+    quick=["a wrong guess", "a right guess, then a crash", "a right guess, then no end", "both wait", "no word"],
+    then=(Program(HALVING), TALK),
+)
+def test_the_side_that_ends_a_conversation_first_decides(name: str, judgement: Judgement) -> None:
+    assert judgement.verdict is FAILING_TALKS[name][1], judgement
 
 
 BROKEN_REFEREES = {
@@ -241,12 +248,16 @@ BROKEN_REFEREES = {
 }
 
 
-@pytest.mark.parametrize("source", BROKEN_REFEREES.values(), ids=BROKEN_REFEREES)
-def test_a_referee_that_fails_is_an_error_of_the_suite(box: Sandbox, source: str) -> None:
-    suite = Suite([Case("77\n", "")], checker="interactive", limits=LIMITS, referee=Referee(Program(source)))
-    with pytest.raises(RefereeFailed):
-        box.judge(Program(HALVING), suite)
-    assert box.judge(Program(HALVING), TALK).accepted
+@judged(
+    {
+        name: (Program(HALVING), replace(TALK, cases=TALK.cases[:1], limits=SHORT, referee=Referee(Program(source))))
+        for name, source in BROKEN_REFEREES.items()
+    },
+    quick=["crash after the first question", "gave up"],
+    then=(Program(HALVING), TALK),
+)
+def test_a_referee_that_fails_is_an_error_of_the_suite(answer: Answer) -> None:
+    assert isinstance(answer, RefereeFailed)
 
 
 def test_the_outputs_that_a_checker_accepts_come_back_on_request(box: Sandbox) -> None:

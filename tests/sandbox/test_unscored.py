@@ -6,12 +6,13 @@ A referee that also fails on the suite's own answer is an error of the suite, as
 from dataclasses import replace
 
 import pytest
+from batch import Answer, judged
 
-from sandbox import Case, Convention, Limits, Program, Referee, RefereeFailed, Sandbox, Suite, Verdict
+from sandbox import Case, Convention, Judgement, Limits, Program, Referee, RefereeFailed, Sandbox, Suite, Verdict
 from sandbox.jail.referee_trials import Trials
 from sandbox.program import Outcome, RunResult
 
-LIMITS = Limits(wall_seconds=1, memory_mb=128)
+LIMITS = Limits(wall_seconds=5, memory_mb=128)  # long: tables are judged at the same time
 TRACEBACK = 'Traceback (most recent call last):\\n  File "/tmp/solution.py", line 1, in <module>\\n'
 
 
@@ -84,9 +85,20 @@ FAILING = {
 }
 
 
-@pytest.mark.parametrize(("suite", "source"), FAILING.values(), ids=FAILING)
-def test_an_output_on_which_a_sound_checker_fails_is_wrong(box: Sandbox, suite: Suite, source: str) -> None:
-    judgement = box.judge(Program(source), suite)
+@judged(
+    {name: (Program(source), suite) for name, (suite, source) in FAILING.items()},
+    quick=[
+        "text for one that reads int",
+        "a forged traceback in what it repeats",
+        "one that gives up",
+        "one that prints too high a score",
+        "one that is killed",
+        "no expected answer",
+        "an output of a shape of its own, with a trial",
+        "a trial of another case",
+    ],
+)
+def test_an_output_on_which_a_sound_checker_fails_is_wrong(judgement: Judgement) -> None:
     assert (judgement.verdict, judgement.score) == (Verdict.WRONG_ANSWER, 0)
     assert "the referee" in judgement.cases[0].detail or "wrong answer" in judgement.cases[0].detail
 
@@ -97,23 +109,19 @@ def test_more_digits_than_a_checker_reads_are_wrong(box: Sandbox, digits: int) -
     assert (judgement.verdict, judgement.score) == (Verdict.WRONG_ANSWER, 0)
 
 
-@pytest.mark.parametrize(
-    "suite",
-    [
-        checked(READS_INT, expected="seven\n"),
-        checked("1 / 0", expected=""),
-        checked(GIVES_UP, expected="8\n"),
-        checked(READS_THREE_ROWS, expected=""),
-        checked(READS_THREE_ROWS, expected="", trial="7\n"),
-        checked("int main() { return 3; }", language="cpp"),
-    ],
-    ids=["reads int", "no expected answer", "gives up", "a shape of its own", "a trial of another shape", "C++"],
-)
-def test_a_checker_that_also_fails_on_the_suites_own_answer_is_an_error_of_the_suite(
-    box: Sandbox, suite: Suite
-) -> None:
-    with pytest.raises(RefereeFailed):
-        box.judge(Program("print('x')"), suite)
+UNSOUND = {
+    "reads int": checked(READS_INT, expected="seven\n"),
+    "no expected answer": checked("1 / 0", expected=""),
+    "gives up": checked(GIVES_UP, expected="8\n"),
+    "a shape of its own": checked(READS_THREE_ROWS, expected=""),
+    "a trial of another shape": checked(READS_THREE_ROWS, expected="", trial="7\n"),
+    "C++": checked("int main() { return 3; }", language="cpp"),
+}
+
+
+@judged({name: (Program("print('x')"), suite) for name, suite in UNSOUND.items()}, quick=UNSOUND.keys() - {"C++"})
+def test_a_checker_that_also_fails_on_the_suites_own_answer_is_an_error_of_the_suite(answer: Answer) -> None:
+    assert isinstance(answer, RefereeFailed)
 
 
 def test_the_lowest_of_several_scores_in_a_checkers_output_counts(box: Sandbox) -> None:
@@ -161,8 +169,8 @@ time.sleep(float(seconds) if seconds != "7" else 0)
 """
 
 
-def slow_checker(n_cases: int, budget_seconds: float, source: str = TAKES) -> Suite:
-    limits = Limits(wall_seconds=5, memory_mb=128, budget_seconds=budget_seconds)
+def slow_checker(n_cases: int, budget_seconds: float, source: str = TAKES, wall_seconds: float = 5) -> Suite:
+    limits = Limits(wall_seconds=wall_seconds, memory_mb=128, budget_seconds=budget_seconds)
     return Suite([Case("", "7")] * n_cases, checker="program", limits=limits, referee=Referee(Program(source)))
 
 
@@ -183,8 +191,9 @@ def test_the_time_of_checkers_adds_up(box: Sandbox) -> None:
 
 
 def test_a_checker_that_is_too_slow_for_the_suites_own_answer_is_an_error_of_the_suite(box: Sandbox) -> None:
+    suite = slow_checker(1, budget_seconds=1, source="while True: pass", wall_seconds=0.3)
     with pytest.raises(RefereeFailed):
-        box.judge(Program("print(7)"), slow_checker(1, budget_seconds=1, source="while True: pass"))
+        box.judge(Program("print(7)"), suite)
 
 
 # Conversations.
@@ -264,9 +273,11 @@ FAILING_TALKS = {
 }
 
 
-@pytest.mark.parametrize(("suite", "source"), FAILING_TALKS.values(), ids=FAILING_TALKS)
-def test_a_conversation_in_which_a_sound_referee_fails_is_wrong(box: Sandbox, suite: Suite, source: str) -> None:
-    judgement = box.judge(Program(source), suite)
+@judged(
+    {name: (Program(source), suite) for name, (suite, source) in FAILING_TALKS.items()},
+    quick=FAILING_TALKS.keys() - {"text for one in C++ that throws", "one that needs too much memory"},
+)
+def test_a_conversation_in_which_a_sound_referee_fails_is_wrong(judgement: Judgement) -> None:
     assert (judgement.verdict, judgement.score) == (Verdict.WRONG_ANSWER, 0)
 
 
@@ -288,8 +299,10 @@ BUSY = "import sys\nfor line in sys.stdin:\n    while line == 'busy\\n': pass\n 
 TIRED = "import sys, time\nline = input()\ntime.sleep(60 if line == 'busy' else 0)"
 
 
+@pytest.mark.thorough  # a referee gets thirty seconds; with a budget, it gets no more than that
 def test_a_referee_that_is_kept_busy_by_a_waiting_program_is_a_time_limit(box: Sandbox) -> None:
-    assert box.judge(Program("print('busy', flush=True)\ninput()"), talk(BUSY)).verdict is Verdict.TIME_LIMIT
+    suite = talk(BUSY, limits=Limits(wall_seconds=0.3, memory_mb=128))
+    assert box.judge(Program("print('busy', flush=True)\ninput()"), suite).verdict is Verdict.TIME_LIMIT
 
 
 def test_a_referee_that_is_kept_busy_until_the_budget_is_used_up_is_a_time_limit(box: Sandbox) -> None:
@@ -346,10 +359,12 @@ def test_an_asynchronous_program_converses_like_any_other(box: Sandbox) -> None:
     assert judgement.accepted, judgement
 
 
-@pytest.mark.parametrize("source", ON_PIPES.values(), ids=ON_PIPES)
-def test_what_a_program_does_to_its_pipes_does_not_affect_us(box: Sandbox, source: str) -> None:
-    attempt = f"import fcntl, os\ntry:\n    exec({source!r})\nexcept OSError: pass\nos.write(1, b'77\\n')"
-    judgement = box.judge(Program(attempt), talk(LINGERS))
+def attempting(source: str) -> Program:
+    return Program(f"import fcntl, os\ntry:\n    exec({source!r})\nexcept OSError: pass\nos.write(1, b'77\\n')")
+
+
+@judged({name: (attempting(source), talk(LINGERS)) for name, source in ON_PIPES.items()})
+def test_what_a_program_does_to_its_pipes_does_not_affect_us(judgement: Judgement) -> None:
     assert judgement.accepted, judgement
 
 
@@ -359,13 +374,14 @@ def test_output_written_in_packets_arrives_complete(box: Sandbox) -> None:
     assert box.judge(Program(source), talk(byte_by_byte)).accepted
 
 
-@pytest.mark.parametrize("memory_mb", [32, 64])
+@pytest.mark.parametrize("memory_mb", [32, pytest.param(64, marks=pytest.mark.thorough)])
 def test_a_program_whose_source_does_not_fit_exceeds_its_memory_limit(box: Sandbox, memory_mb: int) -> None:
     suite = Suite([Case("", "7\n")], limits=Limits(wall_seconds=5, memory_mb=memory_mb))
     program = Program("print(7)\n#" + "\U0001f600" * (15 << 20))
     assert box.judge(program, suite).verdict is Verdict.MEMORY_LIMIT
 
 
+@pytest.mark.thorough
 def test_a_program_whose_source_does_not_fit_also_fails_in_a_conversation(box: Sandbox) -> None:
     referee = Referee(Program("print(7, flush=True)\nprint(input())"), Convention.TESTLIB)
     limits = Limits(wall_seconds=5, memory_mb=64)
@@ -377,7 +393,7 @@ def test_a_program_whose_source_does_not_fit_also_fails_in_a_conversation(box: S
 def test_files_that_do_not_fit_beside_the_output_exceed_the_memory_limit(box: Sandbox) -> None:
     source = "import os\nopen('a', 'wb').write(b'x' * (30 << 20))\nos.write(1, b'y' * (31 << 20))"
     limits = Limits(memory_mb=64, output_kb=32 << 10, disk_mb=64)
-    outcomes = {box.run(Program(source), limits=limits, fetch=["a"]).outcome for _ in range(3)}
+    outcomes = {box.run(Program(source), limits=limits, fetch=["a"]).outcome for _ in range(2)}
     assert outcomes <= {Outcome.OUT_OF_MEMORY, Outcome.EXITED, Outcome.SIGNALLED}
 
 

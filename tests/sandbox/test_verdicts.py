@@ -3,11 +3,17 @@
 import shutil
 
 import pytest
+from batch import judged
 
-from sandbox import Case, Limits, Outcome, Program, Sandbox, Suite, Verdict
+from sandbox import Case, Judgement, Limits, Outcome, Program, Sandbox, Suite, Verdict
 
 SUM = [Case("3 4\n", "7\n"), Case("10 -2\n", "8\n")]
 LIMITS = Limits(wall_seconds=1.5, memory_mb=256)
+
+
+def suites_of(sources: dict[str, str], limits: Limits) -> dict[str, tuple[Program, Suite]]:
+    suite = Suite(SUM, checker="tokens", limits=limits)
+    return {name: (Program(source), suite) for name, source in sources.items()}
 
 
 def verdict(box: Sandbox, source: str, cases: list[Case] = SUM, checker: str = "tokens") -> Verdict:
@@ -82,39 +88,42 @@ def test_a_program_that_does_not_compile_is_a_compile_error(box: Sandbox, source
     assert verdict(box, source) is Verdict.COMPILE_ERROR
 
 
-@pytest.mark.parametrize(
-    "source",
-    [
-        pytest.param("while True: pass", id="loop"),
-        pytest.param("import time\ntime.sleep(60)", id="sleep"),
-        pytest.param("print(7, flush=True)\nwhile True: pass", id="loop after the answer"),
-        pytest.param("import atexit, time\nprint(7, flush=True)\natexit.register(time.sleep, 60)", id="at exit"),
-        pytest.param("import threading\nthreading.Event().wait()", id="nobody sets the event"),
-        pytest.param("x = pow(3, 10**9)", id="inside C"),
-        pytest.param("import re\nre.match('(a+)+$', 'a' * 40 + 'b')", id="regular expression"),
-        pytest.param("import os\nreader, writer = os.pipe()\nos.read(reader, 1)", id="empty pipe"),
-        pytest.param("import os\nif os.fork() == 0:\n    while True: pass\nos.wait()", id="child"),
-        pytest.param("import threading, time\nthreading.Thread(target=time.sleep, args=(60,)).start()", id="thread"),
-    ],
-)
-def test_a_program_that_does_not_end_is_a_time_limit(box: Sandbox, source: str) -> None:
-    assert verdict(box, source) is Verdict.TIME_LIMIT
+ENDLESS = {
+    "loop": "while True: pass",
+    "sleep": "import time\ntime.sleep(60)",
+    "loop after the answer": "print(7, flush=True)\nwhile True: pass",
+    "at exit": "import atexit, time\nprint(7, flush=True)\natexit.register(time.sleep, 60)",
+    "nobody sets the event": "import threading\nthreading.Event().wait()",
+    "inside C": "x = pow(3, 10**9)",
+    "regular expression": "import re\nre.match('(a+)+$', 'a' * 40 + 'b')",
+    "empty pipe": "import os\nreader, writer = os.pipe()\nos.read(reader, 1)",
+    "child": "import os\nif os.fork() == 0:\n    while True: pass\nos.wait()",
+    "thread": "import threading, time\nthreading.Thread(target=time.sleep, args=(60,)).start()",
+}
 
 
-@pytest.mark.parametrize(
-    "source",
-    [
-        pytest.param("x = bytearray(b'x' * (1 << 30))", id="at once"),
-        pytest.param("x = []\nwhile True: x.append(bytearray(b'x' * 10**6))", id="bit by bit"),
-        pytest.param("x = {}\nwhile True: x[len(x)] = [len(x)]", id="small objects"),
-        pytest.param("import numpy\nx = []\nwhile True: x.append(numpy.ones(10**6))", id="numpy"),
-        pytest.param("x = [0] * (100 << 20)", id="a long list"),
-        pytest.param("x = [0] * 1000\nwhile True: x += x", id="doubled again and again"),
-        pytest.param("x = []\ntry:\n    while True: x.append(bytearray(10**6))\nexcept MemoryError: pass", id="caught"),
-    ],
+@judged(
+    suites_of(ENDLESS, Limits(wall_seconds=0.3, memory_mb=256)),
+    quick=["loop after the answer", "nobody sets the event"],
 )
-def test_a_program_that_takes_too_much_memory_is_a_memory_limit(box: Sandbox, source: str) -> None:
-    assert verdict(box, source) is Verdict.MEMORY_LIMIT
+def test_a_program_that_does_not_end_is_a_time_limit(judgement: Judgement) -> None:
+    assert judgement.verdict is Verdict.TIME_LIMIT
+
+
+GREEDY = {
+    "at once": "x = bytearray(b'x' * (1 << 30))",
+    "bit by bit": "x = []\nwhile True: x.append(bytearray(b'x' * 10**6))",
+    "small objects": "x = {}\nwhile True: x[len(x)] = [len(x)]",
+    "numpy": "import numpy\nx = []\nwhile True: x.append(numpy.ones(10**6))",
+    "a long list": "x = [0] * (100 << 20)",
+    "doubled again and again": "x = [0] * 1000\nwhile True: x += x",
+    "caught": "x = []\ntry:\n    while True: x.append(bytearray(10**6))\nexcept MemoryError: pass",
+}
+
+
+@judged(suites_of(GREEDY, Limits(wall_seconds=15, memory_mb=64)), quick=["bit by bit", "numpy"])
+def test_a_program_that_takes_too_much_memory_is_a_memory_limit(judgement: Judgement) -> None:
+    assert judgement.verdict is Verdict.MEMORY_LIMIT
 
 
 def test_asking_for_impossible_amounts_of_memory_fails(box: Sandbox) -> None:

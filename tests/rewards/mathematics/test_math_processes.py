@@ -22,6 +22,9 @@ def spent_seconds(server: Path) -> float:
 
 HOSTILE = [
     "10^{10^{10}}",
+    r"\sqrt{" * 300 + "2" + "}" * 300,
+]
+MORE_HOSTILE = [
     "(10^{9})!",
     "9^{9^{9^{9}}}",
     r"\binom{10^9}{10^8}",
@@ -29,17 +32,17 @@ HOSTILE = [
     r"\prod_{k=1}^{10^7} k",
     r"\int_0^1 e^{\sin(x^{\cos x})} dx",
     "(x+1)^{10^6}",
-    r"\sqrt{" * 300 + "2" + "}" * 300,
     "+".join(f"x^{{{n}}}" for n in range(300)),
 ]
 
 
 @needs_math_verify
-def test_each_hostile_answer_costs_less_than_a_second_of_cpu_time():
+@pytest.mark.parametrize("hostile", [HOSTILE, pytest.param(MORE_HOSTILE, marks=pytest.mark.thorough)])
+def test_each_hostile_answer_costs_less_than_a_second_of_cpu_time(hostile):
     before = children()
     with MathAnswer(1) as reward:
         server = comparing_process(reward, before)
-        for latex in HOSTILE:
+        for latex in hostile:
             so_far = spent_seconds(server)
             assert reward(text_answer(boxed(latex)), Task(expected="2")).value == 0.0
             assert (

@@ -21,12 +21,13 @@ from typing import Any
 
 import docker
 import pytest
-from test_attacks import ATTACKS, HARMLESS, suite_for
+from batch import ADDS, HARMLESS, judged, spread
+from hostile import attacks, verdicts_of_failure
 from test_conformance_sample import KIT, needs_kit
 
-from sandbox import BackendUnavailable, Case, Limits, Program, Sandbox, SandboxError, Suite, Verdict, image
+from sandbox import BackendUnavailable, Case, Judgement, Limits, Program, Sandbox, SandboxError, Suite, Verdict, image
 from sandbox.backends import docker as backend
-from sandbox.conformance import CHECKS, Check
+from sandbox.conformance import CHECKS
 from sandbox.jail import leftovers
 
 ROOT = Path(__file__).parents[3]
@@ -100,20 +101,21 @@ def others(engine: docker.APIClient) -> Iterator[set[str]]:
     assert containers(engine, os.getpid()) <= others
 
 
-@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.name)
-def test_each_conformance_check_passes(box: Sandbox, check: Check) -> None:
-    judgement = box.judge(check.program, check.suite)
-    assert judgement.verdict in check.expected, judgement
+BY_NAME = {check.name: check for check in CHECKS}
 
 
-@pytest.mark.parametrize("path", ATTACKS, ids=lambda path: path.stem)
-@pytest.mark.thorough
-def test_an_attack_fails_and_the_container_lives_on(box: Sandbox, path: Path) -> None:
-    source = path.read_text()
-    expected = set(source.partition("\n")[0].removeprefix("# expect: ").split(" or "))
-    judgement = box.judge(Program(source), suite_for(path.stem, source), run_all=True)
-    assert {case.verdict.value for case in judgement.cases} <= expected, judgement
-    assert box.judge(Program("print(sum(map(int, input().split())))"), HARMLESS).accepted
+@judged({name: (check.program, check.suite) for name, check in BY_NAME.items()}, quick=spread(BY_NAME, 8))
+def test_each_conformance_check_passes(name: str, judgement: Judgement) -> None:
+    assert judgement.verdict in BY_NAME[name].expected, judgement
+
+
+ATTACKS = attacks("python")
+
+
+@judged(ATTACKS, quick=[], run_all=True, then=(ADDS, HARMLESS))
+def test_an_attack_fails_and_the_container_lives_on(name: str, judgement: Judgement) -> None:
+    program, _ = ATTACKS[name]
+    assert {case.verdict.value for case in judgement.cases} <= verdicts_of_failure(program), judgement
 
 
 @needs_kit
@@ -186,8 +188,19 @@ HARM: dict[str, Callable[[docker.APIClient, str], Any]] = {
 }
 
 
-@pytest.mark.parametrize("how", HARM)
-@pytest.mark.parametrize("busy", [True, False], ids=["busy", "idle"])
+@pytest.mark.parametrize(
+    ("busy", "how"),
+    [
+        pytest.param(True, "killed", id="busy-killed"),
+        pytest.param(False, "removed", id="idle-removed"),
+        *(
+            pytest.param(busy, how, marks=pytest.mark.thorough, id=f"{'busy' if busy else 'idle'}-{how}")
+            for busy in (True, False)
+            for how in HARM
+            if (busy, how) not in ((True, "killed"), (False, "removed"))
+        ),
+    ],
+)
 def test_a_lost_container_costs_no_verdict(engine: docker.APIClient, others: set[str], how: str, busy: bool) -> None:
     with Sandbox(workers=1, backend="docker", silence_seconds=5) as own, ThreadPoolExecutor(1) as thread:
         [first] = containers(engine, os.getpid()) - others
@@ -249,8 +262,15 @@ for _ in box.judge_many([(busy, Suite([Case("", "")], limits=Limits(wall_seconds
 """
 
 
-@pytest.mark.parametrize("delay", [0, 0.3])
-@pytest.mark.parametrize("ready", [True, False], ids=["judging", "starting"])
+@pytest.mark.parametrize(
+    ("ready", "delay"),
+    [
+        pytest.param(True, 0, id="judging"),
+        pytest.param(False, 0, id="starting", marks=pytest.mark.thorough),
+        pytest.param(True, 0.3, id="judging, later", marks=pytest.mark.thorough),
+        pytest.param(False, 0.3, id="starting, later", marks=pytest.mark.thorough),
+    ],
+)
 def test_killing_the_caller_leaves_nothing(engine: docker.APIClient, ready: bool, delay: float) -> None:
     caller = subprocess.Popen([sys.executable, "-c", CALLER], stdout=subprocess.PIPE, cwd=ROOT)
     assert caller.stdout is not None

@@ -13,6 +13,8 @@ from itertools import count
 from typing import Any
 
 import pytest
+from batch import Answer as Answered
+from batch import judged, spread
 from serving import Service, becomes, prepared, serving
 
 from rewards import Answer, CodeReward, Task
@@ -33,7 +35,7 @@ from sandbox import (
     Suite,
     Verdict,
 )
-from sandbox.conformance import CHECKS, KNOWN_FAILURES, Check
+from sandbox.conformance import CHECKS, KNOWN_FAILURES
 from sandbox.judge import Judgement
 
 ECHO = Program("print(input())")
@@ -61,15 +63,22 @@ def there(service: Service, **options: Any) -> Sandbox:
 # The same results as on this machine.
 
 
-@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.name)
-def test_conformance(far: Sandbox, check: Check) -> None:
-    if check.name in KNOWN_FAILURES.get("http", {}):
-        pytest.xfail(KNOWN_FAILURES["http"][check.name])
-    try:
-        judgement = far.judge(check.program, check.suite)
-    except BackendUnavailable as error:
-        pytest.skip(f"the service cannot judge this here: {error}")
-    assert judgement.verdict in check.expected, judgement
+@pytest.fixture
+def judge(far: Sandbox) -> Sandbox:
+    return far
+
+
+BY_NAME = {check.name: check for check in CHECKS}
+
+
+@judged({name: (check.program, check.suite) for name, check in BY_NAME.items()}, quick=spread(BY_NAME, 8))
+def test_conformance(name: str, answer: Answered) -> None:
+    if name in KNOWN_FAILURES.get("http", {}):
+        pytest.xfail(KNOWN_FAILURES["http"][name])
+    if isinstance(answer, BackendUnavailable):
+        pytest.skip(f"the service cannot judge this here: {answer}")
+    assert isinstance(answer, Judgement), answer
+    assert answer.verdict in BY_NAME[name].expected, answer
 
 
 def without_measures(judgement: Judgement) -> Judgement:
@@ -167,7 +176,7 @@ def test_an_error_in_a_request_is_reported_as_such(far: Sandbox) -> None:
 # Failures of the service and of the connection.
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGKILL, pytest.param(signal.SIGTERM, marks=pytest.mark.thorough)])
 def test_a_service_that_restarts_is_waited_for(number: int) -> None:
     napping = Program("import time\ntime.sleep(0.3)\nprint(input())")
     with serving("--workers", "1") as first, there(first, retry_seconds=60) as far, ThreadPoolExecutor(4) as clients:
@@ -228,11 +237,11 @@ def test_the_time_budget_is_that_of_the_environment(monkeypatch: pytest.MonkeyPa
 
 
 def test_a_full_service_is_asked_again() -> None:
-    with serving("--workers", "1", "--queue", "1") as service, there(service, workers=12) as far:
+    with serving("--workers", "1", "--queue", "1") as service, there(service, workers=8) as far:
         napping = Program("import time\ntime.sleep(0.1)\nprint(input())")
-        assert all(judgement.accepted for _, judgement in far.judge_many([(napping, ONE)] * 24))
+        assert all(judgement.accepted for _, judgement in far.judge_many([(napping, ONE)] * 12))
         assert service.metric("curate_http_responses_total", code="429") > 0
-        assert service.metric("curate_verdicts_total") == 24
+        assert service.metric("curate_verdicts_total") == 12
 
 
 def test_a_failure_of_the_remote_sandbox_is_not_retried() -> None:
@@ -336,7 +345,7 @@ def test_a_url_at_which_nobody_listens_is_refused(service: Service) -> None:
 def test_any_other_response_is_not_a_verdict(answer: tuple[int, str]) -> None:
     with (
         answering(HEALTHY, answer) as url,
-        Sandbox(backend="http", url=url, retry_seconds=0.3) as far,
+        Sandbox(backend="http", url=url, retry_seconds=0.1) as far,
         pytest.raises(SandboxError),
     ):
         far.judge(ECHO, ONE)

@@ -14,7 +14,7 @@ import pytest
 from sandbox import Case, Limits, Program, Sandbox, SandboxError, Suite, Verdict
 from sandbox.errors import KilledFromOutside
 
-SLOW = "import time\ntime.sleep(1)\n{}\nprint(7)"
+SLOW = "import time\ntime.sleep(0.5)\n{}\nprint(7)"
 SUITE = Suite([Case("", "7")], limits=Limits(wall_seconds=10))
 
 
@@ -82,7 +82,17 @@ def own() -> Iterator[Sandbox]:
         yield own
 
 
-@pytest.mark.parametrize("body", ["", "import threading\nthreading.Thread(target=time.sleep, args=(1,)).start()"])
+@pytest.mark.parametrize(
+    "body",
+    [
+        pytest.param("", id="one thread"),
+        pytest.param(
+            "import threading\nthreading.Thread(target=time.sleep, args=(0.5,)).start()",
+            id="two threads",
+            marks=pytest.mark.thorough,
+        ),
+    ],
+)
 def test_a_program_that_was_killed_once_gets_its_own_verdict(own: Sandbox, body: str) -> None:
     with killer(1) as killed:
         assert own.judge(Program(SLOW.format(body)), SUITE).accepted
@@ -97,7 +107,14 @@ def test_a_program_that_is_killed_again_and_again_gets_no_verdict(own: Sandbox) 
     assert own.judge(Program("print(7)"), SUITE).accepted
 
 
-SLOW_TO_COMPILE = '#include <bits/stdc++.h>\nint main() {{ std::regex r("a"); puts("7"); }}  // {}'
+# Half a second for the compiler, and half a second for the assembler.
+SLOW_TO_COMPILE = """
+#include <cstdio>
+constexpr long sum() {{ long s = 0; for (long i = 0; i < 250000; i++) s += i; return s; }}
+static_assert(sum() > 0);
+asm(".rept 2000000\\nnop\\n.endr");
+int main() {{ puts("7"); }}  // {}
+"""
 
 
 @pytest.mark.thorough

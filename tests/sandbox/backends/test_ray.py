@@ -101,6 +101,7 @@ def test_the_self_check_holds(box: Sandbox) -> None:
     assert [finding for finding in run(box) if finding.holds is False] == []
 
 
+@pytest.mark.thorough
 def test_the_backend_reports_the_clusters_size_and_the_isolation_of_all_nodes(box: Sandbox) -> None:
     assert box.workers == 2
     assert box.layers["cluster"] == "nodes: 2, workers: 2"
@@ -108,6 +109,7 @@ def test_the_backend_reports_the_clusters_size_and_the_isolation_of_all_nodes(bo
         assert {**box.layers, "cluster": ""} == {**local.layers, "cluster": ""}
 
 
+@pytest.mark.thorough
 def test_many_threads_share_one_cluster(box: Sandbox) -> None:
     with ThreadPoolExecutor(16) as threads:
         verdicts = list(threads.map(lambda n: box.judge(ECHO, echo(n)).verdict, range(100)))
@@ -202,6 +204,7 @@ def test_nodes_may_be_killed_and_others_join(cluster: Any, monkeypatch: pytest.M
         assert own.judge(ECHO, echo(1)).accepted
 
 
+@pytest.mark.thorough
 def test_an_unresponsive_head_soon_becomes_an_error(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_cluster, "_SILENCE_SECONDS", 4)
     head = cluster.head.all_processes["gcs_server"][0].process.pid
@@ -217,6 +220,7 @@ def test_an_unresponsive_head_soon_becomes_an_error(cluster: Any, monkeypatch: p
             os.kill(head, signal.SIGCONT)
 
 
+@pytest.mark.thorough
 def test_a_closed_sandbox_leaves_nothing_and_says_that_it_is_closed(cluster: Any) -> None:
     before = supervisors()
     own = Sandbox(backend="ray", address=cluster.address)
@@ -287,6 +291,7 @@ def test_a_trainer_that_holds_all_processors_keeps_its_connection(cluster: Any) 
     assert said.splitlines() == ["2 accepted", "True"], errors
 
 
+@pytest.mark.thorough
 def test_nodes_with_another_version_are_refused_with_a_reason(cluster: Any, tmp_path: Path) -> None:
     shutil.copytree(ROOT / "sandbox", tmp_path / "sandbox")
     (tmp_path / "sandbox" / "another.py").write_text("")
@@ -310,6 +315,7 @@ for address in sys.argv[1:]:
 """
 
 
+@pytest.mark.thorough
 def test_nodes_do_not_import_from_the_working_folder_of_the_caller(cluster: Any, tmp_path: Path) -> None:
     (tmp_path / "sandbox.py").write_text("raise SystemExit('sandbox.py of the user was imported')\n")
     (tmp_path / "records.jsonl").write_text(
@@ -433,6 +439,7 @@ def test_no_request_waits_behind_a_long_one_while_a_node_is_idle() -> None:
     dispatcher.close()
 
 
+@pytest.mark.thorough
 def test_a_request_that_kills_every_node_is_given_up() -> None:
     dispatcher = Dispatcher(Here("abcd", lambda name: Doomed()))
     dispatcher.wait_until_ready()
@@ -451,6 +458,7 @@ def test_a_node_that_fails_at_everything_costs_no_verdict() -> None:
     dispatcher.close()
 
 
+@pytest.mark.thorough
 def test_differences_between_nodes_show_in_the_layers() -> None:
     class Another(Supervisor):
         def start(self, *arguments: Any) -> Any:

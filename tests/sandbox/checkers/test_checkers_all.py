@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sandbox import checkers
+from sandbox.checkers import _text
 
 NAMES = ["any_of", "codeforces", "exact", "floats", "lcb", "python", "tokens", "unordered_lines"]
 REFLEXIVE = [name for name in NAMES if name not in ("any_of", "python")]  # any_of: expected lists what is accepted
@@ -118,7 +119,7 @@ def nested(levels: int) -> list[object]:
 
 
 @each_reflexive
-@pytest.mark.parametrize("levels", [200, sys.getrecursionlimit(), 100_000])
+@pytest.mark.parametrize("levels", [200, sys.getrecursionlimit(), pytest.param(100_000, marks=pytest.mark.thorough)])
 def test_deep_values_are_walked_without_recursion(name: str, levels: int) -> None:
     same_value = checkers.load(name).same_value
     assert same_value(nested(levels), nested(levels))
@@ -171,8 +172,19 @@ def test_a_flood_is_not_split(name: str, flood: str) -> None:
     assert _peak_mb(name, flood, json.dumps([expected] * 100) if name == "any_of" else expected) < 20
 
 
-@pytest.mark.parametrize("name", ["any_of", "floats", "lcb", "tokens"])
-@pytest.mark.parametrize("end", [" ", "\n"], ids=["tokens", "lines"])
+@pytest.mark.parametrize(
+    ("name", "end"),
+    [
+        pytest.param("tokens", " ", id="tokens"),
+        pytest.param("lcb", "\n", id="lcb, lines"),
+        *(
+            pytest.param(name, end, id=f"{name}, {ends}", marks=pytest.mark.thorough)
+            for name in ("any_of", "floats", "lcb", "tokens")
+            for end, ends in ((" ", "tokens"), ("\n", "lines"))
+            if (name, end) not in (("tokens", " "), ("lcb", "\n"))
+        ),
+    ],
+)
 def test_long_texts_are_split_lazily(name: str, end: str) -> None:
     printed, expected = f"1.0 {end}" * 500_000 + "3", f"1.0{end}" * 500_000 + "4"
     texts_mb = 2 * (len(printed) + len(expected)) / 2**20
@@ -182,11 +194,15 @@ def test_long_texts_are_split_lazily(name: str, end: str) -> None:
 @pytest.mark.parametrize("name", ["floats", "lcb", "tokens"])
 @pytest.mark.parametrize("blank", [" ", "\t", "  "])
 @pytest.mark.parametrize("end", ["", " ", "\n"])
-def test_long_lines_are_the_same_as_short_ones(name: str, blank: str, end: str) -> None:
+def test_long_lines_are_the_same_as_short_ones(
+    name: str, blank: str, end: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_text, "_BLOCK", 1 << 13)
+    monkeypatch.setattr(_text, "_ROOM", 1 << 13)
     same = checkers.load(name).same
-    numbers = [f"{number}.5" for number in range(300_000)]
+    numbers = [f"{number}.5" for number in range(3000)]
     assert same(blank.join(numbers) + end, " ".join(numbers))
-    assert same(blank * (2 << 20) + blank.join(numbers) + end, " ".join(numbers))
+    assert same(blank * (2 << 13) + blank.join(numbers) + end, " ".join(numbers))
     assert not same(blank.join(numbers[:-1]) + end, " ".join(numbers))
     assert not same(blank.join([*numbers, "1"]) + end, " ".join(numbers))
     assert not same(blank.join([*numbers[:-1], "7"]) + end, " ".join(numbers))

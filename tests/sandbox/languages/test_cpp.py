@@ -8,13 +8,15 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from batch import judged
 
-from sandbox import Case, Limits, Outcome, Program, RunResult, Sandbox, Suite, Verdict
+from sandbox import Case, Judgement, Limits, Outcome, Program, RunResult, Sandbox, Suite, Verdict
+from sandbox.jail import compiled
 from sandbox.jail.compiled import Compilations, Compiled, SharedFolder
 
 SUM = Program('#include <cstdio>\nint main() { int a, b; scanf("%d %d", &a, &b); printf("%d\\n", a + b); }', "cpp")
 SUMS = Suite([Case("1 2\n", "3\n"), Case("20 22\n", "42\n")])
-SHORT = Limits(wall_seconds=1, memory_mb=64)
+SHORT = Limits(wall_seconds=0.3, memory_mb=64)
 
 
 def test_a_right_program_is_accepted(box: Sandbox) -> None:
@@ -42,10 +44,14 @@ PROGRAMS = {
 }
 
 
-@pytest.mark.parametrize(("source", "printed"), PROGRAMS.values(), ids=PROGRAMS)
-def test_the_libraries_that_programs_use_are_available(box: Sandbox, source: str, printed: str) -> None:
-    limits = Limits(wall_seconds=5, memory_mb=256)
-    judgement = box.judge(Program(source, "cpp"), Suite([Case("", printed)], limits=limits))
+@judged(
+    {
+        name: (Program(source, "cpp"), Suite([Case("", printed)], limits=Limits(wall_seconds=15, memory_mb=256)))
+        for name, (source, printed) in PROGRAMS.items()
+    },
+    quick=["all headers", "a stack of a million frames"],
+)
+def test_the_libraries_that_programs_use_are_available(judgement: Judgement) -> None:
     assert judgement.accepted, judgement
 
 
@@ -76,10 +82,16 @@ FAILURES = {
 }
 
 
-@pytest.mark.parametrize(("source", "verdict"), FAILURES.values(), ids=FAILURES)
-def test_each_failure_gets_its_verdict(box: Sandbox, source: str, verdict: Verdict) -> None:
-    judgement = box.judge(Program(source, "cpp"), Suite([Case("", "7")], limits=SHORT))
-    assert judgement.verdict is verdict, judgement
+# Those that Python programs show as well, or that show what a compiler may do for many seconds.
+REPEATED = {"wrong", "no main", "exit status", "endless sleep", "a header without end", "a compiler kept busy"}
+
+
+@judged(
+    {name: (Program(source, "cpp"), Suite([Case("", "7")], limits=SHORT)) for name, (source, _) in FAILURES.items()},
+    quick=FAILURES.keys() - REPEATED,
+)
+def test_each_failure_gets_its_verdict(name: str, judgement: Judgement) -> None:
+    assert judgement.verdict is FAILURES[name][1], judgement
 
 
 @pytest.mark.thorough
@@ -137,20 +149,29 @@ def test_slow_compilations_are_shared_by_the_workers(tmp_path: Path) -> None:
     assert other.find(Program(SUM.source, "python")) is None
 
 
+@pytest.fixture
+def small_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lower the bounds of compilations to an eighth."""
+    monkeypatch.setattr(compiled, "_IN_MEMORY_BYTES", 8 << 20)
+    monkeypatch.setattr(compiled, "_IN_DIRECTORY_BYTES", 64 << 20)
+
+
+@pytest.mark.usefixtures("small_bounds")
 def test_shared_compilations_are_bounded_in_bytes(tmp_path: Path) -> None:
-    one, large = Compilations(SharedFolder(str(tmp_path))), bytes(60 << 20)
+    one, large = Compilations(SharedFolder(str(tmp_path))), bytes(7 << 20)
     for number in range(12):
         one.add(Program(f"large {number}", "cpp"), compilation(cpu_seconds=1), large)
-    assert sum(path.stat().st_size for path in tmp_path.iterdir()) <= 512 << 20
+    assert sum(path.stat().st_size for path in tmp_path.iterdir()) <= 64 << 20
     other = Compilations(SharedFolder(str(tmp_path)))
     assert isinstance(other.find(Program("large 11", "cpp")), Compiled)
     assert other.find(Program("large 0", "cpp")) is None
-    for number in range(300):
+    for number in range(30):
         one.add(Program(f"small {number}", "cpp"), compilation(cpu_seconds=1), b"code")
         one.add(Program(f"quick {number}"), compilation(cpu_seconds=0.01), b"code")
-    assert 300 <= len(list(tmp_path.iterdir())) <= 308
+    assert 30 <= len(list(tmp_path.iterdir())) <= 38
 
 
+@pytest.mark.usefixtures("small_bounds")
 def test_compilations_in_memory_are_bounded_in_bytes_and_descriptors() -> None:
     def held() -> tuple[int, int]:
         sizes = []
@@ -162,24 +183,25 @@ def test_compilations_in_memory_are_bounded_in_bytes_and_descriptors() -> None:
     some = Compilations(None)
     before = held()
     for number in range(9):
-        some.add(Program("#" * (50 << 20) + str(number)), compilation(cpu_seconds=1), b"code")
+        some.add(Program("#" * (6 << 20) + str(number)), compilation(cpu_seconds=1), b"code")
     for number in range(400):
         some.add(Program(str(number)), compilation(cpu_seconds=0.01), b"code")
         some.add_failure(Program(f"bad {number}"), compilation(cpu_seconds=0.01))
     assert held()[0] - before[0] < 100
     for number in range(9):
-        some.add(Program(f"large {number}"), compilation(cpu_seconds=1), bytes(60 << 20))
-    assert held()[1] - before[1] <= 64 << 20
+        some.add(Program(f"large {number}"), compilation(cpu_seconds=1), bytes(7 << 20))
+    assert held()[1] - before[1] <= 8 << 20
 
 
+@pytest.mark.usefixtures("small_bounds")
 def test_workers_that_share_do_not_disturb_each_other(tmp_path: Path) -> None:
     def share(worker: int) -> None:
         for number in range(60):
-            SharedFolder(str(tmp_path)).store(f"{worker}.{number}", bytes(4 << 20))
+            SharedFolder(str(tmp_path)).store(f"{worker}.{number}", bytes(512 << 10))
 
     with ThreadPoolExecutor(4) as threads:
         list(threads.map(share, range(4)))
-    assert sum(path.stat().st_size for path in tmp_path.iterdir()) <= 512 << 20
+    assert sum(path.stat().st_size for path in tmp_path.iterdir()) <= 64 << 20
     assert SharedFolder(str(tmp_path)).fetch("nothing") is None
 
 

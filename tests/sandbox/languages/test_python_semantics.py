@@ -9,8 +9,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from batch import judged, spread
 
-from sandbox import Case, Limits, Program, Sandbox, Suite
+from sandbox import Case, Judgement, Limits, Program, Sandbox, Suite
 
 CORPUS = Path(__file__).with_name("correct_programs.txt").read_text().split("#### ")[1:]
 CORRECT = dict(text.split("\n", 1) for text in CORPUS)
@@ -18,11 +19,12 @@ SUM = [Case("3 4\n", "7\n"), Case("10 -2\n", "8\n")]
 LIMITS = Limits(wall_seconds=20, memory_mb=512)
 
 
-@pytest.mark.parametrize("name", CORRECT)
-def test_a_correct_program_is_accepted(box: Sandbox, name: str) -> None:
+@judged(
+    {name: (Program(source), Suite(SUM, limits=LIMITS)) for name, source in CORRECT.items()}, quick=spread(CORRECT, 25)
+)
+def test_a_correct_program_is_accepted(name: str, judgement: Judgement) -> None:
     if "numpy" in CORRECT[name]:
         pytest.importorskip("numpy")
-    judgement = box.judge(Program(CORRECT[name]), Suite(SUM, limits=LIMITS))
     assert judgement.accepted, judgement
 
 
@@ -85,16 +87,22 @@ ENDINGS = {
 }
 
 
-@pytest.mark.parametrize("name", ENDINGS)
-def test_output_and_exit_status_match_the_interpreter(box: Sandbox, name: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "ending",
+    [
+        pytest.param(name, marks=[] if name in spread(ENDINGS, 10) else pytest.mark.thorough, id=name)
+        for name in ENDINGS
+    ],
+)
+def test_output_and_exit_status_match_the_interpreter(box: Sandbox, ending: str, tmp_path: Path) -> None:
     script = tmp_path / "solution.py"
-    script.write_text(ENDINGS[name])
+    script.write_text(ENDINGS[ending])
     # Output goes to files, as in the sandbox: streams may be buffered differently on a pipe or terminal.
     with (tmp_path / "stdout").open("wb") as stdout, (tmp_path / "stdin").open("wb+") as stdin:
         command = [sys.executable, "-X", "utf8", script]
         files = {"stdin": stdin, "stdout": stdout, "stderr": subprocess.DEVNULL}
         status = subprocess.run(command, **files, env={"LANG": "C.UTF-8"}, check=False).returncode
-    result = box.run(Program(ENDINGS[name]))
+    result = box.run(Program(ENDINGS[ending]))
     assert (result.text, result.exit_code) == ((tmp_path / "stdout").read_text(), status), result.stderr
 
 

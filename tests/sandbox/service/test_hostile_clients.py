@@ -4,6 +4,7 @@ import base64
 import http.client
 import json
 import socket
+import subprocess
 import threading
 import time
 from collections.abc import Iterator
@@ -36,6 +37,20 @@ def service() -> Iterator[Service]:
     with serving("--workers", "1", "--most-memory-mb", "700", "--most-wall-seconds", "90") as service:
         yield service
         assert "Traceback" not in service.stderr, service.stderr
+
+
+@pytest.fixture(scope="module")
+def single() -> Iterator[Service]:
+    """Yield a service with one worker and the default settings, as a process that holds little memory."""
+    with serving("--workers", "1", popen=subprocess.Popen) as single:
+        yield single
+
+
+@pytest.fixture(scope="module")
+def patient() -> Iterator[Service]:
+    """Yield a service that waits long for bodies and workers, and not long for the readers of its answers."""
+    with prepared(body_seconds=120, patience_seconds=100, answer_seconds=2) as patient:
+        yield patient
 
 
 def post(path: str, content: Any, host: str = "localhost") -> bytes:
@@ -156,19 +171,19 @@ def test_large_requests_and_answers_are_treated_like_small_ones(service: Service
     assert base64.b64decode(answer["stdout"]) == b"x" * 10**6 + b"\n"
 
 
-def test_nobody_waits_while_a_hostile_body_is_parsed() -> None:
+def test_nobody_waits_while_a_hostile_body_is_parsed(patient: Service) -> None:
     body = post("/judge", HUGE["zeros"])
 
     def answer(_: int) -> bytes:
-        with sent(service, body) as client:
+        with sent(patient, body) as client:
             return client.recv(65536)
 
-    with prepared(body_seconds=120) as service, ThreadPoolExecutor(4) as clients:
+    with ThreadPoolExecutor(4) as clients:
         hostile = [clients.submit(answer, number) for number in range(4)]
         waits = []
         while not all(request.done() for request in hostile):
             began = time.monotonic()
-            assert service.ask("/v1/ping")[0] == 200
+            assert patient.ask("/v1/ping")[0] == 200
             waits.append(time.monotonic() - began)
         assert all(request.result().startswith(b"HTTP/1.1 422 ") for request in hostile)
         assert max(waits) < 5  # parsing in the service itself would take half a minute
@@ -200,16 +215,15 @@ def memory_mb(service: Service) -> float:
 FLOOD = {"program": {"source": "print('x' * (8 << 20))"}}
 
 
-def test_a_client_that_does_not_read_its_answer_is_disconnected() -> None:
-    with prepared(answer_seconds=1) as service:
-        before = memory_mb(service)
-        silent = [slow_reader(service, post("/run", FLOOD)) for _ in range(6)]
-        assert becomes(lambda: service.metric("curate_http_responses_total", path="/run") == 6, 60)
-        assert service.ask("/run_code", ECHO)[0] == 200
-        for client in silent:
-            assert becomes(lambda client=client: is_reset(client), 60)  # type: ignore[misc]
-            client.close()
-        assert becomes(lambda: memory_mb(service) < before + 60)
+def test_a_client_that_does_not_read_its_answer_is_disconnected(patient: Service) -> None:
+    before, count = memory_mb(patient), patient.counts()
+    silent = [slow_reader(patient, post("/run", FLOOD)) for _ in range(6)]
+    assert becomes(lambda: count("curate_http_responses_total", path="/run") == 6, 60)
+    assert patient.ask("/run_code", ECHO)[0] == 200
+    for client in silent:
+        assert becomes(lambda client=client: is_reset(client), 60)  # type: ignore[misc]
+        client.close()
+    assert becomes(lambda: memory_mb(patient) < before + 60)
 
 
 def slow_reader(service: Service, content: bytes) -> socket.socket:
@@ -229,22 +243,21 @@ def _is_connected(client: socket.socket) -> bool:
     return state == 1  # TCP_ESTABLISHED
 
 
-def test_memory_held_for_slow_readers_is_freed_when_they_leave() -> None:
+def test_memory_held_for_slow_readers_is_freed_when_they_leave(single: Service) -> None:
     large = {"program": {"source": "print('x' * 30_000_000)"}, "limits": {"output_kb": 64 * 1024}}
-    with serving("--workers", "1") as service:
-        process = psutil.Process(service.process.pid)
-        service.ask("/run_code", ECHO)
-        before = process.memory_info().rss
-        clients = [sent(service, post("/run", large)) for _ in range(4)]
-        assert becomes(lambda: process.memory_info().rss > before + (100 << 20), 60)
-        assert becomes(lambda: service.metric("curate_queue_depth") + service.metric("curate_in_flight") == 0, 60)
-        for client in clients:
-            client.close()
-        assert becomes(lambda: process.memory_info().rss < before + (40 << 20), 10)
+    process = psutil.Process(single.process.pid)
+    single.ask("/run_code", ECHO)
+    before = process.memory_info().rss
+    clients = [sent(single, post("/run", large)) for _ in range(4)]
+    assert becomes(lambda: process.memory_info().rss > before + (100 << 20), 60)
+    assert becomes(lambda: single.metric("curate_queue_depth") + single.metric("curate_in_flight") == 0, 60)
+    for client in clients:
+        client.close()
+    assert becomes(lambda: process.memory_info().rss < before + (40 << 20), 10)
 
 
-def test_a_slow_reader_gets_the_whole_answer() -> None:
-    with prepared(answer_seconds=3) as service, slow_reader(service, post("/run", FLOOD)) as client:
+def test_a_slow_reader_gets_the_whole_answer(patient: Service) -> None:
+    with slow_reader(patient, post("/run", FLOOD)) as client:
         client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
         received = 0
         while received < 8 << 20:
@@ -367,9 +380,8 @@ def test_a_request_without_limits_gets_allowed_ones(service: Service) -> None:
     assert document["Record"]["properties"]["time_limit_s"]["maximum"] == 90
 
 
-def test_without_options_the_machine_is_the_bound() -> None:
-    with serving("--workers", "1") as service:
-        assert service.ask("/judge", {**RECORD, "memory_limit_mb": 10_000_000})[0] == 422
+def test_without_options_the_machine_is_the_bound(single: Service) -> None:
+    assert single.ask("/judge", {**RECORD, "memory_limit_mb": 10_000_000})[0] == 422
 
 
 # Turns.
@@ -397,21 +409,21 @@ def asking_all_the_time(service: Service, source: str, content: dict[str, Any], 
             thread.join()
 
 
-def test_clients_have_equal_time_however_many_requests_they_have() -> None:
-    busy = {**BUSY, "run_timeout": 0.3}
-    with prepared(patience_seconds=100) as service, asking_all_the_time(service, "127.0.0.2", busy, 12):
-        assert becomes(lambda: service.metric("curate_queue_depth") >= 8)
+def test_clients_have_equal_time_however_many_requests_they_have(patient: Service) -> None:
+    busy = {**BUSY, "run_timeout": 0.1}
+    with asking_all_the_time(patient, "127.0.0.2", busy, 12):
+        assert becomes(lambda: patient.metric("curate_queue_depth") >= 8)
         waits = []
         for _ in range(5):
             began = time.monotonic()
-            assert service.ask("/run_code", ECHO)[0] == 200
+            assert patient.ask("/run_code", ECHO)[0] == 200
             waits.append(time.monotonic() - began)
         assert sorted(waits)[2] < 3  # one or two requests go first, not ten
 
 
 def test_a_client_that_has_filled_the_queue_makes_room_for_others() -> None:
-    with serving("--workers", "1", "--queue", "6") as service:
-        greedy = [sent(service, post("/run_code", {**SLEEP, "run_timeout": 2}), "127.0.0.2") for _ in range(8)]
+    with prepared(queue=6, patience_seconds=1) as service:
+        greedy = [sent(service, post("/run_code", {**SLEEP, "run_timeout": 0.5}), "127.0.0.2") for _ in range(8)]
         assert becomes(lambda: service.metric("curate_queue_depth") == 6)
         status, _, _ = service.ask("/run_code", ECHO)
         assert status in (200, 504)  # it was let in; it may have waited too long

@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import forked
 import pytest
 from serving import CURATE, JSON, ROOT, Service, alive, becomes, below, prepared, serving
 
@@ -28,9 +29,44 @@ RECORD = {"id": 7, "code": ECHO["code"], "kind": "stdin", "tests": TESTS}
 
 @pytest.fixture(scope="module")
 def service() -> Iterator[Service]:
-    with serving("--workers", "2", "--max-body-mb", "1") as service:
+    with serving("--workers", "2", "--max-body-mb", "1", popen=subprocess.Popen) as service:
         yield service
         assert "Traceback" not in service.stderr, service.stderr
+
+
+@pytest.fixture(scope="module")
+def single() -> Iterator[Service]:
+    """Yield a service with one worker and the default settings."""
+    with serving("--workers", "1") as single:
+        yield single
+
+
+@pytest.fixture(scope="module")
+def broken() -> Iterator[Service]:
+    """Yield a service whose sandbox always fails."""
+    with prepared("Broken(workers=1)") as broken:
+        yield broken
+
+
+@pytest.fixture(scope="module")
+def narrow() -> Iterator[Service]:
+    """Yield a service with one worker and a short queue."""
+    with serving("--workers", "1", "--queue", "2") as narrow:
+        yield narrow
+
+
+@pytest.fixture(scope="module")
+def impatient() -> Iterator[Service]:
+    """Yield a service that waits for nothing longer than a second or two."""
+    with prepared(patience_seconds=0.2, body_seconds=2, head_seconds=2, max_body_mb=1, linger_seconds=0.2) as impatient:
+        yield impatient
+
+
+@pytest.fixture(scope="module")
+def guarded() -> Iterator[Service]:
+    """Yield a service with a token, whose metrics are open."""
+    with serving("--workers", "1", "--open-metrics", environment={"CURATE_TOKEN": "s3cret"}) as guarded:
+        yield guarded
 
 
 def stdout(answer: Any) -> Any:
@@ -132,9 +168,8 @@ def test_malformed_records_in_a_batch_do_not_stop_the_others(service: Service) -
     assert answers[4]["verdict"] == "accepted"
 
 
-def test_a_batch_may_be_larger_than_the_queue() -> None:
-    with serving("--workers", "1", "--queue", "1") as service:
-        status, answers, _ = service.ask("/judge", [{**RECORD, "id": number} for number in range(40)])
+def test_a_batch_may_be_larger_than_the_queue(narrow: Service) -> None:
+    status, answers, _ = narrow.ask("/judge", [{**RECORD, "id": number} for number in range(40)])
     assert status == 200
     assert [(answer["id"], answer["verdict"]) for answer in answers] == [(n, "accepted") for n in range(40)]
 
@@ -325,20 +360,19 @@ def test_verl_gets_the_scores_it_should(service: Service, code: str, score: Any)
     assert verl_scores(f"{service.url}/run_code", code, "21\n", "42\n", timeout=1) is score
 
 
-def test_verl_retries_after_a_sandbox_failure_and_does_not_blame_the_program() -> None:
-    with prepared("Broken(workers=1)") as service:
-        assert verl_scores(f"{service.url}/run_code", "print(1)", "", "1") == -1
-        assert service.metric("curate_http_responses_total", path="/run_code", code="504") == 3
-        assert service.metric("curate_sandbox_failures_total") == 3
+def test_verl_retries_after_a_sandbox_failure_and_does_not_blame_the_program(broken: Service) -> None:
+    count = broken.counts()
+    assert verl_scores(f"{broken.url}/run_code", "print(1)", "", "1") == -1
+    assert count("curate_http_responses_total", path="/run_code", code="504") == 3
+    assert count("curate_sandbox_failures_total") == 3
 
 
-def test_a_failing_sandbox_gives_no_verdict() -> None:
-    with prepared("Broken(workers=1)") as service:
-        status, answer, _ = service.ask("/judge", RECORD)
-        assert (status, answer["error"], answer["detail"]) == (503, "ExecutionLost", "the worker died")
-        status, answers, _ = service.ask("/judge", [RECORD, {}])
-        assert (status, [answer["error"].split(":")[0] for answer in answers]) == (200, ["sandbox", "malformed record"])
-        assert service.metric("curate_verdicts_total") == 0
+def test_a_failing_sandbox_gives_no_verdict(broken: Service) -> None:
+    status, answer, _ = broken.ask("/judge", RECORD)
+    assert (status, answer["error"], answer["detail"]) == (503, "ExecutionLost", "the worker died")
+    status, answers, _ = broken.ask("/judge", [RECORD, {}])
+    assert (status, [answer["error"].split(":")[0] for answer in answers]) == (200, ["sandbox", "malformed record"])
+    assert broken.metric("curate_verdicts_total") == 0
 
 
 # More requests than can be served, and requests that no client should send.
@@ -385,9 +419,9 @@ def is_cut_off(client: socket.socket, more: bytes) -> bool:
         return becomes(hung_up)
 
 
-def test_a_full_queue_turns_requests_away_and_answers_the_others_correctly() -> None:
-    with serving("--workers", "1", "--queue", "2") as service, ThreadPoolExecutor(30) as clients:
-        answers = list(clients.map(lambda n: service.ask("/run_code", {**NAP, "stdin": f"{n}\n"}), range(30)))
+def test_a_full_queue_turns_requests_away_and_answers_the_others_correctly(narrow: Service) -> None:
+    with ThreadPoolExecutor(30) as clients:
+        answers = list(clients.map(lambda n: narrow.ask("/run_code", {**NAP, "stdin": f"{n}\n"}), range(30)))
         served = [(n, answer) for n, (status, answer, _) in enumerate(answers) if status == 200]
         refused = [response for status, _, response in answers if status == 429]
         assert len(served) + len(refused) == 30
@@ -395,36 +429,36 @@ def test_a_full_queue_turns_requests_away_and_answers_the_others_correctly() -> 
         assert served
         assert all(stdout(answer) == f"{n}\n" for n, answer in served)
         assert all(1 <= int(response.headers["retry-after"]) <= 60 for response in refused)
-        assert stdout(service.ask("/run_code", {**ECHO, "stdin": "still there\n"})[1]) == "still there\n"
+        assert stdout(narrow.ask("/run_code", {**ECHO, "stdin": "still there\n"})[1]) == "still there\n"
 
 
-def test_a_request_that_waits_too_long_is_told_to_try_again() -> None:
-    with prepared(patience_seconds=0.2) as service, ThreadPoolExecutor(8) as clients:
-        answers = list(clients.map(lambda _: service.ask("/run_code", NAP), range(8)))
+def test_a_request_that_waits_too_long_is_told_to_try_again(impatient: Service) -> None:
+    with ThreadPoolExecutor(8) as clients:
+        answers = list(clients.map(lambda _: impatient.ask("/run_code", NAP), range(8)))
         late = [response for status, _, response in answers if status == 504]
         assert late
         assert all(int(response.headers["retry-after"]) >= 1 for response in late)
         assert {status for status, _, _ in answers} == {200, 504}
 
 
-def test_a_program_whose_client_has_left_is_not_run() -> None:
-    with serving("--workers", "1") as service:
-        clients = [raw(service, post("/run_code", NAP)) for _ in range(12)]
-        assert becomes(lambda: service.metric("curate_queue_depth") >= 9)
-        for client in clients:
-            client.close()
-        assert becomes(lambda: service.metric("curate_queue_depth") == 0)
-        assert becomes(lambda: service.metric("curate_in_flight") == 0)
-        assert service.metric("curate_runs_total") <= 4
+def test_a_program_whose_client_has_left_is_not_run(single: Service) -> None:
+    count = single.counts()
+    clients = [raw(single, post("/run_code", NAP)) for _ in range(12)]
+    assert becomes(lambda: single.metric("curate_queue_depth") >= 9)
+    for client in clients:
+        client.close()
+    assert becomes(lambda: single.metric("curate_queue_depth") == 0)
+    assert becomes(lambda: single.metric("curate_in_flight") == 0)
+    assert count("curate_runs_total") <= 4
 
 
-def test_a_batch_whose_client_leaves_is_not_finished() -> None:
-    with serving("--workers", "1") as service:
-        with socket.create_connection(("127.0.0.1", service.port)) as client:
-            client.sendall(post("/judge", [{**RECORD, "code": NAP["code"]}] * 50))
-            assert becomes(lambda: service.metric("curate_verdicts_total") >= 1)
-        assert becomes(lambda: service.metric("curate_in_flight") == 0)
-        assert service.metric("curate_verdicts_total") < 10
+def test_a_batch_whose_client_leaves_is_not_finished(single: Service) -> None:
+    count = single.counts()
+    with socket.create_connection(("127.0.0.1", single.port)) as client:
+        client.sendall(post("/judge", [{**RECORD, "code": NAP["code"]}] * 50))
+        assert becomes(lambda: count("curate_verdicts_total") >= 1)
+    assert becomes(lambda: single.metric("curate_in_flight") == 0)
+    assert count("curate_verdicts_total") < 10
 
 
 # Nothing that a client sends stops the service.
@@ -493,15 +527,15 @@ def test_unknown_paths_and_methods_say_where_to_look(service: Service) -> None:
 
 
 @pytest.mark.parametrize("how", ["declared", "chunked"])
-def test_a_body_that_is_too_large_is_not_read_to_the_end(service: Service, how: str) -> None:
+def test_a_body_that_is_too_large_is_not_read_to_the_end(impatient: Service, how: str) -> None:
     chunk = b"10000\r\n" + b" " * 0x10000 + b"\r\n"
     if how == "declared":
-        client = raw(service, HEAD + b"content-length: 99999999999\r\n\r\n{")
+        client = raw(impatient, HEAD + b"content-length: 99999999999\r\n\r\n{")
     else:
-        client = raw(service, HEAD + b"transfer-encoding: chunked\r\n\r\n" + 17 * chunk)
+        client = raw(impatient, HEAD + b"transfer-encoding: chunked\r\n\r\n" + 17 * chunk)
     assert client.recv(65536).startswith(b"HTTP/1.1 413 ")
     assert is_cut_off(client, chunk)
-    assert service.ask("/v1/ping")[0] == 200
+    assert impatient.ask("/v1/ping")[0] == 200
 
 
 def test_a_connection_survives_a_body_that_was_too_large(service: Service) -> None:
@@ -514,37 +548,35 @@ def test_a_connection_survives_a_body_that_was_too_large(service: Service) -> No
 
 
 @pytest.mark.parametrize("path", ["/v1/ping", "/nothing"])
-def test_endless_bodies_are_cut_off_even_if_none_is_expected(service: Service, path: str) -> None:
-    client = raw(service, HEAD.replace(b"/run_code", path.encode()) + b"transfer-encoding: chunked\r\n\r\n")
+def test_endless_bodies_are_cut_off_even_if_none_is_expected(impatient: Service, path: str) -> None:
+    client = raw(impatient, HEAD.replace(b"/run_code", path.encode()) + b"transfer-encoding: chunked\r\n\r\n")
     assert is_cut_off(client, b"5\r\nabcde\r\n" * 1000)
 
 
-def test_missing_bodies_are_not_awaited_for_ever_and_delay_nobody() -> None:
-    with prepared(body_seconds=1) as service:
-        slow = [raw(service, HEAD + b"content-length: 500\r\n\r\n{") for _ in range(200)]
-        assert stdout(service.ask("/run_code", {**ECHO, "stdin": "in between\n"})[1]) == "in between\n"
-        assert service.metric("curate_queue_depth") == 0
-        for client in slow:
-            assert client.recv(65536).startswith(b"HTTP/1.1 408 ")
-            client.close()
+def test_missing_bodies_are_not_awaited_for_ever_and_delay_nobody(impatient: Service) -> None:
+    slow = [raw(impatient, HEAD + b"content-length: 500\r\n\r\n{") for _ in range(200)]
+    assert stdout(impatient.ask("/run_code", {**ECHO, "stdin": "in between\n"})[1]) == "in between\n"
+    assert impatient.metric("curate_queue_depth") == 0
+    for client in slow:
+        assert client.recv(65536).startswith(b"HTTP/1.1 408 ")
+        client.close()
 
 
-def test_incomplete_heads_are_cut_off() -> None:
-    with prepared(head_seconds=3) as service:
-        silent = [
-            raw(service, sent)
-            for sent in (b"", b"POST /run_code HTTP/1.1\r\nHost: localhost\r\nx-slow: ")
-            for _ in range(50)
-        ]
-        assert service.ask("/v1/ping")[0] == 200
-        assert [received(client) for client in silent] == [b""] * 100
-        second = raw(service, b"GET /v1/ping HTTP/1.1\r\nHost: localhost\r\n\r\n")
-        answer = b""
-        while not answer.endswith(b'"pong"'):  # head and body may come one after the other
-            answer += second.recv(65536)
-        assert answer.startswith(b"HTTP/1.1 200 ")
-        second.sendall(b"GET /v1/ping HTTP/1.1\r\n")
-        assert received(second) == b""
+def test_incomplete_heads_are_cut_off(impatient: Service) -> None:
+    silent = [
+        raw(impatient, sent)
+        for sent in (b"", b"POST /run_code HTTP/1.1\r\nHost: localhost\r\nx-slow: ")
+        for _ in range(50)
+    ]
+    assert impatient.ask("/v1/ping")[0] == 200
+    assert [received(client) for client in silent] == [b""] * 100
+    second = raw(impatient, b"GET /v1/ping HTTP/1.1\r\nHost: localhost\r\n\r\n")
+    answer = b""
+    while not answer.endswith(b'"pong"'):  # head and body may come one after the other
+        answer += second.recv(65536)
+    assert answer.startswith(b"HTTP/1.1 200 ")
+    second.sendall(b"GET /v1/ping HTTP/1.1\r\n")
+    assert received(second) == b""
 
 
 @pytest.mark.parametrize("sent", [b"GET /v1/ping HTTP/1.1\r\nx: ", b"GET /", b"GET /v1/ping HTTP/1.1\r\n"])
@@ -585,35 +617,32 @@ def test_without_the_token_only_ping_and_health_are_answered(tmp_path: Path) -> 
         assert "s3cret" not in service.greeting + service.stderr + str(service.ask("/metrics", headers=right)[1])
 
 
-def test_clients_without_token_support_send_the_token_in_the_url() -> None:
+def test_clients_without_token_support_send_the_token_in_the_url(guarded: Service) -> None:
     import asyncio
 
     import sandbox_fusion
 
-    with serving("--workers", "1", environment={"CURATE_TOKEN": "s3cret"}) as service:
-        url = service.url.replace("//", "//anyone:s3cret@")
-        request = sandbox_fusion.RunCodeRequest(**ECHO, stdin="hi\n")
-        assert sandbox_fusion.run_code(request, url, max_attempts=1).run_result.stdout == "hi\n"
-        assert asyncio.run(sandbox_fusion.run_code_async(request, url, max_attempts=1)).run_result.stdout == "hi\n"
-        assert verl_scores(f"{url}/run_code", "print(1)", "", "1") is True
-        assert verl_scores(f"{service.url}/run_code", "print(1)", "", "1") == -1
+    url = guarded.url.replace("//", "//anyone:s3cret@")
+    request = sandbox_fusion.RunCodeRequest(**ECHO, stdin="hi\n")
+    assert sandbox_fusion.run_code(request, url, max_attempts=1).run_result.stdout == "hi\n"
+    assert asyncio.run(sandbox_fusion.run_code_async(request, url, max_attempts=1)).run_result.stdout == "hi\n"
+    assert verl_scores(f"{url}/run_code", "print(1)", "", "1") is True
+    assert verl_scores(f"{guarded.url}/run_code", "print(1)", "", "1") == -1
 
 
-def test_the_token_may_come_from_the_environment() -> None:
-    with serving(environment={"CURATE_TOKEN": "fromhere"}) as service:
-        assert service.ask("/openapi.json")[0] == 401
-        assert service.ask("/openapi.json", headers={"authorization": "bearer fromhere"})[0] == 200
+def test_the_token_may_come_from_the_environment(guarded: Service) -> None:
+    assert guarded.ask("/openapi.json")[0] == 401
+    assert guarded.ask("/openapi.json", headers={"authorization": "bearer s3cret"})[0] == 200
 
 
-def test_metrics_are_open_if_the_operator_says_so() -> None:
-    with serving("--open-metrics", environment={"CURATE_TOKEN": "s3cret"}) as service:
-        assert service.metric("curate_workers") > 0
-        assert service.ask("/openapi.json")[0] == service.ask("/run_code", ECHO)[0] == 401
+def test_metrics_are_open_if_the_operator_says_so(guarded: Service) -> None:
+    assert guarded.metric("curate_workers") > 0
+    assert guarded.ask("/openapi.json")[0] == guarded.ask("/run_code", ECHO)[0] == 401
 
 
 def refused(*options: str) -> str:
     """Return the error of a `curate serve` that does not start."""
-    result = subprocess.run([*CURATE, "serve", *options], cwd=ROOT, capture_output=True, text=True, timeout=60)
+    result = forked.run([*CURATE, "serve", *options], cwd=ROOT, capture_output=True, text=True, timeout=60)
     assert result.returncode == 1
     assert "Traceback" not in result.stderr
     return result.stderr
@@ -641,23 +670,23 @@ def test_health_describes_the_service(service: Service) -> None:
     assert health["layers"]["network"]
 
 
-def test_metrics_count_what_happened() -> None:
-    with serving("--workers", "1") as service:
-        for record in records():
-            service.ask("/judge", record)
-        service.ask("/run_code", LATE)
-        service.ask("/run_code", {})
-        service.ask("/secret/path", {})
-        assert service.metric("curate_verdicts_total", verdict="accepted") == 2
-        assert service.metric("curate_verdicts_total", verdict="compile_error") == 1
-        assert service.metric("curate_runs_total", outcome="timed_out") == 1
-        assert service.metric("curate_work_seconds_count", kind="judge") == len(records())
-        assert service.metric("curate_work_seconds_sum", kind="run") >= 0.3
-        assert service.metric("curate_queue_seconds_count") == len(records()) + 1
-        assert service.metric("curate_http_responses_total", path="/run_code", code="422") == 1
-        assert service.metric("curate_http_responses_total", path="other", code="404") == 1
-        assert service.metric("curate_workers") == 1
-        assert service.metric("curate_queue_depth") == service.metric("curate_in_flight") == 0
+def test_metrics_count_what_happened(single: Service) -> None:
+    count = single.counts()
+    for record in records():
+        single.ask("/judge", record)
+    single.ask("/run_code", LATE)
+    single.ask("/run_code", {})
+    single.ask("/secret/path", {})
+    assert count("curate_verdicts_total", verdict="accepted") == 2
+    assert count("curate_verdicts_total", verdict="compile_error") == 1
+    assert count("curate_runs_total", outcome="timed_out") == 1
+    assert count("curate_work_seconds_count", kind="judge") == len(records())
+    assert count("curate_work_seconds_sum", kind="run") >= 0.3
+    assert count("curate_queue_seconds_count") == len(records()) + 1
+    assert count("curate_http_responses_total", path="/run_code", code="422") == 1
+    assert count("curate_http_responses_total", path="other", code="404") == 1
+    assert single.metric("curate_workers") == 1
+    assert single.metric("curate_queue_depth") == single.metric("curate_in_flight") == 0
 
 
 def test_openapi_describes_what_is_asked_and_answered(service: Service) -> None:
