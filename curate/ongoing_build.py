@@ -67,6 +67,7 @@ class OngoingBuild:
         self.seconds: dict[str, float] = {}
         self.extras = Extras()
         self._machine = machine
+        self._sandboxes: dict[int, Sandbox] = {}  # by seed
         self._spill = spill
         self._statements = statements
         self._statement_offsets: dict[Rejection, int] = {}
@@ -126,9 +127,17 @@ class OngoingBuild:
         everything = [*self._rejected_rows, *self._rejected_problems.values()]
         return sorted(everything, key=lambda r: (r.id, r.stage, r.reason, r.detail))
 
-    def sandbox(self, *, seed: int) -> Sandbox:
-        """Open a sandbox on the workers of this build. Close it after use, preferably with a `with` statement."""
-        return self._machine(seed=seed)
+    @contextmanager
+    def sandbox(self, *, seed: int) -> Iterator[Sandbox]:
+        """Lend a sandbox on the workers of this build. It stays open for later stages with the same seed."""
+        if seed not in self._sandboxes:
+            self._sandboxes[seed] = self._machine(seed=seed)
+        yield self._sandboxes[seed]
+
+    def close(self) -> None:
+        """Close the sandboxes."""
+        while self._sandboxes:
+            self._sandboxes.popitem()[1].close()
 
     def examined(
         self,

@@ -84,15 +84,15 @@ def build(
     finished = workspace.finished(out, plan, overwrite=overwrite)
     if finished is not None:
         return finished
+    names = [name for name, _ in tables]
     items = screen(tables, options)  # before the folder is made, because an empty source is an error
     with (
         _errors_explained(out),  # outermost, because closing a file on a full disk fails, too
         workspace.opened(out, plan, overwrite=overwrite) as work,
         closing(Spill(work / "problems")) as spill,
         TextSpill(work / "statements") as statements,
+        closing(OngoingBuild(work, spill, statements, names, machine=sandbox.open, progress=report)) as ongoing,
     ):
-        names = [name for name, _ in tables]
-        ongoing = OngoingBuild(work, spill, statements, names, machine=sandbox.open, progress=report)
         with ongoing.timed("read"):
             _read(items, stages, ongoing)
         for stage in stages:

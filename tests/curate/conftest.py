@@ -1,11 +1,13 @@
-"""Fixtures: a dataset with everything that a report shows, built once by the real commands."""
+"""Fixtures: shared workers of sandboxes, and a dataset with everything that a report shows, built once."""
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
 import showcase
+from shared_workers import shared_workers
 from source_rows import words, write_jsonl
 
 from curate.decontamination.copy_without import clean
@@ -15,11 +17,18 @@ from curate.pipeline import Options, build
 from curate.report.files import refresh_report
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _shared_workers() -> Iterator[None]:
+    with shared_workers():
+        yield
+
+
 @pytest.fixture(scope="session")
 def showcase_build(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the folder of a build of the showcase."""
     folder = tmp_path_factory.mktemp("built")
-    build(showcase.write(folder), folder / "out", Options(mutants=4, cross_checks=0))
+    with shared_workers():
+        build(showcase.write(folder), folder / "out", Options(mutants=4, cross_checks=0))
     return folder / "out"
 
 

@@ -59,9 +59,12 @@ def verified(folder, *, report=silent):
     folder.mkdir(exist_ok=True)
     verify = Verify(tries=1, languages=("python",), seed=0)
     stages = [verify, RunAgain(verify)]
-    with closing(Spill(folder / "problems")) as spill, TextSpill(folder / "statements") as statements:
-        machine = SandboxOptions(workers=2).open
-        build = OngoingBuild(folder, spill, statements, ["taco"], machine=machine, progress=report)
+    machine = SandboxOptions(workers=2).open
+    with (
+        closing(Spill(folder / "problems")) as spill,
+        TextSpill(folder / "statements") as statements,
+        closing(OngoingBuild(folder, spill, statements, ["taco"], machine=machine, progress=report)) as build,
+    ):
         for name, (suite, source) in PROBLEMS.items():
             read = replace(problem(name, suite, None), solutions=(Program(source),))
             build.add(read)

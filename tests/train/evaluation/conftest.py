@@ -1,6 +1,13 @@
 import pytest
+from shared_workers import shared_workers
 
 from sandbox import Sandbox
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _shared_workers():
+    with shared_workers():
+        yield
 
 
 @pytest.fixture(scope="module")
