@@ -10,11 +10,14 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import forked
 import pytest
 
 # As many processes test at the same time as there are cores. If torch had a thread for each core in all of them, these
 # threads would wait for each other most of the time. It is set before torch is imported, here and in what tests start.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+forked.run_folder()  # of the controller, whose processes inherit it
 
 # Files that take a minute or more. They come first, so that no process waits at the end for one that has just begun.
 _LONGEST = (
@@ -44,6 +47,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     n_tests = Counter(item.path for item in items)
     places = {name: place for place, name in enumerate(_LONGEST)}
     items.sort(key=lambda item: (places.get(item.path.stem, len(places)), -n_tests[item.path]))
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    if not hasattr(config, "workerinput"):
+        forked.remove_unused_folder()
 
 
 class RayCluster:

@@ -1,0 +1,153 @@
+"""`Popen` and `run`, as in subprocess, for our commands and Python: children are forks of the zygote of the test run.
+
+    forked.run([sys.executable, "-m", "cli", "stats", folder], capture_output=True, text=True)
+    forked.Popen(["curate", "train", config], stdout=subprocess.PIPE, start_new_session=True)
+
+They take what subprocess takes, except preexec_fn, pass_fds and shell. The first use of a test run starts the zygote;
+see tests/zygote.py.
+"""
+
+import fcntl
+import os
+import select
+import shlex
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import tiny_world
+import zygote
+import zygote_client
+
+PRELOADS = True  # whether the zygote imports anything before it forks
+_RUN = "CURATE_TESTS_RUN"  # the folder of the test run, which all of its processes share
+
+
+def run_folder() -> Path:
+    """Return the folder of the test run; create it in the run's controller, which is the first to ask."""
+    if _RUN not in os.environ:
+        os.environ[_RUN] = tempfile.mkdtemp(prefix="curate-tests-")
+        Path(os.environ[_RUN], "controller").write_text(str(os.getpid()))
+    return Path(os.environ[_RUN])
+
+
+def remove_unused_folder() -> None:
+    """Remove the folder of a test run that has started no zygote, which would remove it."""
+    if not (run_folder() / "socket").exists():
+        shutil.rmtree(run_folder())
+
+
+def socket_path() -> str:
+    """Return the path of the zygote's socket; start the zygote if there is none."""
+    folder = run_folder()
+    path = folder / "socket"
+    with (folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not path.exists():
+            _start_zygote(folder, str(path))
+    return str(path)
+
+
+def _start_zygote(folder: Path, path: str) -> None:
+    """Start the zygote with a socket that already listens, so that requests wait for its imports."""
+    environment = {**os.environ, **tiny_world.ENVIRONMENT, "VLLM_LOGGING_LEVEL": "ERROR"}
+    environment["JE_ARROW_MALLOC_CONF"] = "background_thread:false"
+    environment["PYTHONPATH"] = str(Path(zygote.__file__).parent)
+    with socket.socket(socket.AF_UNIX, zygote_client.SOCKET_TYPE) as listener:
+        listener.bind(path)
+        listener.listen(128)
+        reader, writer = os.pipe()  # streams that cannot be seeked, as most of the children's
+        command = [sys.executable, "-P", zygote.__file__, str(folder), str(listener.fileno())]
+        process = subprocess.Popen(
+            [*command, (folder / "controller").read_text(), str(PRELOADS)],
+            env=environment,
+            pass_fds=[listener.fileno()],
+            stdin=reader,
+            stdout=writer,
+            stderr=writer,
+            start_new_session=True,
+        )
+        process.returncode = 0  # it ends after this process
+        os.close(reader)
+        os.close(writer)
+
+
+def shell_command(name: str) -> str:
+    """Return what a shell types instead of `python` or `curate` for a child of the zygote that this process starts."""
+    return shlex.join([sys.executable, "-I", "-S", "-E", zygote_client.__file__, socket_path(), name])
+
+
+class Popen(subprocess.Popen[Any]):
+    """A child of the zygote. Its process id is real, and its exit status comes over the connection to the zygote."""
+
+    def _execute_child(self, args: Any, executable: Any, preexec_fn: Any, close_fds: Any, pass_fds: Any, cwd: Any,
+                       env: Any, startupinfo: Any, creationflags: Any, shell: Any, *rest: Any) -> None:  # fmt: skip
+        stdin, _, _, stdout, _, stderr, *_, start_new_session, _ = rest
+        pipes = rest[:6]
+        assert not any((preexec_fn, pass_fds, shell)), "a child of the zygote is no child of this process"
+        descriptors = [own if given == -1 else given for own, given in enumerate((stdin, stdout, stderr))]
+        self._connection = zygote_client.connect(socket_path())
+        try:
+            self.pid = zygote_client.request(
+                self._connection,
+                [os.fspath(word) for word in args],
+                os.path.abspath(cwd or os.getcwd()),
+                os.environ if env is None else env,
+                descriptors,
+                start_new_session=start_new_session,
+            )
+        except BaseException:
+            self._connection.close()
+            raise
+        finally:
+            self._close_pipe_fds(*pipes)
+        self._child_created = True
+
+    def _internal_poll(self, *_: Any, **__: Any) -> int | None:
+        return self._status(0)
+
+    def _wait(self, timeout: float | None) -> int:
+        status = self._status(timeout)
+        if status is None:
+            assert timeout is not None
+            raise subprocess.TimeoutExpired(self.args, timeout)
+        return status
+
+    def _status(self, seconds: float | None) -> int | None:
+        if self.returncode is None and select.select([self._connection], [], [], seconds)[0]:
+            with self._waitpid_lock:  # another thread may wait, too
+                if self.returncode is None:
+                    self.returncode = zygote_client.status_of(self._connection)
+                    self._connection.close()
+        return self.returncode
+
+
+def run(
+    arguments: Sequence[str | os.PathLike[str]],
+    *,
+    input: Any = None,
+    capture_output: bool = False,
+    timeout: float | None = None,
+    check: bool = False,
+    **options: Any,
+) -> subprocess.CompletedProcess[Any]:
+    """Run a child as subprocess.run does."""
+    if capture_output:
+        options |= {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    if input is not None:
+        options["stdin"] = subprocess.PIPE
+    with Popen(arguments, **options) as process:
+        try:
+            stdout, stderr = process.communicate(input, timeout)
+        except BaseException:
+            process.kill()
+            raise
+    done = subprocess.CompletedProcess(process.args, process.returncode, stdout, stderr)
+    if check:
+        done.check_returncode()
+    return done
