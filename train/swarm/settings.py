@@ -28,12 +28,12 @@ class Bars(Struct, frozen=True):
     unlikely_share    share of tokens of a file with a probability below 0.01, at most; where seeds cannot be replayed
     """
 
-    mismatches: float = 14.0
+    mismatches: float = 32.0
     mismatches_mean: float = 8.0
     mantissa_mean: float = 2.0
     replayed_share: float = 0.98
     replayed_sigmas: float = 4.0
-    margin: float = 0.5
+    margin: float = 0.6
     margin_mean: float = 2e-3
     margin_square: float = 5e-4
     logprob_error: float = 0.05

@@ -375,7 +375,7 @@ def test_bars_are_multiples_of_the_largest_honest_distance_but_not_below_a_floor
     assert (bars.mismatches, bars.mismatches_mean, bars.mantissa_mean, bars.margin) == (18, 12, 0.5, 0.6)
     assert bars.replayed_share == pytest.approx(1 - 5 / 2000)
     coarse = bars_from([[measured(1998, mantissa_mean=0.4)]])
-    assert (coarse.mismatches, coarse.mantissa_mean, coarse.margin, coarse.replayed_share) == (8, 1, 0.25, 0.985)
+    assert (coarse.mismatches, coarse.mantissa_mean, coarse.margin, coarse.replayed_share) == (32, 1, 0.6, 0.985)
     with pytest.raises(ConfigError, match="too few"):
         bars_from([[measured(500)]])
 
