@@ -1,10 +1,12 @@
 """Small training runs for tests, on six problems and the tiny model that was taught them."""
 
 import json
+import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import forked
 import tiny_world
 from source_rows import write_jsonl
 
@@ -54,6 +56,22 @@ def written(folder: Path, model: Path, dataset: Path) -> Path:
     path = folder / "run.toml"
     path.write_text(SMALL.format(model=model, dataset=dataset))
     return path
+
+
+_START = """
+from types import SimpleNamespace
+from curate.commands.main import main
+from train.asynchronous.workers import local_workers
+from train.run_evaluation import own
+local_workers.sys = own.sys = SimpleNamespace(executable={python!r})
+main()
+"""
+
+
+def command(path: Path, run: Path, *options: str) -> list[str]:
+    """Return the arguments of `curate train` for tests/forked.py. The workers that it starts are forks, too."""
+    start = _START.format(python=forked.python())
+    return [sys.executable, "-W", "ignore", "-c", start, "train", str(path), "--out", str(run), *options]
 
 
 def read(path: Path, *changes: str) -> Config:
