@@ -82,6 +82,20 @@ def shell_command(name: str) -> str:
     return shlex.join([sys.executable, "-I", "-S", "-E", zygote_client.__file__, socket_path(), name])
 
 
+def python() -> str:
+    """Return the path of a `python` that a process starts in place of sys.executable, and that is a fork.
+
+    It runs as long as the fork, has its arguments, and kills it when it is killed.
+    """
+    path = run_folder() / "python"
+    if not path.exists():
+        with tempfile.NamedTemporaryFile("w", dir=path.parent, delete=False) as script:
+            script.write(f'#!/bin/sh\nexec {shell_command("python")} "$@"\n')
+        os.chmod(script.name, 0o700)
+        os.replace(script.name, path)
+    return str(path)
+
+
 class Popen(subprocess.Popen[Any]):
     """A child of the zygote. Its process id is real, and its exit status comes over the connection to the zygote."""
 

@@ -1,10 +1,12 @@
 """Small training runs for tests, on six problems and the tiny model that was taught them."""
 
 import json
+import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import forked
 import tiny_world
 from source_rows import write_jsonl
 
@@ -78,6 +80,22 @@ def without_a_file(preset: str, model: Path, dataset: Path, *changes: str) -> li
     for change in (*SMALL_SIZES, *changes):
         words += ["--set", change]
     return words
+
+
+_START = """
+from types import SimpleNamespace
+from curate.commands.main import main
+from train.asynchronous.workers import local_workers
+from train.run_evaluation import own
+local_workers.sys = own.sys = SimpleNamespace(executable={python!r})
+main()
+"""
+
+
+def command(path: Path, run: Path, *options: str) -> list[str]:
+    """Return the arguments of `curate train` for tests/forked.py. The workers that it starts are forks, too."""
+    start = _START.format(python=forked.python())
+    return [sys.executable, "-W", "ignore", "-c", start, "train", str(path), "--out", str(run), *options]
 
 
 def read(path: Path, *changes: str) -> Config:

@@ -9,8 +9,10 @@ import time
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
+import forked
 import psutil
 import pytest
+import small_runs
 from click.testing import CliRunner
 
 from cli import main
@@ -40,26 +42,14 @@ class Training:
     def __init__(self, small, run, *changes):
         self.run = run
         settings = [word for change in (*RUN, *changes) for word in ("--set", change)]
-        self._command = [
-            sys.executable,
-            "-W",
-            "ignore",
-            "-m",
-            "cli",
-            "train",
-            str(small),
-            "--out",
-            str(run),
-            "--resume",
-        ]
-        self._command += settings
+        self._command = small_runs.command(small, run, "--resume", *settings)
         self._log = run.with_name("log")
         self.process = None
         self.start()
 
     def start(self):
         with self._log.open("ab") as log:
-            self.process = subprocess.Popen(self._command, stdout=log, stderr=log, cwd=ROOT)
+            self.process = forked.Popen(self._command, stdout=log, stderr=log)
 
     def steps(self):
         path = self.run / "metrics.jsonl"
@@ -147,7 +137,7 @@ def test_roles_that_are_killed_at_random_points_lose_nothing(seed, small, tmp_pa
 def judge_service(port):
     """Run `curate serve` as long as the block lasts, and end it without mercy."""
     command = [sys.executable, "-m", "cli", "serve", "--port", str(port), "--workers", "2"]
-    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    process = forked.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         end = time.monotonic() + SECONDS
         while time.monotonic() < end:

@@ -4,9 +4,8 @@ import os
 import signal
 import socket
 import subprocess
-import sys
-from pathlib import Path
 
+import forked
 import pytest
 import small_runs
 from small_runs import same, trained, weights
@@ -17,7 +16,6 @@ from train.run import checkpoint
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of torch and transformers about each other
 
-ROOT = Path(__file__).parents[2]
 SELDOM = "run.checkpoint_steps=100"
 
 
@@ -64,12 +62,11 @@ class Ranks:
         common = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "OMP_NUM_THREADS": "1"}
         words = [word for change in changes for word in ("--set", change)]
         self.ranks = [
-            subprocess.Popen(
-                [sys.executable, "-W", "ignore", "-m", "cli", "train", str(small), "--out", str(run), *words],
-                env={**os.environ, **common, "RANK": str(rank), "PYTHONPATH": str(ROOT), "CUDA_VISIBLE_DEVICES": ""},
+            forked.Popen(
+                small_runs.command(small, run, *words),
+                env={**os.environ, **common, "RANK": str(rank), "CUDA_VISIBLE_DEVICES": ""},
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
-                cwd=ROOT,
                 text=True,
             )
             for rank in range(2)

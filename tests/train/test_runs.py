@@ -6,13 +6,12 @@ import resource
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from concurrent.futures import Future, wait
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
-from pathlib import Path
 
+import forked
 import pyarrow.parquet
 import pytest
 import small_runs
@@ -33,12 +32,6 @@ from train.run.figures import meaning
 from train.run.folder import open_run, read
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of torch and transformers about each other
-
-ROOT = Path(__file__).parents[2]
-
-
-def command(small, run, *options):
-    return [sys.executable, "-W", "ignore", "-m", "cli", "train", str(small), "--out", str(run), *options]
 
 
 def steps_of(run, name="samples.jsonl"):
@@ -66,9 +59,8 @@ def test_a_run_that_is_killed_ends_with_the_same_weights_as_one_that_is_not(way,
     rng = random.Random(way)
     for _ in range(2):
         with (tmp_path / "log").open("wb") as log:
-            process = subprocess.Popen(
-                command(small, run, "--resume", "--set", f"rollout.pipeline={way}"), stdout=log, stderr=log, cwd=ROOT
-            )
+            pipeline = ["--set", f"rollout.pipeline={way}"]
+            process = forked.Popen(small_runs.command(small, run, "--resume", *pipeline), stdout=log, stderr=log)
             lines = len(small_runs.lines(run / "metrics.jsonl")) if (run / "metrics.jsonl").exists() else 0
             end = time.monotonic() + 120
             while process.poll() is None and time.monotonic() < end:
@@ -176,9 +168,8 @@ def test_a_run_that_ends_early_keeps_its_last_step(small, tmp_path, whole):
 
 def test_a_run_ended_by_sigterm_says_how_to_continue(small, tmp_path):
     run = tmp_path / "run"
-    process = subprocess.Popen(
-        command(small, run, "--set", "run.steps=1000"), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, cwd=ROOT
-    )
+    endless = small_runs.command(small, run, "--set", "run.steps=1000")
+    process = forked.Popen(endless, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     try:
         process.stdout.readline()  # a step
         process.terminate()

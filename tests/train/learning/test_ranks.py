@@ -14,6 +14,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="torch is not installed")
 pytest.importorskip("transformers", reason="transformers is not installed")
 
+import forked  # noqa: E402
 import learner_states  # noqa: E402
 import on_ranks  # noqa: E402
 import random_models  # noqa: E402
@@ -30,7 +31,7 @@ def run_on_two(job, path, size=2):
         port = server.getsockname()[1]
     common = {"WORLD_SIZE": str(size), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "OMP_NUM_THREADS": "1"}
     ranks = [
-        subprocess.Popen(
+        forked.Popen(
             [sys.executable, on_ranks.__file__, job, str(path)],
             env={**os.environ, **common, "RANK": str(rank), "PYTHONPATH": str(ROOT), "CUDA_VISIBLE_DEVICES": ""},
             stdout=subprocess.PIPE,

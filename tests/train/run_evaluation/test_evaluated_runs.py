@@ -5,11 +5,12 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from contextlib import suppress
 from pathlib import Path
+from types import SimpleNamespace
 
+import forked
 import pytest
 import small_runs
 from click.testing import CliRunner
@@ -20,10 +21,10 @@ from train import loop
 from train.run.figures import meaning
 from train.run.folder import open_run
 from train.run.metrics import steps
+from train.run_evaluation import own
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of torch and transformers about each other
 
-ROOT = Path(__file__).parents[3]
 STEPS = 2
 WHERE = ("inside", "idle", "own")
 
@@ -73,6 +74,14 @@ def evaluators(parent):
     return found
 
 
+@pytest.fixture(scope="module", autouse=True)
+def forking_python():
+    """Let the processes that evaluate be forks."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(own, "sys", SimpleNamespace(executable=forked.python()))
+        yield
+
+
 @pytest.fixture(scope="module")
 def killed(tmp_path_factory, tiny_model, six_problems):
     """Return the folder of a run with a process that evaluates beside it, what the run was told, what was not over when
@@ -81,8 +90,8 @@ def killed(tmp_path_factory, tiny_model, six_problems):
     small, run = small_runs.written(folder, tiny_model, six_problems), folder / "run"
     wanted = changes(six_problems, "evaluation.where=own", "evaluation.keep_best=out")
     words = [word for change in wanted for word in ("--set", change)]
-    command = [sys.executable, "-W", "ignore", "-m", "cli", "train", str(small), "--out", str(run), *words]
-    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    command = small_runs.command(small, run, *words)
+    process = forked.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     end = time.monotonic() + 300
     while not list((run / "checkpoints").glob("step-*")) and process.poll() is None and time.monotonic() < end:
         time.sleep(0.02)
