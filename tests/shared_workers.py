@@ -1,0 +1,63 @@
+"""Workers that the sandboxes of one test process share: they start once for each number of workers and seed.
+
+A fixture of a conftest.py calls `shared_workers()`. While it is entered, `Sandbox(...)` takes workers that an earlier
+sandbox of this process has used, if there are such. It shares nothing with packages or on other backends.
+"""
+
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from sandbox import backends, machine
+from sandbox.backends import Backend
+from sandbox.concurrency.cancellation import Cancellation
+from sandbox.request import Answer, Request
+
+_MAX_IDLE = 4  # sets of workers that are kept
+
+_idle: dict[tuple[Any, ...], Backend] = {}
+_start = backends.start
+
+
+class _Borrowed:
+    """A backend that gives its workers back when it is closed."""
+
+    def __init__(self, key: tuple[Any, ...], lender: Backend) -> None:
+        self._key, self._lender, self._closed = key, lender, False
+        self.workers, self.layers, self.packages = lender.workers, lender.layers, lender.packages
+
+    def ask(self, request: Request[Answer], cancellation: Cancellation | None = None) -> Answer:
+        return self._lender.ask(request, cancellation)
+
+    def ask_many(self, requests: Iterable[Request[Answer]]) -> Iterator[tuple[int, Answer | Exception]]:
+        return self._lender.ask_many(requests)
+
+    def close(self) -> None:
+        if self._closed or self._key[0] != os.getpid():
+            return
+        self._closed = True
+        if self._key in _idle:  # another sandbox with the same options was open at the same time
+            self._lender.close()
+            return
+        _idle[self._key] = self._lender
+        if len(_idle) > _MAX_IDLE:
+            _idle.pop(next(iter(_idle))).close()
+
+
+def _borrow(name: str, *, workers: int | None, isolation: str, seed: int | None, **options: Any) -> Backend:
+    if name != "local" or options:
+        return _start(name, workers=workers, isolation=isolation, seed=seed, **options)
+    key = os.getpid(), workers or machine.processors(), isolation, seed
+    lender = _idle.pop(key, None) or _start(name, workers=workers, isolation=isolation, seed=seed)
+    return _Borrowed(key, lender)
+
+
+@contextmanager
+def shared_workers() -> Iterator[None]:
+    """Let the sandboxes that are opened meanwhile share workers."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(backends, "start", _borrow)
+        yield
