@@ -8,6 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import forked
 import pytest
 from answers import program_answer, text_answer
 
@@ -26,7 +27,7 @@ SLOW = program_answer("import time\ntime.sleep(2)\nprint(0)")
 @pytest.fixture(scope="module")
 def service() -> Iterator[str]:
     command = [sys.executable, "-c", "from cli import main; main()", "serve", "--port", "0", "--workers", "2"]
-    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    process = forked.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     try:
         yield process.stdout.readline().split(" (")[0].split()[-1]

@@ -62,10 +62,10 @@ def judged(
     then    a pair that is judged after each program, and must be accepted; None for nothing
     """
     batch = Batch(table, run_all=run_all, then=then)
-    is_quick = {name: quick is None or name in quick for name in table}
-    marks = {True: (), False: pytest.mark.thorough}
+    rare = set() if quick is None else table.keys() - set(quick)
     return pytest.mark.parametrize(
-        "asked", [pytest.param((batch, name), id=name, marks=marks[is_quick[name]]) for name in table]
+        "asked",
+        [pytest.param((batch, name), id=name, marks=[pytest.mark.thorough] * (name in rare)) for name in table],
     )
 
 

@@ -155,6 +155,7 @@ def test_a_service_has_the_packages_that_it_was_started_with(folder: Path) -> No
         assert str(error.value).endswith("Start it with: curate serve --package broken")
 
 
+@pytest.mark.thorough
 def test_a_node_with_other_packages_is_left_out(folder: Path) -> None:
     others = (Package("tables", "2.1", hashlib.sha256().hexdigest(), True),)
     supervisor = Supervisor()
@@ -165,6 +166,7 @@ def test_a_node_with_other_packages_is_left_out(folder: Path) -> None:
         supervisor.close()
 
 
+@pytest.mark.thorough
 def test_pandas_works_and_its_import_costs_a_program_neither_time_nor_memory() -> None:
     pytest.importorskip("pandas", reason="pandas is not installed, which programs import here")
     source = "import pandas\ntable = pandas.DataFrame({'a': [1, 2, 3]})\nprint(table.a.sum(), pandas.__file__)"

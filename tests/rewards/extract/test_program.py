@@ -325,18 +325,20 @@ def test_a_second_program_that_is_incomplete_is_not_judged(text):
 @pytest.mark.parametrize(
     "text",
     [
-        pytest.param("```python\n'''" + "```\n" * 250_000, id="fences after triple quotes"),
+        pytest.param("```python\n'''" + "```\n" * 250_000, id="fences after triple quotes", marks=pytest.mark.thorough),
         pytest.param("```python\n" + "'''```'''\n" * 100_000, id="fences between triple quotes"),
         pytest.param("".join("`" * n + "\n" for n in range(1400, 3, -1)), id="shorter and shorter fences"),
-        pytest.param("~~~\n" * 250_000, id="tildes"),
+        pytest.param("~~~\n" * 250_000, id="tildes", marks=pytest.mark.thorough),
         pytest.param("</think>\n" + "<think>\n```\n</think>\n```\n" * 40_000, id="thoughts among fences"),
         pytest.param("x </think> y" * 90_000, id="tags in the middle of a line"),
-        pytest.param(">" * 1_000_000 + "```", id="quotes"),
-        pytest.param("- " * 500_000 + "```", id="lists"),
-        pytest.param("```\n" + "> '''\n" * 150_000, id="strings in quotes"),
-        pytest.param("x ```\n" * 150_000, id="fences after text"),
-        pytest.param("```python\n```" + "<|a|>" * 200_000, id="ends of a text"),
-        pytest.param('```python\n"' + '\\"' * 400_000 + "\n```", id="escapes in an open string"),
+        pytest.param(">" * 1_000_000 + "```", id="quotes", marks=pytest.mark.thorough),
+        pytest.param("- " * 500_000 + "```", id="lists", marks=pytest.mark.thorough),
+        pytest.param("```\n" + "> '''\n" * 150_000, id="strings in quotes", marks=pytest.mark.thorough),
+        pytest.param("x ```\n" * 150_000, id="fences after text", marks=pytest.mark.thorough),
+        pytest.param("```python\n```" + "<|a|>" * 200_000, id="ends of a text", marks=pytest.mark.thorough),
+        pytest.param(
+            '```python\n"' + '\\"' * 400_000 + "\n```", id="escapes in an open string", marks=pytest.mark.thorough
+        ),
     ],
 )
 def test_a_megabyte_of_fences_tags_and_quotes_takes_linear_time(text):

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -43,7 +44,7 @@ BUSY = Program("while True: pass")
 # Cancellation.
 
 
-@pytest.mark.parametrize("program", [SLEEP, BUSY])
+@pytest.mark.parametrize("program", [SLEEP, pytest.param(BUSY, marks=pytest.mark.thorough)], ids=["sleeps", "computes"])
 def test_cancelling_frees_the_worker(program: Program) -> None:
     with Sandbox(workers=1) as box, ThreadPoolExecutor(2) as threads:
         box.run(ECHO, "1\n")
@@ -60,18 +61,18 @@ def test_cancelling_frees_the_worker(program: Program) -> None:
         assert len(below(os.getpid())) == idle
 
 
-def test_a_request_cancelled_in_advance_is_not_run() -> None:
+def test_a_request_cancelled_in_advance_is_not_run(box: Sandbox) -> None:
     cancellation = Cancellation()
     cancellation.cancel()
-    with Sandbox(workers=1) as box:
-        with pytest.raises(Cancelled):
-            box.judge(ECHO, ONE, cancellation=cancellation)
-        assert box.judge(ECHO, ONE, cancellation=Cancellation()).accepted
+    with pytest.raises(Cancelled):
+        box.judge(ECHO, ONE, cancellation=cancellation)
+    assert box.judge(ECHO, ONE, cancellation=Cancellation()).accepted
 
 
-def test_cancelling_at_any_moment_harms_nobody_else() -> None:
+@pytest.mark.parametrize("moments", [(1, 8), pytest.param(range(12), marks=pytest.mark.thorough)], ids=["some", "all"])
+def test_cancelling_at_any_moment_harms_nobody_else(moments: Iterable[int]) -> None:
     with Sandbox(workers=2) as box, ThreadPoolExecutor(4) as threads:
-        for number in range(12):
+        for number in moments:
             cancellation = Cancellation()
             asked = [threads.submit(box.run, ECHO, f"{number}\n", cancellation=cancellation) for _ in range(2)]
             kept = [threads.submit(box.run, ECHO, f"{number}\n") for _ in range(2)]
@@ -86,7 +87,7 @@ def test_cancelling_at_any_moment_harms_nobody_else() -> None:
 
 
 def test_limits_above_the_maximum_are_lowered_and_logged_once(caplog: pytest.LogCaptureFixture) -> None:
-    most = Limits(wall_seconds=1, memory_mb=200, processes=50, output_kb=100, disk_mb=10)
+    most = Limits(wall_seconds=0.5, memory_mb=200, processes=50, output_kb=100, disk_mb=10)
     wants = Limits(wall_seconds=60, memory_mb=4000, processes=10**6, output_kb=10**5)
     with Sandbox(workers=1, most=most) as box, caplog.at_level(logging.WARNING, "sandbox.maxima"):
         hungry = Program("x = bytearray(b'x' * (400 << 20))\nprint(input())")
@@ -101,14 +102,13 @@ def test_limits_above_the_maximum_are_lowered_and_logged_once(caplog: pytest.Log
     assert any("memory_mb of 4000 was asked for; programs get 200 at most" in each for each in words)
 
 
-def test_a_row_with_excessive_limits_is_judged() -> None:
-    with Sandbox(workers=1) as box:
-        row = Suite([Case("1\n", "1\n")], limits=Limits(memory_mb=16_000_000, processes=10**6))
-        assert box.judge(ECHO, row).accepted
-        many = Program(
-            "import threading, time\nfor _ in range(100): threading.Thread(target=time.sleep, args=(1,)).start()"
-        )
-        assert box.run(many, "", Limits(processes=10**6)).exit_code == 0
+def test_a_row_with_excessive_limits_is_judged(box: Sandbox) -> None:
+    row = Suite([Case("1\n", "1\n")], limits=Limits(memory_mb=16_000_000, processes=10**6))
+    assert box.judge(ECHO, row).accepted
+    many = Program(
+        "import threading, time\nfor _ in range(100): threading.Thread(target=time.sleep, args=(1,)).start()"
+    )
+    assert box.run(many, "", Limits(processes=10**6)).exit_code == 0
 
 
 def test_memory_limits_of_surrounding_cgroups_count(tmp_path: Path) -> None:
@@ -208,10 +208,10 @@ def test_a_request_that_leaves_the_queue_blocks_nobody() -> None:
         assert small.result(10)
 
 
-def test_runs_that_need_all_memory_come_one_after_another() -> None:
+def test_runs_that_need_all_memory_come_one_after_another(box: Sandbox) -> None:
     wants = Limits(memory_mb=memory_mb())
-    nap = Program("import time\nprint(time.time())\ntime.sleep(0.5)\nprint(time.time())")
-    with Sandbox(workers=2) as box, ThreadPoolExecutor(2) as threads:
+    nap = Program("import time\nprint(time.time())\ntime.sleep(0.2)\nprint(time.time())")
+    with ThreadPoolExecutor(2) as threads:
         runs = list(threads.map(lambda _: box.run(nap, "", wants), range(2)))
     (_, first_end), (second_begin, _) = sorted(tuple(map(float, run.text.split())) for run in runs)
     assert second_begin >= first_end

@@ -10,6 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import forked
 import pytest
 from click.testing import CliRunner, Result
 
@@ -143,7 +144,7 @@ def test_on_a_terminal_the_command_asks(answer: str, replaced: bool, records: Pa
     ours, theirs = pty.openpty()
     os.write(ours, f"{answer}\n".encode())
     command = [sys.executable, "-m", "cli", "judge", str(records), "--out", str(out), "--workers", "1"]
-    status = subprocess.run(command, cwd=ROOT, stdin=theirs, stdout=subprocess.PIPE, stderr=theirs).returncode
+    status = forked.run(command, cwd=ROOT, stdin=theirs, stdout=subprocess.PIPE, stderr=theirs).returncode
     os.close(theirs)
     assert (status, out.read_text() == "mine") == (0 if replaced else 1, not replaced)
     assert "exists. Replace it? [y/N]" in read_all(ours)

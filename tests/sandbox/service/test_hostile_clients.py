@@ -47,10 +47,10 @@ def single() -> Iterator[Service]:
 
 
 @pytest.fixture(scope="module")
-def patient() -> Iterator[Service]:
-    """Yield a service that waits long for bodies and workers, and not long for the readers of its answers."""
-    with prepared(body_seconds=120, patience_seconds=100, answer_seconds=2) as patient:
-        yield patient
+def impatient() -> Iterator[Service]:
+    """Yield a service that disconnects clients that do not read their answers."""
+    with prepared(answer_seconds=2) as impatient:
+        yield impatient
 
 
 def post(path: str, content: Any, host: str = "localhost") -> bytes:
@@ -171,19 +171,19 @@ def test_large_requests_and_answers_are_treated_like_small_ones(service: Service
     assert base64.b64decode(answer["stdout"]) == b"x" * 10**6 + b"\n"
 
 
-def test_nobody_waits_while_a_hostile_body_is_parsed(patient: Service) -> None:
+def test_nobody_waits_while_a_hostile_body_is_parsed() -> None:
     body = post("/judge", HUGE["zeros"])
 
     def answer(_: int) -> bytes:
-        with sent(patient, body) as client:
+        with sent(service, body) as client:
             return client.recv(65536)
 
-    with ThreadPoolExecutor(4) as clients:
+    with prepared(body_seconds=120) as service, ThreadPoolExecutor(4) as clients:
         hostile = [clients.submit(answer, number) for number in range(4)]
         waits = []
         while not all(request.done() for request in hostile):
             began = time.monotonic()
-            assert patient.ask("/v1/ping")[0] == 200
+            assert service.ask("/v1/ping")[0] == 200
             waits.append(time.monotonic() - began)
         assert all(request.result().startswith(b"HTTP/1.1 422 ") for request in hostile)
         assert max(waits) < 5  # parsing in the service itself would take half a minute
@@ -215,15 +215,15 @@ def memory_mb(service: Service) -> float:
 FLOOD = {"program": {"source": "print('x' * (8 << 20))"}}
 
 
-def test_a_client_that_does_not_read_its_answer_is_disconnected(patient: Service) -> None:
-    before, count = memory_mb(patient), patient.counts()
-    silent = [slow_reader(patient, post("/run", FLOOD)) for _ in range(6)]
+def test_a_client_that_does_not_read_its_answer_is_disconnected(impatient: Service) -> None:
+    before, count = memory_mb(impatient), impatient.counts()
+    silent = [slow_reader(impatient, post("/run", FLOOD)) for _ in range(6)]
     assert becomes(lambda: count("curate_http_responses_total", path="/run") == 6, 60)
-    assert patient.ask("/run_code", ECHO)[0] == 200
+    assert impatient.ask("/run_code", ECHO)[0] == 200
     for client in silent:
         assert becomes(lambda client=client: is_reset(client), 60)  # type: ignore[misc]
         client.close()
-    assert becomes(lambda: memory_mb(patient) < before + 60)
+    assert becomes(lambda: memory_mb(impatient) < before + 60)
 
 
 def slow_reader(service: Service, content: bytes) -> socket.socket:
@@ -256,8 +256,8 @@ def test_memory_held_for_slow_readers_is_freed_when_they_leave(single: Service) 
     assert becomes(lambda: process.memory_info().rss < before + (40 << 20), 10)
 
 
-def test_a_slow_reader_gets_the_whole_answer(patient: Service) -> None:
-    with slow_reader(patient, post("/run", FLOOD)) as client:
+def test_a_slow_reader_gets_the_whole_answer(impatient: Service) -> None:
+    with slow_reader(impatient, post("/run", FLOOD)) as client:
         client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
         received = 0
         while received < 8 << 20:
@@ -409,14 +409,14 @@ def asking_all_the_time(service: Service, source: str, content: dict[str, Any], 
             thread.join()
 
 
-def test_clients_have_equal_time_however_many_requests_they_have(patient: Service) -> None:
+def test_clients_have_equal_time_however_many_requests_they_have() -> None:
     busy = {**BUSY, "run_timeout": 0.1}
-    with asking_all_the_time(patient, "127.0.0.2", busy, 12):
-        assert becomes(lambda: patient.metric("curate_queue_depth") >= 8)
+    with prepared(patience_seconds=100) as service, asking_all_the_time(service, "127.0.0.2", busy, 12):
+        assert becomes(lambda: service.metric("curate_queue_depth") >= 8)
         waits = []
         for _ in range(5):
             began = time.monotonic()
-            assert patient.ask("/run_code", ECHO)[0] == 200
+            assert service.ask("/run_code", ECHO)[0] == 200
             waits.append(time.monotonic() - began)
         assert sorted(waits)[2] < 3  # one or two requests go first, not ten
 
