@@ -32,7 +32,17 @@ def undisturbed(raw, tmp_path_factory):
 
 def command(raw, out, workers):
     code = "import sys; from cli import main; sys.exit(main())"
-    options = ["build-dataset", "--source", f"taco={raw}", "--out", str(out), "--workers", str(workers)]
+    options = [
+        "build-dataset",
+        "--source",
+        f"taco={raw}",
+        "--out",
+        str(out),
+        "--workers",
+        str(workers),
+        "--mutants",
+        "2",
+    ]
     return [sys.executable, "-c", code, *options]
 
 

@@ -119,7 +119,7 @@ def test_a_command_killed_repeatedly_ends_like_an_undisturbed_one(dataset, built
     finish(dataset, *options)
     assert rows(dataset) == rows(undisturbed)
     # What was not saved was under way when the kill came: at most what is asked at once, each time.
-    assert answered(model_server) - paid_before <= 6 * 20 + 2 * 8
+    assert answered(model_server) - paid_before <= 6 * 20 + 2 * 2 * 8
     assert known > 0
 
 
