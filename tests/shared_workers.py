@@ -14,6 +14,8 @@ import pytest
 from sandbox import backends, machine
 from sandbox.backends import Backend
 from sandbox.concurrency.cancellation import Cancellation
+from sandbox.concurrency.completed import answered
+from sandbox.errors import SandboxError
 from sandbox.request import Answer, Request
 
 _MAX_IDLE = 4  # sets of workers that are kept
@@ -30,10 +32,12 @@ class _Borrowed:
         self.workers, self.layers, self.packages = lender.workers, lender.layers, lender.packages
 
     def ask(self, request: Request[Answer], cancellation: Cancellation | None = None) -> Answer:
+        if self._closed:
+            raise SandboxError("this Sandbox is closed")
         return self._lender.ask(request, cancellation)
 
     def ask_many(self, requests: Iterable[Request[Answer]]) -> Iterator[tuple[int, Answer | Exception]]:
-        return self._lender.ask_many(requests)
+        return answered(self.ask, requests, threads=self.workers)
 
     def close(self) -> None:
         if self._closed or self._key[0] != os.getpid():

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -53,8 +54,17 @@ def modules(room: str) -> list[Path]:
     return sorted((ROOT / room).rglob("*.py"))
 
 
+NODES = (ast.Import, ast.ImportFrom, ast.Call)
+
+
+@cache
+def nodes(path: Path) -> tuple[ast.AST, ...]:
+    """Return the imports and the calls of a module."""
+    return tuple(node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, NODES))
+
+
 def imports(path: Path) -> Iterator[str]:
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in nodes(path):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -92,7 +102,7 @@ def room_of(path: Path, package: str) -> str:
 
 def rooms_imported(path: Path, package: str) -> Iterator[str]:
     """Yield the names of the package's rooms that a module imports, its own included."""
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in nodes(path):
         if isinstance(node, ast.ImportFrom) and node.module == package:
             yield from (alias.name for alias in node.names if not is_of_the_facade(alias.name, package))
         elif isinstance(node, ast.ImportFrom) and within(node.module or "", {package}):
@@ -154,7 +164,7 @@ def test_libraries_do_not_print(room: str) -> None:
         f"{path.relative_to(ROOT)}:{node.lineno}"
         for path in modules(room)
         if not path.is_relative_to(inside_the_jail)
-        for node in ast.walk(ast.parse(path.read_text()))
+        for node in nodes(path)
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "print"
     ]
     assert wrong == []

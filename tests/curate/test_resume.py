@@ -2,7 +2,6 @@
 
 import json
 import os
-import random
 import shlex
 import signal
 import subprocess
@@ -27,14 +26,23 @@ def raw(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def undisturbed(raw, tmp_path_factory):
-    """Return the content hash and the seconds of an undisturbed build."""
-    started = time.monotonic()
-    return finish(raw, tmp_path_factory.mktemp("undisturbed") / "out"), time.monotonic() - started
+    """Return the content hash of an undisturbed build."""
+    return finish(raw, tmp_path_factory.mktemp("undisturbed") / "out")
 
 
 def command(raw, out, workers):
     code = "import sys; from cli import main; sys.exit(main())"
-    options = ["build-dataset", "--source", f"taco={raw}", "--out", str(out), "--workers", str(workers)]
+    options = [
+        "build-dataset",
+        "--source",
+        f"taco={raw}",
+        "--out",
+        str(out),
+        "--workers",
+        str(workers),
+        "--mutants",
+        "2",
+    ]
     return [sys.executable, "-c", code, *options]
 
 
@@ -58,26 +66,32 @@ def records(out):
     return [json.loads(line)[0] for line in whole]
 
 
-def test_a_build_killed_again_and_again_ends_as_an_undisturbed_one(raw, undisturbed, tmp_path):
-    content_hash, duration = undisturbed
+def journaled(out):
+    """Return the number of records in all journals."""
+    return sum(path.read_bytes().count(b"\n") for path in (out / ".work").glob("*.jsonl"))
+
+
+@pytest.mark.parametrize("kills", [[9], pytest.param([2, 15, 25, 45, 60], marks=pytest.mark.thorough)])
+def test_a_build_killed_again_and_again_ends_as_an_undisturbed_one(raw, undisturbed, tmp_path, kills):
+    """Each kill comes when the journals have so many records."""
     out = tmp_path / "killed"
-    rng = random.Random(0)
     known: list[str] = []
-    for kill in range(5):
+    for kill, n_records in enumerate(kills):
         process = subprocess.Popen(
             command(raw, out, workers=kill % 3 + 1),
             cwd=REPOSITORY,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )
-        time.sleep(rng.uniform(0.2, 1.0) * duration)
+        while process.poll() is None and journaled(out) < n_records:
+            time.sleep(0.01)
         os.kill(process.pid, signal.SIGKILL)
         process.wait()
         if (out / "manifest.json").exists():
             break
         assert records(out)[: len(known)] == known  # what was saved stays saved
         known = records(out)
-    assert finish(raw, out) == content_hash
+    assert finish(raw, out) == undisturbed
     assert len(set(known)) == len(known)  # and is not executed again
     assert {path.name for path in out.iterdir()} == FILES
 
@@ -103,7 +117,7 @@ def test_a_build_killed_while_it_writes_is_written_again(raw, undisturbed, tmp_p
     options = command(raw, out, 2)[3:]
     killed = subprocess.run([sys.executable, "-c", code, *options], cwd=REPOSITORY, capture_output=True)
     assert killed.returncode == -signal.SIGKILL
-    assert finish(raw, out) == undisturbed[0]
+    assert finish(raw, out) == undisturbed
 
 
 def test_ctrl_c_ends_a_build_in_one_line_and_the_same_command_continues(raw, undisturbed, tmp_path):
@@ -117,7 +131,7 @@ def test_ctrl_c_ends_a_build_in_one_line_and_the_same_command_continues(raw, und
     os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to the workers, too
     assert stopped(process) == (1, f"Error: interrupted; work is saved in {out}, the same command continues")
     known = records(out)
-    assert finish(raw, out) == undisturbed[0]
+    assert finish(raw, out) == undisturbed
     assert 0 < len(known) < 19
 
 

@@ -1,5 +1,6 @@
 """A dataset that was pushed to the Hub is used like a folder; a server on loopback speaks the Hub's protocol."""
 
+import json
 import os
 import subprocess
 import sys
@@ -20,29 +21,47 @@ def files(tmp_path_factory):
 
 
 def curate(address, folder, *words):
-    """Run a command in a process of its own, since the Hub client reads its settings when it is imported."""
+    return run(address, folder, [sys.executable, "-m", "cli", *map(str, words)])
+
+
+def run(address, folder, command):
+    """Run a process of its own, since the Hub client reads its settings when it is imported."""
     settings = {"HF_ENDPOINT": address, "HF_HOME": str(folder / "cache"), "HF_HUB_DISABLE_XET": "1"}
     settings |= {"PYTHONPATH": str(ROOT)}
-    command = [sys.executable, "-m", "cli", *map(str, words)]
     return subprocess.run(command, cwd=folder, env=os.environ | settings, capture_output=True, text=True)
 
 
-@pytest.mark.parametrize(
-    ("words", "shown"),
-    [
-        (("inspect", f"{NAME}@v2", "taco/sum"), "Statement of sum."),
-        (("stats", f"{NAME}@v2"), "content hash"),
-        (("diff", f"{NAME}@v2", NAME), "Same content"),
-        (("export", f"{NAME}@v2", "--to", "jsonl", "--out", "out"), "6 of 8 problems in out"),
-        (("push", f"{NAME}@v2", "me/copy", "--dry-run"), "nothing was sent; the target is dataset me/copy"),
-    ],
-    ids=lambda value: value[0] if isinstance(value, tuple) else "",
-)
-def test_a_command_reads_a_pinned_revision_of_a_pushed_dataset(files, tmp_path, words, shown):
+SHOWN = {
+    ("inspect", f"{NAME}@v2", "taco/sum"): "Statement of sum.",
+    ("stats", f"{NAME}@v2"): "content hash",
+    ("diff", f"{NAME}@v2", NAME): "Same content",
+    ("export", f"{NAME}@v2", "--to", "jsonl", "--out", "out"): "6 of 8 problems in out",
+    ("push", f"{NAME}@v2", "me/copy", "--dry-run"): "nothing was sent; the target is dataset me/copy",
+}
+IN_ONE_PROCESS = """
+import json, sys
+from click.testing import CliRunner
+from cli import main
+done = [CliRunner().invoke(main, words) for words in json.loads(sys.argv[1])]
+print(json.dumps([(each.exit_code, each.output) for each in done]))
+"""
+
+
+@pytest.fixture(scope="module")
+def printed(files, tmp_path_factory):
+    """Return the exit status and the output of each command in SHOWN."""
+    command = [sys.executable, "-c", IN_ONE_PROCESS, json.dumps(list(SHOWN))]
     with hub.serving(NAME, files, ("main", "v2")) as address:
-        done = curate(address, tmp_path, *words)
+        done = run(address, tmp_path_factory.mktemp("commands"), command)
     assert done.returncode == 0, done.stderr
-    assert shown in done.stdout
+    return dict(zip(SHOWN, json.loads(done.stdout.splitlines()[-1]), strict=True))
+
+
+@pytest.mark.parametrize("words", SHOWN, ids=lambda words: words[0])
+def test_a_command_reads_a_pinned_revision_of_a_pushed_dataset(printed, words):
+    status, output = printed[words]
+    assert status == 0, output
+    assert SHOWN[words] in output
 
 
 @pytest.mark.parametrize(

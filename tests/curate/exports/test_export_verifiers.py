@@ -58,6 +58,7 @@ def test_its_loader_finds_every_verified_problem(tasks):
     assert len({task.key for task in tasks.values()}) == 7
 
 
+@pytest.mark.thorough
 def test_the_command_in_its_readme_is_accepted_and_needs_no_cloud(package, tmp_path):
     needed("prime_runs")
     (line,) = [line for line in (package / "README.md").read_text().splitlines() if line.startswith("    vf-eval ")]

@@ -216,6 +216,7 @@ def test_every_axis_and_every_column_of_numbers_says_what_it_counts(show, report
     assert unnamed == 0
 
 
+@pytest.mark.thorough
 def test_the_pictures_of_the_documentation_can_be_made_from_a_report(browser, reported, tmp_path):
     for picture in pictures.take(browser, reported / "report.html", tmp_path):
         rows = pixels(picture.read_bytes())

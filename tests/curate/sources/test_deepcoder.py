@@ -109,7 +109,7 @@ def test_real_primeintellect_rows_verify(tmp_path):
     assert all(len(problem.tests.cases) == 1 and len(problem.solutions) == 1 for problem in problems)
     assert not any("programming language" in p.statement or "```" in p.solutions[0].source for p in problems)
     assert not any(p.statement.rstrip().endswith("return the code.") for p in problems)
-    manifest = build([("deepcoder", location)], tmp_path / "out", Options(min_tests=1))
+    manifest = build([("deepcoder", location)], tmp_path / "out", Options(min_tests=1, mutants=0, cross_checks=0))
     assert manifest.counts["deepcoder"].verified == 10
 
 

@@ -52,16 +52,23 @@ def strength(box, problem, seed=0):
     return found
 
 
-def test_good_tests_kill_every_mutant_that_is_wrong(box):
-    found = strength(box, problem(GOOD))
+@pytest.fixture(scope="module")
+def found(box):
+    """Return the strengths of good tests and of weak ones."""
+    problems = [problem(GOOD, id="good"), problem(ASCENDING, id="weak")]
+    return {problem.id: strength for problem, strength in measure(problems, box, seed=0)}
+
+
+def test_good_tests_kill_every_mutant_that_is_wrong(found):
+    found = found["good"]
     assert found.share == 1.0
     assert found.n_killed + found.n_equivalent == found.n_mutants > 15
     assert found.survivors == found.holes == ()
     assert found.spent_seconds > 0
 
 
-def test_weak_tests_let_mutants_through_and_show_where(box):
-    found = strength(box, problem(ASCENDING))
+def test_weak_tests_let_mutants_through_and_show_where(found):
+    found = found["weak"]
     assert 0.3 < found.share < 0.9
     assert dict(found.survivors)
     assert sum(n for _, n in found.survivors) == found.n_mutants - found.n_killed - found.n_equivalent
@@ -69,9 +76,8 @@ def test_weak_tests_let_mutants_through_and_show_where(box):
     assert all(int(hole.expected) == max(map(int, hole.input.split()[1:])) for hole in found.holes)
 
 
-def test_adding_an_input_that_the_tests_missed_makes_them_stronger(box):
-    weak = problem(ASCENDING)
-    before = strength(box, weak)
+def test_adding_an_input_that_the_tests_missed_makes_them_stronger(box, found):
+    weak, before = problem(ASCENDING), found["weak"]
     after = strength(box, replace(weak, tests=replace(weak.tests, cases=weak.tests.cases + before.holes)))
     assert after.n_killed > before.n_killed
 
@@ -112,9 +118,8 @@ def test_the_strength_is_unknown_if_nothing_can_be_measured(box, unmeasurable):
     assert (found.share, found.n_mutants, found.strongest) == (None, 0, ())
 
 
-def test_the_strongest_cases_kill_what_all_of_them_kill(box):
-    whole = problem(GOOD)
-    found = strength(box, whole)
+def test_the_strongest_cases_kill_what_all_of_them_kill(box, found):
+    whole, found = problem(GOOD), found["good"]
     assert 0 < len(found.strongest) < len(GOOD)
     few = select(whole.tests, "strongest", budget=len(found.strongest), strongest=found.strongest)
     assert strength(box, replace(whole, tests=few)).n_killed == found.n_killed
@@ -124,7 +129,7 @@ def test_neither_the_order_of_work_nor_the_number_of_workers_matters(box):
     problems = [problem(GOOD[n:], id=f"taco/{n}") for n in range(3)]
 
     def measured(box, problems):
-        return {p.id: replace(s, spent_seconds=0) for p, s in measure(problems, box, seed=0)}
+        return {p.id: replace(s, spent_seconds=0) for p, s in measure(problems, box, most=6, seed=0)}
 
     found = measured(box, iter(problems))
     assert len(found) == 3
@@ -150,7 +155,7 @@ def test_a_lost_run_is_repeated_and_changes_nothing(box):
             return box.judge_each(*arguments, **options)
 
     problems = [problem(GOOD, id=f"taco/{n}") for n in range(3)]
-    found = {p.id: s.share for p, s in measure(problems, Losing(), seed=0)}
+    found = {p.id: s.share for p, s in measure(problems, Losing(), most=6, seed=0)}
     assert found == {"taco/0": 1.0, "taco/1": 1.0, "taco/2": 1.0}
 
 

@@ -60,14 +60,22 @@ def rows(dataset):
     return {row["id"].partition("/")[2]: row for row in table.read(dataset)}
 
 
-@pytest.mark.thorough
-def test_a_model_in_this_process_is_measured_and_its_band_is_kept(dataset, tiny_model, tmp_path):
-    out = tmp_path / "out"
+@pytest.fixture(scope="module")
+def measured(built, tiny_model, tmp_path_factory):
+    """Return a dataset, a copy with the problems in a band, and the command that measured the model in its process."""
+    folder = tmp_path_factory.mktemp("measured")
+    dataset, out = shutil.copytree(built, folder / "dataset"), folder / "out"
     band = ["--solve-rate", "0.05:0.85", "--out", out]
     done = finish(
         dataset, "--model", tiny_model, "--k", 4, "--n", 16, *SAMPLING, *band,
         environment={"VLLM_ENABLE_V1_MULTIPROCESSING": "0"},
     )  # fmt: skip
+    return dataset, out, done
+
+
+@pytest.mark.thorough
+def test_a_model_in_this_process_is_measured_and_its_band_is_kept(measured, tiny_model, tmp_path):
+    dataset, out, done = measured
     found = rows(dataset)
     assert found["sum"]["n_correct"] >= 14
     assert found["double"]["n_correct"] >= 14
@@ -92,16 +100,17 @@ def test_a_model_in_this_process_is_measured_and_its_band_is_kept(dataset, tiny_
 
 @pytest.mark.thorough
 def test_a_command_killed_repeatedly_ends_like_an_undisturbed_one(dataset, built, tiny_model, model_server, tmp_path):
-    options = ["--model", tiny_model, "--base-url", model_server, "--k", 8, "--n", 48, *SAMPLING]
+    options = ["--model", tiny_model, "--base-url", model_server, "--k", 8, "--n", 20, *SAMPLING]
+    options += ["--engine", "concurrency=8"]
     undisturbed = shutil.copytree(built, tmp_path / "undisturbed")
     finish(undisturbed, *options)
     paid_before = answered(model_server)
     known = 0
-    for _ in range(3):
+    for _ in range(2):
         process = subprocess.Popen(
             [*COMMAND, str(dataset), *map(str, options)], cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )
-        while process.poll() is None and saved(dataset) < known + 30:
+        while process.poll() is None and saved(dataset) < known + 20:
             time.sleep(0.001)
         process.send_signal(signal.SIGKILL)
         process.wait()
@@ -110,7 +119,7 @@ def test_a_command_killed_repeatedly_ends_like_an_undisturbed_one(dataset, built
     finish(dataset, *options)
     assert rows(dataset) == rows(undisturbed)
     # What was not saved was under way when the kill came: at most what is asked at once, each time.
-    assert answered(model_server) - paid_before <= 6 * 48 + 3 * 64
+    assert answered(model_server) - paid_before <= 6 * 20 + 2 * 2 * 8
     assert known > 0
 
 
@@ -126,12 +135,9 @@ def answered(base_url):
 
 
 @pytest.mark.thorough
-def test_a_server_gives_the_same_result_as_the_model_in_process(dataset, built, tiny_model, model_server, tmp_path):
-    options = ["--model", tiny_model, "--k", 4, *SAMPLING]
-    finish(dataset, *options, "--base-url", model_server)
-    here = shutil.copytree(built, tmp_path / "here")
-    finish(here, *options, environment={"VLLM_ENABLE_V1_MULTIPROCESSING": "0"})
-    assert rows(dataset) == rows(here)
+def test_a_server_gives_the_same_result_as_the_model_in_process(dataset, measured, tiny_model, model_server):
+    finish(dataset, "--model", tiny_model, "--k", 4, "--n", 16, *SAMPLING, "--base-url", model_server)
+    assert rows(dataset) == rows(measured[0])
 
 
 def test_an_interrupted_command_says_that_the_same_command_continues(dataset, tiny_model, model_server):

@@ -164,6 +164,7 @@ def test_evalplus_gets_a_program_for_each_sample(tmp_path, box):
     assert "--overwrite" in again.output
 
 
+@pytest.mark.thorough
 def test_evalplus_itself_gives_our_verdicts(tmp_path, box):
     needed("evalplus")
     result, out, tasks = tmp_path / "r.json", tmp_path / "samples.jsonl", humaneval_plus(tmp_path)

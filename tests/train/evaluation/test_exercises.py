@@ -36,45 +36,55 @@ def box():
         yield box
 
 
-@pytest.fixture
-def humaneval(tmp_path):
-    path = tmp_path / "HumanEval.jsonl.gz"
+def read_humaneval(folder):
+    path = folder / "HumanEval.jsonl.gz"
     with gzip.open(path, "wt") as file:
         file.write(json.dumps(ROW) + "\n")
     (exercise,) = exercises(str(path))
     return exercise
 
 
+@pytest.fixture
+def humaneval(tmp_path):
+    return read_humaneval(tmp_path)
+
+
 RIGHT = "def halves(ns: List[int]) -> List[int]:\n    return [half(n) for n in ns]\n"
 
 
-@pytest.mark.parametrize(
-    ("answer", "verdict"),
-    [
-        pytest.param(RIGHT, Verdict.ACCEPTED, id="helpers and imports of the prompt are there"),
-        pytest.param(
-            "def halves(ns):\n    return [n // 2 for n in ns]\nprint(halves([4]))", Verdict.ACCEPTED, id="prints"
-        ),
-        pytest.param("from __future__ import annotations\n" + RIGHT, Verdict.ACCEPTED, id="future"),
-        pytest.param("def halves(ns):\n    return ns", Verdict.WRONG_ANSWER, id="wrong"),
-        pytest.param("def other(ns):\n    return ns", Verdict.RUNTIME_ERROR, id="another function"),
-        pytest.param(
-            "def halves(ns):\n    return [math.floor(n / 2) for n in ns]",
-            Verdict.RUNTIME_ERROR,
-            id="imports are its own",
-        ),
-        pytest.param("import sys\nsys.exit(0)", Verdict.RUNTIME_ERROR, id="leaves before the tests"),
-        pytest.param(
-            "class Any:\n    def __eq__(self, other): return True\ndef halves(ns):\n    return Any()",
-            Verdict.WRONG_ANSWER,
-            id="returns what is equal to everything",
-        ),
-        pytest.param("def halves(ns):\n    while True: pass", Verdict.TIME_LIMIT, id="hangs"),
-        pytest.param("def halves(ns)\n    return", Verdict.COMPILE_ERROR, id="no Python"),
-    ],
-)
-def test_answers_to_humaneval_are_judged_by_its_assertions(humaneval, box, answer, verdict):
-    assert box.judge(Program(answer), humaneval.judge.suite).verdict is verdict
+ANSWERS = {
+    "helpers and imports of the prompt are there": (RIGHT, Verdict.ACCEPTED),
+    "prints": ("def halves(ns):\n    return [n // 2 for n in ns]\nprint(halves([4]))", Verdict.ACCEPTED),
+    "future": ("from __future__ import annotations\n" + RIGHT, Verdict.ACCEPTED),
+    "wrong": ("def halves(ns):\n    return ns", Verdict.WRONG_ANSWER),
+    "another function": ("def other(ns):\n    return ns", Verdict.RUNTIME_ERROR),
+    "imports are its own": (
+        "def halves(ns):\n    return [math.floor(n / 2) for n in ns]",
+        Verdict.RUNTIME_ERROR,
+    ),
+    "leaves before the tests": ("import sys\nsys.exit(0)", Verdict.RUNTIME_ERROR),
+    "returns what is equal to everything": (
+        "class Any:\n    def __eq__(self, other): return True\ndef halves(ns):\n    return Any()",
+        Verdict.WRONG_ANSWER,
+    ),
+    "hangs": ("def halves(ns):\n    while True: pass", Verdict.TIME_LIMIT),
+    "no Python": ("def halves(ns)\n    return", Verdict.COMPILE_ERROR),
+}
+
+
+@pytest.fixture(scope="module")
+def verdicts(tmp_path_factory, box):
+    """Return the verdicts on all answers, which are judged at the same time."""
+    suite = read_humaneval(tmp_path_factory.mktemp("set")).judge.suite
+    short = replace(suite, limits=replace(suite.limits, wall_seconds=1.0))
+    pairs = [(Program(answer), short if name == "hangs" else suite) for name, (answer, _) in ANSWERS.items()]
+    judgements = dict(box.judge_many(pairs))
+    return {name: judgements[index].verdict for index, name in enumerate(ANSWERS)}
+
+
+@pytest.mark.parametrize("name", ANSWERS)
+def test_answers_to_humaneval_are_judged_by_its_assertions(verdicts, name):
+    assert verdicts[name] is ANSWERS[name][1]
 
 
 def test_humaneval_prompts_ask_to_complete_code(humaneval):
@@ -84,6 +94,7 @@ def test_humaneval_prompts_ask_to_complete_code(humaneval):
     assert "assert" not in message["content"]
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(not HUMANEVAL.is_file(), reason="the real data are not beside this checkout")
 def test_every_solution_of_humaneval_itself_passes_and_no_empty_body_does(box):
     problems = exercises(str(HUMANEVAL))
