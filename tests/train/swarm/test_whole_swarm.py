@@ -36,7 +36,6 @@ def parts(monkeypatch):
     """Return the module of the example that starts the parts of a swarm, as children of the zygote."""
     monkeypatch.syspath_prepend(EXAMPLE)
     import cast
-
     import parts
 
     monkeypatch.setattr(cast, "Popen", forked.Popen)
