@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from subprocess import Popen
 from types import TracebackType
 from typing import Self
 
@@ -29,14 +30,14 @@ class Cast:
         self._logs, self._tell = logs, tell
         self._commands: dict[str, tuple[str, ...]] = {}
         self._read: dict[str, int] = {}
-        self.processes: dict[str, subprocess.Popen[bytes]] = {}
+        self.processes: dict[str, Popen[bytes]] = {}
         logs.mkdir(parents=True, exist_ok=True)
 
     def start(self, name: str, *command: str, environment: Mapping[str, str] = {}) -> None:
         """Start a process."""
         self._commands[name] = command
         with self._log(name).open("ab") as log:
-            self.processes[name] = subprocess.Popen(
+            self.processes[name] = Popen(
                 command, env={**os.environ, **_THREADS, **environment}, stdin=subprocess.DEVNULL, stdout=log, stderr=log
             )
 

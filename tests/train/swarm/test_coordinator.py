@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+import forked
 import msgspec
 import pytest
 from click.testing import CliRunner
@@ -166,7 +167,7 @@ def test_new_weights_are_published_and_named_in_the_ledger(world: World) -> None
 def process(world: World) -> Iterator["subprocess.Popen[str]"]:
     """Run the command in a process of its own."""
     words = ["coordinator", str(world.place), "--controller", world.server.url, "--listen", "127.0.0.1:0"]
-    running = subprocess.Popen(
+    running = forked.Popen(
         [sys.executable, "-m", "cli", *words, "--vocabulary", "1000"], stdout=subprocess.PIPE, text=True
     )
     try:

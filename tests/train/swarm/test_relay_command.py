@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import forked
 import pytest
 from click.testing import CliRunner
 from published_weights import PUBLIC, RUN, publish, relay
@@ -25,7 +26,7 @@ def relay_process(*options: str) -> Iterator[str]:
     """Start `curate relay`, and yield what it says before it serves."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"}
     command = [sys.executable, "-m", "cli", "relay", "--listen", "127.0.0.1:0", *options]
-    process = subprocess.Popen(command, env=environment, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    process = forked.Popen(command, env=environment, cwd=ROOT, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     try:
         said = ""

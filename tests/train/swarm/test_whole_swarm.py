@@ -3,6 +3,7 @@
 import time
 from pathlib import Path
 
+import forked
 import pytest
 import small_runs
 from click.testing import CliRunner
@@ -18,7 +19,7 @@ from train.swarm.ledger.entries import Judged, Leased
 from train.swarm.signed import public_of, read_key
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "swarm"
-STALENESS, STEPS = 2, 8
+STALENESS = 2
 SECONDS, LEASE_SECONDS = 240, 20
 RUN = [
     "rollout.pipeline=async",
@@ -32,10 +33,12 @@ RUN = [
 
 @pytest.fixture
 def parts(monkeypatch):
-    """Return the module of the example that starts the parts of a swarm."""
+    """Return the module of the example that starts the parts of a swarm, as children of the zygote."""
     monkeypatch.syspath_prepend(EXAMPLE)
+    import cast
     import parts
 
+    monkeypatch.setattr(cast, "Popen", forked.Popen)
     return parts
 
 
@@ -50,10 +53,10 @@ def bars(tmp_path_factory, tiny_model, six_problems):
     return folder / "bars.toml"
 
 
-def played(swarm, small, bars, events, *, nodes):
+def played(swarm, small, bars, events, *, nodes, steps):
     """Play a swarm to the end of its run; `events` are what happens after so many steps. Returns what was seen last."""
     with swarm.cast:
-        swarm.start_trainer(small, *RUN, f"run.steps={STEPS}")
+        swarm.start_trainer(small, *RUN, f"run.steps={steps}")
         swarm.start_coordinator("--bars", str(bars), "--lease-seconds", str(LEASE_SECONDS))
         swarm.start_verifier()
         for name, cheat in nodes.items():
@@ -101,8 +104,8 @@ def check(swarm, honest):
 def test_cheats_are_thrown_out_and_only_honest_answers_are_trained_on(small, bars, parts, tmp_path):
     swarm = parts.Swarm(tmp_path / "swarm")
     nodes = {"ann": "", "quentin": "quantised", "greta": "greedy", "drew": "dropping"}
-    events = [(2, lambda swarm: swarm.start_node("bea")), (5, lambda swarm: swarm.cast.leave("ann"))]
-    status = played(swarm, small, bars, events, nodes=nodes)
+    events = [(1, lambda swarm: swarm.start_node("bea")), (3, lambda swarm: swarm.cast.leave("ann"))]
+    status = played(swarm, small, bars, events, nodes=nodes, steps=5)
     seen = {name: swarm.node_in(status, name) for name in (*nodes, "bea")}
     for name in ("ann", "bea"):
         assert seen[name].state in ("healthy", "left", "probation"), seen[name]
@@ -116,6 +119,7 @@ def test_cheats_are_thrown_out_and_only_honest_answers_are_trained_on(small, bar
     check(swarm, ("ann", "bea"))
 
 
+@pytest.mark.thorough
 def test_a_run_survives_the_death_of_its_coordinator_a_relay_the_verifier_and_a_node(small, bars, parts, tmp_path):
     swarm = parts.Swarm(tmp_path / "swarm")
 
@@ -128,6 +132,6 @@ def test_a_run_survives_the_death_of_its_coordinator_a_relay_the_verifier_and_a_
 
     # Nothing is trained on without a verifier, so the end of the run shows that the second one works.
     events = [(1, kill("coordinator")), (2, kill("relay-1")), (3, kill("verifier")), (4, kill("ann"))]
-    status = played(swarm, small, bars, events, nodes={"ann": "", "bea": ""})
+    status = played(swarm, small, bars, events, nodes={"ann": "", "bea": ""}, steps=6)
     assert {node.state for node in status.nodes} <= {"healthy", "probation", "unhealthy"}
     check(swarm, ("ann", "bea"))

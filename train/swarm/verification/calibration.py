@@ -7,8 +7,8 @@ may make it less certain.
 
 The mismatches of one chunk and the margin of one token have long tails, so the largest in some dozens of answers is
 chance. Their floors in half precision are above what hundreds of honest answers show, and below what cheats show: a
-wrong model or a wrong token of the prompt changes about half of the 128 exponents of a chunk, or more. TOPLOC's bar
-is 38.
+wrong token of the prompt changes about half of the 128 exponents of a chunk, a wrong model more. TOPLOC's own bar is
+38 of them.
 """
 
 from collections.abc import Callable, Sequence

@@ -29,26 +29,26 @@ def run_and_audit(seed, *, steps=6, most_faults=120, **settings):
     return run, result
 
 
-def test_nothing_is_too_old_lost_or_doubled_in_some_hundred_schedules():
-    runs = [run_and_audit(seed) for seed in range(300)]
-    assert sum(run.restarts for run, _ in runs) > 100
-    assert sum(result.rejected.get("lost", 0) for _, result in runs) > 10
+def test_nothing_is_too_old_lost_or_doubled_in_a_hundred_schedules():
+    runs = [run_and_audit(seed) for seed in range(100)]
+    assert sum(run.restarts for run, _ in runs) > 30
+    assert sum(result.rejected.get("lost", 0) for _, result in runs) > 3
     assert max(result.oldest for _, result in runs) == 4
 
 
 @pytest.mark.thorough
-def test_nothing_is_too_old_lost_or_doubled_in_ten_thousand_schedules():
-    for seed in range(300, 10_300):
+def test_nothing_is_too_old_lost_or_doubled_in_two_thousand_schedules():
+    for seed in range(100, 2_100):
         run_and_audit(seed)
 
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("staleness", [2])
-def test_nothing_is_too_old_lost_or_doubled_in_ten_thousand_steps(staleness):
+def test_nothing_is_too_old_lost_or_doubled_in_two_thousand_steps(staleness):
     run, result = run_and_audit(
-        0, steps=10_000, most_faults=10**7, prompts=2, completions=2, staleness=staleness, online_filter=True,
+        0, steps=2_000, most_faults=10**7, prompts=2, completions=2, staleness=staleness, online_filter=True,
         max_rounds=100, most_running=0,
     )  # fmt: skip
-    assert result.n_cuts == len(run.trained) == 10_000
-    assert result.n_used == 20_000
-    assert run.restarts > 1000
+    assert result.n_cuts == len(run.trained) == 2_000
+    assert result.n_used == 4_000
+    assert run.restarts > 200

@@ -118,12 +118,12 @@ class Schedule:
 
 
 def test_no_group_is_older_than_the_bound_in_any_schedule():
-    assert sum(Schedule(seed).run(steps=20) for seed in range(300)) == 0
+    assert sum(Schedule(seed).run(steps=20) for seed in range(100)) == 0
 
 
 @pytest.mark.thorough
-def test_no_group_is_older_than_the_bound_in_ten_thousand_schedules():
-    assert sum(Schedule(seed).run(steps=20) for seed in range(10_000)) == 0
+def test_no_group_is_older_than_the_bound_in_three_thousand_schedules():
+    assert sum(Schedule(seed).run(steps=20) for seed in range(100, 3_100)) == 0
 
 
 def test_taking_the_oldest_that_are_finished_breaks_the_bound():
@@ -281,4 +281,4 @@ TestGroups.settings = settings(max_examples=60, stateful_step_count=40, deadline
 def test_groups_in_many_more_orders():
     from hypothesis.stateful import run_state_machine_as_test
 
-    run_state_machine_as_test(Machine, settings=settings(max_examples=500, stateful_step_count=60, deadline=None))
+    run_state_machine_as_test(Machine, settings=settings(max_examples=200, stateful_step_count=60, deadline=None))

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import fleet
+import forked
 import pytest
 import tiny_world
 from transformers import AutoModelForCausalLM, AutoTokenizer
@@ -67,7 +68,7 @@ class Run:
         environment = {**os.environ, **tiny_world.ENVIRONMENT, "CURATE_TOKEN": TOKEN, "PYTHONPATH": str(ROOT)}
         named = ("--name", name) if name else ()
         self.processes.append(
-            subprocess.Popen(
+            forked.Popen(
                 [sys.executable, "cli.py", "rollout", "--controller", self.server.url, *named, *options],
                 cwd=ROOT,
                 env=environment,
@@ -164,7 +165,7 @@ def test_a_worker_takes_the_weights_from_a_relay(tiny_model, tmp_path, monkeypat
     monkeypatch.setenv("TMPDIR", str(tmp_path))  # where workers keep weights
     with run_of(tiny_model) as run:
         options = ["--key", str(tmp_path / "run.key"), "--folder", str(tmp_path / "relay"), "--listen", "127.0.0.1:0"]
-        relay = subprocess.Popen(
+        relay = forked.Popen(
             [sys.executable, "-m", "cli", "relay", "--controller", run.server.url, *options],
             cwd=ROOT,
             env={**os.environ, "CURATE_TOKEN": TOKEN, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"},

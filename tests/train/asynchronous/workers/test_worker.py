@@ -102,7 +102,7 @@ def publish(controller, source, model, version):
     controller.published(source.publish(model.named_parameters(), version, None, 1.001))
 
 
-@pytest.mark.parametrize("kind", ["transformers", "vllm"])
+@pytest.mark.parametrize("kind", ["transformers", pytest.param("vllm", marks=pytest.mark.thorough)])
 def test_with_no_staleness_it_draws_what_the_sync_pipeline_draws_to_the_last_bit(kind, tiny_model, model, questions):
     settings = replace(SETTINGS, prompts=6, completions=14)  # more answers than either engine draws at once
     with pytest.MonkeyPatch.context() as patch:
@@ -236,7 +236,10 @@ def test_a_worker_waits_for_a_controller_that_is_gone_and_repeats_what_was_lost(
     assert errors == []
 
 
-@pytest.mark.parametrize("step", [0, 1], ids=["an earlier step", "the same step"])
+@pytest.mark.parametrize(
+    "step",
+    [pytest.param(0, id="an earlier step"), pytest.param(1, id="the same step", marks=pytest.mark.thorough)],
+)
 def test_a_run_that_continues_from_an_earlier_step_gets_its_own_weights_loaded(engine, model, questions, step):
     source = InProcess()
     killed = controller_of(questions)

@@ -25,6 +25,7 @@ REFUSED = Verdict("hard", "file")
 PROMPT_IDS, TOKEN_IDS, PROOFS = 4, 5, 8  # columns
 GIVEN = lease()
 MANY = 2**31 - 1
+THOROUGH = pytest.mark.thorough
 
 
 @pytest.fixture(scope="module")
@@ -68,18 +69,20 @@ def _named(footer: hostile.Tree, key: bytes, value: bytes) -> None:
     "change",
     [
         pytest.param(_rows(2**31), id="2^31 rows"),
-        pytest.param(_rows(-1), id="minus one row"),
-        pytest.param(_rows(2), id="a row less"),
-        pytest.param(_twice, id="row groups"),
-        pytest.param(lambda footer: footer.pop(hostile.ROW_GROUPS), id="no row group"),
-        pytest.param(_column(hostile.COLUMN_VALUES, 2**40), id="2^40 values"),
+        pytest.param(_rows(-1), id="minus one row", marks=THOROUGH),
+        pytest.param(_rows(2), id="a row less", marks=THOROUGH),
+        pytest.param(_twice, id="row groups", marks=THOROUGH),
+        pytest.param(lambda footer: footer.pop(hostile.ROW_GROUPS), id="no row group", marks=THOROUGH),
+        pytest.param(_column(hostile.COLUMN_VALUES, 2**40), id="2^40 values", marks=THOROUGH),
         pytest.param(_column(hostile.COLUMN_PLAIN_BYTES, 2**40), id="2^40 bytes"),
-        pytest.param(_column(hostile.COLUMN_BYTES, 2**62), id="2^62 bytes in the file"),
-        pytest.param(_column(hostile.DICTIONARY_AT, 2**62), id="pages elsewhere"),
-        pytest.param(lambda footer: _named(footer, b"ARROW:schema", b"A" * 400), id="a schema of Arrow"),
-        pytest.param(lambda footer: _named(footer, b"more", b"x"), id="more metadata"),
-        pytest.param(lambda footer: footer.pop(hostile.KEY_VALUES), id="no metadata"),
-        pytest.param(lambda footer: footer.pop(hostile.SCHEMA), id="no schema"),
+        pytest.param(_column(hostile.COLUMN_BYTES, 2**62), id="2^62 bytes in the file", marks=THOROUGH),
+        pytest.param(_column(hostile.DICTIONARY_AT, 2**62), id="pages elsewhere", marks=THOROUGH),
+        pytest.param(
+            lambda footer: _named(footer, b"ARROW:schema", b"A" * 400), id="a schema of Arrow", marks=THOROUGH
+        ),
+        pytest.param(lambda footer: _named(footer, b"more", b"x"), id="more metadata", marks=THOROUGH),
+        pytest.param(lambda footer: footer.pop(hostile.KEY_VALUES), id="no metadata", marks=THOROUGH),
+        pytest.param(lambda footer: footer.pop(hostile.SCHEMA), id="no schema", marks=THOROUGH),
     ],
 )
 def test_a_footer_that_lies_is_refused(honest: bytes, change: Callable[[hostile.Tree], Any], read: Reader) -> None:
@@ -99,12 +102,17 @@ def test_pages_that_hold_more_than_the_footer_says_are_decoded_within_bounds(hon
     ("column", "pages"),
     [
         pytest.param(TOKEN_IDS, hostile.repeated(b"\0\0\0\0", [1, 10**6, 1]), id="10^6:1"),
-        pytest.param(TOKEN_IDS, hostile.repeated(b"\0\0\0\0", [1, 2**31 - 9, 1]), id="2^31:1"),
-        pytest.param(PROMPT_IDS, hostile.repeated(b"\0\0\0\0", [10**8, 1, 1]), id="10^8:1"),
+        pytest.param(TOKEN_IDS, hostile.repeated(b"\0\0\0\0", [1, 2**31 - 9, 1]), id="2^31:1", marks=THOROUGH),
+        pytest.param(PROMPT_IDS, hostile.repeated(b"\0\0\0\0", [10**8, 1, 1]), id="10^8:1", marks=THOROUGH),
         pytest.param(TOKEN_IDS, hostile.page(bytes(10**8), n_values=3), id="a page of zeros"),
-        pytest.param(TOKEN_IDS, hostile.page(bytes(10), n_values=3, plain_bytes=MANY), id="a page that claims 2 GB"),
-        pytest.param(TOKEN_IDS, hostile.page(b"", n_values=-1), id="a page with less than nothing"),
-        pytest.param(TOKEN_IDS, hostile.page(b"", n_values=0) * 1500, id="pages without end"),
+        pytest.param(
+            TOKEN_IDS,
+            hostile.page(bytes(10), n_values=3, plain_bytes=MANY),
+            id="a page that claims 2 GB",
+            marks=THOROUGH,
+        ),
+        pytest.param(TOKEN_IDS, hostile.page(b"", n_values=-1), id="a page with less than nothing", marks=THOROUGH),
+        pytest.param(TOKEN_IDS, hostile.page(b"", n_values=0) * 1500, id="pages without end", marks=THOROUGH),
         pytest.param(PROOFS, hostile.dictionary_of_zeros(3, 3 * 10**8), id="large texts"),
     ],
 )
@@ -114,7 +122,7 @@ def test_pages_that_grow_are_refused(honest: bytes, column: int, pages: bytes, r
     assert read(bomb, GIVEN, SETTINGS) == REFUSED
 
 
-@pytest.mark.parametrize("depth", [100, 5000])
+@pytest.mark.parametrize("depth", [pytest.param(100, marks=THOROUGH), 5000])
 def test_nested_schemas_are_refused(depth: int, read: Reader) -> None:
     assert read(hostile.nested(depth), GIVEN, SETTINGS) == REFUSED
 
@@ -130,13 +138,17 @@ def test_a_damaged_page_is_found_by_its_checksum(honest: bytes, read: Reader) ->
     "change",
     [
         pytest.param(lambda table: table.drop_columns(["seed"]), id="a column less"),
-        pytest.param(lambda table: table.append_column("more", [[1, 2, 3]]), id="a column more"),
-        pytest.param(lambda table: table.select([*reversed(table.column_names)]), id="another order"),
+        pytest.param(lambda table: table.append_column("more", [[1, 2, 3]]), id="a column more", marks=THOROUGH),
+        pytest.param(lambda table: table.select([*reversed(table.column_names)]), id="another order", marks=THOROUGH),
         pytest.param(
-            lambda table: table.set_column(3, "version", [pa.array([2, 2, 2], pa.int64())]), id="another type"
+            lambda table: table.set_column(3, "version", [pa.array([2, 2, 2], pa.int64())]),
+            id="another type",
+            marks=THOROUGH,
         ),
         pytest.param(
-            lambda table: table.set_column(3, "version", [pa.array([2, 2, 2], pa.uint32())]), id="may be null"
+            lambda table: table.set_column(3, "version", [pa.array([2, 2, 2], pa.uint32())]),
+            id="may be null",
+            marks=THOROUGH,
         ),
     ],
 )
@@ -152,24 +164,25 @@ def test_another_schema_is_refused(honest: bytes, change: Callable[[pa.Table], p
     "data",
     [
         b"",
-        b"PAR1",
-        b"PAR1PAR1",
+        pytest.param(b"PAR1", marks=THOROUGH),
+        pytest.param(b"PAR1PAR1", marks=THOROUGH),
         b"PAR1" + b"\xff" * 4 + b"PAR1",
-        b"PAR1" + b"\0" * 60_000 + b"\xff\xff\0\0PAR1",
-        b"PARE" * 9,
+        pytest.param(b"PAR1" + b"\0" * 60_000 + b"\xff\xff\0\0PAR1", marks=THOROUGH),
+        pytest.param(b"PARE" * 9, marks=THOROUGH),
     ],
 )
 def test_what_is_no_parquet_is_refused(data: bytes, read: Reader) -> None:
     assert read(data, GIVEN, SETTINGS) == REFUSED
 
 
-@pytest.mark.parametrize("share", [0.5, 0.99])
+@pytest.mark.parametrize("share", [0.5, pytest.param(0.99, marks=THOROUGH)])
 def test_a_file_that_was_cut_off_is_refused(honest: bytes, share: float, read: Reader) -> None:
     assert read(honest[: int(share * len(honest))], GIVEN, SETTINGS) == REFUSED
 
 
-def _fuzzed(honest: bytes, seeds: range, read: Reader) -> None:
-    for seed in seeds:
+@pytest.mark.parametrize("batch", [0, *(pytest.param(batch, marks=THOROUGH) for batch in range(1, 5))])
+def test_no_change_of_an_honest_file_does_any_harm(honest: bytes, batch: int, read: Reader) -> None:
+    for seed in range(4 * batch, 4 * batch + 4):
         rng, data = random.Random(seed), bytearray(honest)
         # Mostly in the footer: pages are protected by checksums.
         places = range(len(data)) if seed % 4 == 0 else range(len(data) - 1500, len(data))
@@ -181,17 +194,6 @@ def _fuzzed(honest: bytes, seeds: range, read: Reader) -> None:
             assert found.rows == tuple(rows(GIVEN)), seed
         else:
             assert found.reason in ("file", "length", "prompt", "seeds", "version", "tokens", "logprobs"), seed
-
-
-@pytest.mark.parametrize("batch", range(2))
-def test_no_change_of_an_honest_file_does_any_harm(honest: bytes, batch: int, read: Reader) -> None:
-    _fuzzed(honest, range(4 * batch, 4 * batch + 4), read)
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize("batch", range(2, 5))
-def test_no_change_of_an_honest_file_does_any_harm_often(honest: bytes, batch: int, read: Reader) -> None:
-    _fuzzed(honest, range(4 * batch, 4 * batch + 4), read)
 
 
 def test_what_the_confined_process_says_is_not_believed_either(honest: bytes) -> None:
