@@ -14,6 +14,7 @@ from dataclasses import replace
 import forked
 import pyarrow.parquet
 import pytest
+import random_models
 import small_runs
 from click.testing import CliRunner
 from safetensors.torch import load_file
@@ -23,8 +24,9 @@ from cli import main
 from rewards.async_rewards import AsyncRewards
 from rewards.reward import Reward
 from train import loop
-from train.config import presets
+from train.config import Model, presets
 from train.errors import CheckpointError, ConfigError, RolloutError, RunError
+from train.learning.learner import Learner
 from train.rollouts.batch import Rollout
 from train.run import checkpoint
 from train.run.checkpoint import Progress
@@ -135,6 +137,22 @@ def test_a_run_whose_answers_are_all_cut_off_ends_with_an_explanation(small, tmp
 
 
 @pytest.mark.parametrize("preset", presets())
+def test_an_update_with_the_objective_and_optimizer_of_a_preset_changes_the_weights(preset, small, tmp_path):
+    small.write_text(f"preset = '{preset}'\n[model]\npath = 'x'\n[data]\ndataset = 'x'\n")
+    settings = small_runs.read(small, "optimizer.row_tokens=256")
+    model = Model(random_models.folder(tmp_path / "model"), head_dtype=settings.model.head_dtype)
+    learner = Learner(model, settings.objective, settings.optimizer, temperature=1.0, total_updates=50, seed=0)
+    before, batch = {name: each.clone() for name, each in learner.weights()}, random_models.sequences()
+    learner.begin_batch(batch)
+    assert learner.update(batch, most_tokens=14)["skipped"] == 0
+    learner.update(batch, most_tokens=14)  # the first may be a warm-up with a learning rate of 0
+    assert not same(dict(learner.weights()), before)
+    learner.close()
+
+
+@pytest.mark.parametrize(
+    "preset", ["areal", *(pytest.param(name, marks=pytest.mark.thorough) for name in presets() if name != "areal")]
+)
 def test_a_preset_trains_once_its_sizes_are_small(preset, small, tmp_path, tiny_model, six_problems):
     paths = f"[model]\npath = '{tiny_model}'\n[data]\ndataset = '{six_problems}'\ninclude = ['unverified']\n"
     small.write_text(f"preset = '{preset}'\n{paths}")

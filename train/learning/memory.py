@@ -5,7 +5,9 @@ and counting what autograd keeps. CUDA, the allocators and a sampler on the same
 train/run/memory_plan.py.
 """
 
+import json
 from dataclasses import dataclass, fields, replace
+from functools import cache
 from typing import Any
 
 import torch
@@ -16,7 +18,7 @@ from train.learning.model.attention import PACKED
 from train.learning.model.logprob import CHUNK_TOKENS
 from train.learning.model.policy import base_dtype, layers, read_configuration, with_lora
 
-_COUNTED_TOKENS = 64
+_COUNTED_TOKENS = 8
 _AUTOCAST = 1.5  # approximate: on one GPU, the residual stream and what norms keep of it are float32
 _OF_A_HEAD_WEIGHT = 8  # bytes: its gradient, and what a chunk adds to it, both in float32
 _VISITING_BYTES = 10**9  # moments that are on a GPU at once although their home is the CPU (offload.py)
@@ -85,7 +87,9 @@ def estimate(model: Model, *, row_tokens: int, reference: bool, ranks: int = 1) 
     else:  # a copy of each weight that has another precision than the computation
         copies = parameters * dtype.itemsize if dtype != base_dtype(model) else 0
     autocast = ranks == 1 and dtype != torch.float32
-    kept = _kept_by_a_layer(config, model, dtype) * (_AUTOCAST if autocast else 1)
+    kept = _kept_by_a_layer(type(config), config.to_json_string(use_diff=False), model, dtype) * (
+        _AUTOCAST if autocast else 1
+    )
     residual = head.shape[1] * (4 if autocast else dtype.itemsize)
     a_token = n_layers * residual + kept if model.activation_checkpointing else n_layers * kept
     return Memory(
@@ -111,11 +115,16 @@ def _empty(config: Any, model: Model | None, dtype: torch.dtype = torch.float32)
     return causal
 
 
-def _kept_by_a_layer(config: Any, model: Model, dtype: torch.dtype) -> float:
-    """Return how many bytes per token autograd keeps of one layer: those of two layers minus those of one."""
+@cache  # a plan asks for several numbers of ranks
+def _kept_by_a_layer(kind: Any, settings: str, model: Model, dtype: torch.dtype) -> float:
+    """Return the bytes per token that autograd keeps of one layer: those of two layers minus those of one.
+
+    kind      class of the model's configuration
+    settings  the configuration as JSON
+    """
     kept = []
     for n_layers in (1, 2):
-        shallow = type(config).from_dict(config.to_dict() | {"num_hidden_layers": n_layers, "layer_types": None})
+        shallow = kind.from_dict(json.loads(settings) | {"num_hidden_layers": n_layers, "layer_types": None})
         causal = _empty(shallow, model, dtype)
         causal.set_attn_implementation(PACKED)
         weights = {weight.untyped_storage()._cdata for weight in causal.parameters()}

@@ -10,7 +10,6 @@ import pytest
 torch = pytest.importorskip("torch", reason="torch is not installed")
 pytest.importorskip("transformers", reason="transformers is not installed")
 
-import forked  # noqa: E402
 import random_models  # noqa: E402
 from learner_states import state_of  # noqa: E402
 
@@ -108,7 +107,7 @@ def test_the_measured_peak_is_below_the_estimate_by_a_quarter_at_most(options, t
         )
         Qwen2ForCausalLM(settings).save_pretrained(tmp_path / name)
     given = [f"{name}={str(value).lower()}" for name, value in options.items()]
-    measured = forked.run(
+    measured = subprocess.run(
         [sys.executable, "-W", "ignore", peak_memory.__file__, str(tmp_path / "model"), *given],
         env={
             **os.environ,
