@@ -18,7 +18,7 @@ from train.learning.model.attention import PACKED
 from train.learning.model.logprob import CHUNK_TOKENS
 from train.learning.model.policy import base_dtype, layers, read_configuration, with_lora
 
-_COUNTED_TOKENS = 8
+_COUNTED_TOKENS = 64
 _AUTOCAST = 1.5  # approximate: on one GPU, the residual stream and what norms keep of it are float32
 _OF_A_HEAD_WEIGHT = 8  # bytes: its gradient, and what a chunk adds to it, both in float32
 _VISITING_BYTES = 10**9  # moments that are on a GPU at once although their home is the CPU (offload.py)
