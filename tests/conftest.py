@@ -10,15 +10,15 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-import forked
 import pytest
 from hypothesis import HealthCheck, settings
+from run_folder import make_once, run_folder
 
 # As many processes test at the same time as there are cores. If torch had a thread for each core in all of them, these
 # threads would wait for each other most of the time. It is set before torch is imported, here and in what tests start.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-forked.run_folder()  # of the controller, whose processes inherit it
+run_folder()  # of the controller, whose processes inherit it
 
 # Files that take a minute or more. They come first, so that no process waits at the end for one that has just begun.
 _LONGEST = (
@@ -61,8 +61,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
-    if not hasattr(config, "workerinput"):
-        forked.remove_unused_folder()
+    if not hasattr(config, "workerinput") and not (run_folder() / "zygote").exists():  # which would remove it
+        shutil.rmtree(run_folder())
 
 
 class RayCluster:
@@ -110,19 +110,21 @@ def ray_cluster() -> Iterator[RayCluster]:
 
 
 @pytest.fixture(scope="session")
-def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the folder of the model that tests/tiny_world.py trains."""
+def tiny_model(pytestconfig: pytest.Config) -> Path:
+    """Return the folder of the model that tests/tiny_world.py trains, which is kept from run to run."""
     if find_spec("vllm") is None:
         pytest.skip("vLLM is not installed; `make test` installs it")
     import tiny_world
 
-    return tiny_world.model(tmp_path_factory.mktemp("model") / "tiny")
+    return make_once(pytestconfig.cache.mkdir("tiny_model") / tiny_world.model_key(), tiny_world.model)
 
 
 @pytest.fixture(scope="session")
-def model_server(tiny_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Yield the base URL of a server of the tiny model."""
+def model_server(tiny_model: Path) -> str:
+    """Return the base URL of a server of the tiny model, which the test run shares."""
     import tiny_world
 
-    with tiny_world.served(tiny_model, tmp_path_factory.mktemp("server") / "log") as url:
-        yield url
+    def start(folder: Path) -> None:
+        (folder / "url").write_text(tiny_world.serve(tiny_model, folder))
+
+    return (make_once(run_folder() / "server", start) / "url").read_text()

@@ -20,6 +20,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import forked
+
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), ROOT / "examples" / "README.md"])
 
@@ -80,8 +82,8 @@ class World:
         self._tools.mkdir()
         for name in ("examples", "Makefile", "pyproject.toml"):
             (folder / name).symlink_to(ROOT / name)
-        self._tool("curate", f'"{sys.executable}" -m cli')
-        self._tool("python", f'"{sys.executable}"')
+        self._tool("curate", forked.shell_command(sys.executable, "-m", "cli"))
+        self._tool("python", forked.shell_command(sys.executable))
         # The environment exists already: make must not set up another one.
         self._tool("make", f'"/usr/bin/make" --old-file .venv/ready --old-file .venv/train BIN="{self._tools}"')
 

@@ -7,15 +7,12 @@ They take what subprocess takes, except preexec_fn, pass_fds and shell. The firs
 see tests/zygote.py.
 """
 
-import fcntl
 import os
 import select
 import shlex
-import shutil
 import socket
 import subprocess
 import sys
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -23,48 +20,28 @@ from typing import Any
 import tiny_world
 import zygote
 import zygote_client
+from run_folder import CONTROLLER, make_once, run_folder
 
 PRELOADS = True  # whether the zygote imports anything before it forks
-_RUN = "CURATE_TESTS_RUN"  # the folder of the test run, which all of its processes share
-
-
-def run_folder() -> Path:
-    """Return the folder of the test run; create it in the run's controller, which is the first to ask."""
-    if _RUN not in os.environ:
-        os.environ[_RUN] = tempfile.mkdtemp(prefix="curate-tests-")
-        Path(os.environ[_RUN], "controller").write_text(str(os.getpid()))
-    return Path(os.environ[_RUN])
-
-
-def remove_unused_folder() -> None:
-    """Remove the folder of a test run that has started no zygote, which would remove it."""
-    if not (run_folder() / "socket").exists():
-        shutil.rmtree(run_folder())
 
 
 def socket_path() -> str:
     """Return the path of the zygote's socket; start the zygote if there is none."""
-    folder = run_folder()
-    path = folder / "socket"
-    with (folder / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not path.exists():
-            _start_zygote(folder, str(path))
-    return str(path)
+    return str(make_once(run_folder() / "zygote", _start_zygote) / "socket")
 
 
-def _start_zygote(folder: Path, path: str) -> None:
+def _start_zygote(folder: Path) -> None:
     """Start the zygote with a socket that already listens, so that requests wait for its imports."""
     environment = {**os.environ, **tiny_world.ENVIRONMENT, "VLLM_LOGGING_LEVEL": "ERROR"}
     environment["JE_ARROW_MALLOC_CONF"] = "background_thread:false"
     environment["PYTHONPATH"] = str(Path(zygote.__file__).parent)
     with socket.socket(socket.AF_UNIX, zygote_client.SOCKET_TYPE) as listener:
-        listener.bind(path)
+        listener.bind(str(folder / "socket"))
         listener.listen(128)
         reader, writer = os.pipe()  # streams that cannot be seeked, as most of the children's
-        command = [sys.executable, "-P", zygote.__file__, str(folder), str(listener.fileno())]
+        command = [sys.executable, "-P", zygote.__file__, str(run_folder()), str(listener.fileno())]
         process = subprocess.Popen(
-            [*command, (folder / "controller").read_text(), str(PRELOADS)],
+            [*command, (run_folder() / CONTROLLER).read_text(), str(PRELOADS)],
             env=environment,
             pass_fds=[listener.fileno()],
             stdin=reader,
@@ -77,9 +54,9 @@ def _start_zygote(folder: Path, path: str) -> None:
         os.close(writer)
 
 
-def shell_command(name: str) -> str:
-    """Return what a shell types instead of `python` or `curate` for a child of the zygote that this process starts."""
-    return shlex.join([sys.executable, "-I", "-S", "-E", zygote_client.__file__, socket_path(), name])
+def shell_command(*arguments: str) -> str:
+    """Return a command for shells that has the zygote fork a child with these arguments, and stands in for it."""
+    return shlex.join([sys.executable, "-I", "-S", "-E", zygote_client.__file__, socket_path(), *arguments])
 
 
 def python() -> str:
@@ -121,6 +98,11 @@ class Popen(subprocess.Popen[Any]):
         finally:
             self._close_pipe_fds(*pipes)
         self._child_created = True
+
+    def leave_to_run(self) -> None:
+        """Let the process go on until the test run ends, when the zygote kills it."""
+        self._connection.close()
+        self.returncode = 0
 
     def _internal_poll(self, *_: Any, **__: Any) -> int | None:
         return self._status(0)

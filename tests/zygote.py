@@ -101,14 +101,15 @@ class Zygote:
         self._controller = os.pidfd_open(controller)
         self._selector.register(self._controller, selectors.EVENT_READ)
         self._selector.register(listener, selectors.EVENT_READ, self._accept)
-        self._children: dict[int, tuple[int, socket.socket]] = {}  # process ids and clients, by process descriptors
+        self._children: list[_Child] = []
 
     def next_child(self) -> Request | None:
         """Serve until the run ends, and return None; return the request in each child."""
         while True:
             for key, _ in self._selector.select():
                 if key.data is None:
-                    self._kill_children()
+                    for child in self._children:
+                        child.kill()
                     return None
                 if request := key.data():
                     return request
@@ -126,41 +127,63 @@ class Zygote:
             return request
         for descriptor in descriptors:
             os.close(descriptor)
-        child = os.pidfd_open(pid)
-        self._children[child] = pid, connection
-        self._selector.register(child, selectors.EVENT_READ, lambda: self._report(child))
-        if request.is_tied:
-            self._selector.register(connection, selectors.EVENT_READ, lambda: self._kill(child))
+        child = _Child(pid, os.pidfd_open(pid), connection, request.is_tied)
+        self._children.append(child)
+        self._selector.register(child.descriptor, selectors.EVENT_READ, lambda: self._report(child))
+        self._selector.register(connection, selectors.EVENT_READ, lambda: self._release(child))
         return None
 
-    def _report(self, child: int) -> None:
-        pid, connection = self._children.pop(child)
-        self._selector.unregister(child)
-        os.close(child)
-        _, status = os.waitpid(pid, 0)
-        with connection:
-            if connection in self._selector.get_map():
-                self._selector.unregister(connection)
-            with suppress(OSError):  # the client may have exited
-                connection.send(marshal.dumps(os.waitstatus_to_exitcode(status)))
+    def _report(self, child: "_Child") -> None:
+        """Send the exit status. Like a child of the client, the process stays a zombie until the client has read it."""
+        self._selector.unregister(child.descriptor)
+        child.has_exited = True
+        if child.connection.fileno() == -1:
+            self._reap(child)
+            return
+        found = os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+        assert found is not None
+        status = found.si_status if found.si_code == os.CLD_EXITED else -found.si_status
+        with suppress(OSError):  # the client may have exited
+            child.connection.send(marshal.dumps(status))
 
-    def _kill(self, child: int) -> None:
-        pid, connection = self._children[child]
-        self._selector.unregister(connection)
-        os.killpg(pid, signal.SIGKILL)
+    def _release(self, child: "_Child") -> None:
+        """Close the connection of a client that has read the status, or has gone."""
+        self._selector.unregister(child.connection)
+        with suppress(OSError):
+            child.connection.recv(16)  # a socket closed with something unread is reset
+        if child.has_exited:
+            self._reap(child)
+        elif child.is_tied:
+            child.kill()
+        child.connection.close()
 
-    def _kill_children(self) -> None:
-        for pid, _ in self._children.values():
-            os.killpg(pid, signal.SIGKILL)
+    def _reap(self, child: "_Child") -> None:
+        os.waitpid(child.pid, 0)
+        os.close(child.descriptor)
+        self._children.remove(child)
 
     def _close(self) -> None:
         """Close in a child what belongs to the zygote."""
         self._selector.close()
         self._listener.close()
         os.close(self._controller)
-        for child, (_, connection) in self._children.items():
-            os.close(child)
-            connection.close()
+        for child in self._children:
+            os.close(child.descriptor)
+            child.connection.close()
+
+
+@dataclass(slots=True, eq=False)
+class _Child:
+    pid: int
+    descriptor: int  # of the process
+    connection: socket.socket
+    is_tied: bool
+    has_exited: bool = False
+
+    def kill(self) -> None:
+        os.kill(self.pid, signal.SIGKILL)
+        with suppress(ProcessLookupError):  # if it leads no group any more
+            os.killpg(self.pid, signal.SIGKILL)
 
 
 def _become_child(request: Request, connection: socket.socket, close: Callable[[], None]) -> None:

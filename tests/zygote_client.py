@@ -58,7 +58,11 @@ def request(
 def status_of(connection: _socket.socket) -> int:
     """Wait for the child, and return its exit status, or the negative number of the signal that ended it."""
     reply = connection.recv(64)
-    return int(marshal.loads(reply)) if reply else -9  # a zygote that exits kills its children
+    if not reply:
+        return -9  # a zygote that exits kills its children
+    connection.send(b"read")
+    connection.recv(1)  # the end, when the child is reaped
+    return int(marshal.loads(reply))
 
 
 def main(path: str, arguments: Sequence[str]) -> None:

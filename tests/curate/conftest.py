@@ -7,6 +7,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 import showcase
+from run_folder import make_once, run_folder
 from shared_workers import shared_workers
 from source_rows import words, write_jsonl
 
@@ -24,18 +25,23 @@ def _shared_workers() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def showcase_build(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def showcase_build() -> Path:
     """Return the folder of a build of the showcase."""
-    folder = tmp_path_factory.mktemp("built")
-    with shared_workers():
-        build(showcase.write(folder), folder / "out", Options(mutants=4, cross_checks=0))
-    return folder / "out"
+
+    def make(folder: Path) -> None:
+        with shared_workers():
+            build(showcase.write(folder), folder / "out", Options(mutants=4, cross_checks=0))
+
+    return make_once(run_folder() / "built", make) / "out"
 
 
 @pytest.fixture(scope="session")
-def reported(showcase_build: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def reported(showcase_build: Path) -> Path:
     """Return the build, decontaminated against some evaluation items, with the solve rates of two models."""
-    folder = tmp_path_factory.mktemp("reported")
+    return make_once(run_folder() / "reported", lambda folder: _report(showcase_build, folder)) / "out"
+
+
+def _report(showcase_build: Path, folder: Path) -> None:
     items = [{"task_id": "E/3", "prompt": words(3)}, {"task_id": "E/4", "prompt": showcase.near(4, 22)}]
     items.append({"task_id": "E/5", "prompt": showcase.near(5, 40)})
     out = folder / "out"
@@ -55,4 +61,3 @@ def reported(showcase_build: Path, tmp_path_factory: pytest.TempPathFactory) -> 
     manifest["solve_rate"] = {"band": "0.125:0.5", "models": ["b", "someone/some-model-of-7B"], "warning": None}
     (out / "manifest.json").write_text(json.dumps(manifest | {"manifest_hash": hash_of(manifest)}))
     refresh_report(out)
-    return out

@@ -2,11 +2,11 @@
 
 import json
 import signal
-import subprocess
 import sys
 from pathlib import Path
 
 import datasets
+import forked
 import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
@@ -174,7 +174,7 @@ print(*gathered)
 
     def run(most):
         command = [sys.executable, "-c", gathering, source[0][1], str(tmp_path / "out"), str(most)]
-        return subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+        return forked.run(command, cwd=ROOT, capture_output=True, text=True)
 
     assert run(2).returncode == -signal.SIGKILL
     assert not (tmp_path / "out" / "manifest.json").exists()

@@ -2,10 +2,10 @@
 
 import json
 import runpy
-import subprocess
 import sys
 from pathlib import Path
 
+import forked
 import pyarrow.parquet as pq
 import pytest
 from source_rows import taco_row, words, write_parquet
@@ -96,6 +96,6 @@ def test_stages_that_cannot_be_combined_are_refused(source, tmp_path):
 
 def test_the_example_runs(tmp_path):
     command = [sys.executable, str(EXAMPLE), "--most-words", "60", "--out", str(tmp_path / "out")]
-    done = subprocess.run(command, cwd=ROOT, env={"PYTHONPATH": str(ROOT)}, capture_output=True, text=True)
+    done = forked.run(command, cwd=ROOT, env={"PYTHONPATH": str(ROOT)}, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert "statements were too long" in done.stdout

@@ -9,6 +9,7 @@ import sys
 import time
 from pathlib import Path
 
+import forked
 import pytest
 from source_rows import FILES, taco_row, words, write_parquet
 
@@ -47,7 +48,7 @@ def command(raw, out, workers):
 
 
 def finish(raw, out, workers=2):
-    done = subprocess.run(command(raw, out, workers), cwd=REPOSITORY, capture_output=True, text=True)
+    done = forked.run(command(raw, out, workers), cwd=REPOSITORY, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[-1].startswith("content hash ")
     return json.loads((out / "manifest.json").read_text())["content_hash"]
@@ -77,7 +78,7 @@ def test_a_build_killed_again_and_again_ends_as_an_undisturbed_one(raw, undistur
     out = tmp_path / "killed"
     known: list[str] = []
     for kill, n_records in enumerate(kills):
-        process = subprocess.Popen(
+        process = forked.Popen(
             command(raw, out, workers=kill % 3 + 1),
             cwd=REPOSITORY,
             stdout=subprocess.DEVNULL,
@@ -115,14 +116,14 @@ def test_a_build_killed_while_it_writes_is_written_again(raw, undisturbed, tmp_p
         "main()"
     )
     options = command(raw, out, 2)[3:]
-    killed = subprocess.run([sys.executable, "-c", code, *options], cwd=REPOSITORY, capture_output=True)
+    killed = forked.run([sys.executable, "-c", code, *options], cwd=REPOSITORY, capture_output=True)
     assert killed.returncode == -signal.SIGKILL
     assert finish(raw, out) == undisturbed
 
 
 def test_ctrl_c_ends_a_build_in_one_line_and_the_same_command_continues(raw, undisturbed, tmp_path):
     out = tmp_path / "out"
-    process = subprocess.Popen(
+    process = forked.Popen(
         command(raw, out, 1), cwd=REPOSITORY, stderr=subprocess.PIPE, text=True, start_new_session=True
     )
     while not records(out):
@@ -165,7 +166,7 @@ def test_a_disk_that_is_full_when_a_file_is_closed_is_explained_as_well(raw, tmp
     out = tmp_path / "out"
     (out / ".work").mkdir(parents=True)
     (out / ".work" / "problems").symlink_to("/dev/full")
-    done = subprocess.run(command(raw, out, 1), cwd=REPOSITORY, capture_output=True, text=True)
+    done = forked.run(command(raw, out, 1), cwd=REPOSITORY, capture_output=True, text=True)
     assert done.returncode == 1
     assert done.stderr.splitlines()[-1].endswith(f"is saved in {out}; the same command continues.")
     (out / ".work" / "problems").unlink()

@@ -1,12 +1,13 @@
 import pytest
 import small_runs
 import tiny_world
+from run_folder import make_once, run_folder
 
 
 @pytest.fixture(scope="session")
-def six_problems(tmp_path_factory):
+def six_problems():
     """Return the folder of a dataset with the problems of tests/tiny_world.py."""
-    return small_runs.dataset(tmp_path_factory.mktemp("six"))
+    return make_once(run_folder() / "six", small_runs.dataset) / "out"
 
 
 @pytest.fixture

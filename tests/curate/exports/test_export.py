@@ -2,11 +2,10 @@ import fcntl
 import json
 import os
 import random
-import resource
-import subprocess
 import sys
 from pathlib import Path
 
+import forked
 import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
@@ -167,14 +166,9 @@ def test_a_full_disk_is_reported_and_leaves_nothing(tmp_path, to):
     cases = [Case(noise.randbytes(30_000).hex(), "1") for _ in range(5)]
     dataset = write(tmp_path / "built", [problem("big", Suite(cases), SUM)])
     words = ["export", str(dataset), "--to", to, "--out", str(tmp_path / "out")]
-    result = subprocess.run(
-        [sys.executable, "-c", "from cli import main; main()", *words],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        # A file cannot grow beyond this, as on a full disk.
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, 50_000)),
-    )
+    code = "import resource; from cli import main; resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, 50_000)); main()"
+    # A file cannot grow beyond this, as on a full disk.
+    result = forked.run([sys.executable, "-c", code, *words], cwd=ROOT, capture_output=True, text=True)
     assert result.returncode == 1
     assert result.stderr.splitlines()[-1].startswith("Error: [Errno 27]")
     assert "Traceback" not in result.stderr

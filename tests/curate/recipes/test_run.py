@@ -1,9 +1,9 @@
 import os
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
+import forked
 import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
@@ -247,11 +247,11 @@ def test_a_killed_recipe_is_continued_by_the_same_command(folder):
         f"sys.argv = {command[2:]!r}\n"
         "from cli import main\nmain()"
     )
-    killed = subprocess.run([sys.executable, "-c", dying], cwd=ROOT, capture_output=True)
+    killed = forked.run([sys.executable, "-c", dying], cwd=ROOT, capture_output=True)
     assert killed.returncode == -9, killed.stderr
     before = times(folder / "out")
     assert {path.relative_to(folder / "out").parts[0] for path in before} == {"dataset", "filtered"}
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, env=os.environ | {"PYTHONPATH": str(ROOT)})
+    done = forked.run(command, cwd=ROOT, capture_output=True, text=True, env=os.environ | {"PYTHONPATH": str(ROOT)})
     assert done.returncode == 0, done.stderr
     assert {path: time for path, time in times(folder / "out").items() if path in before} == before
     assert "export to jsonl: 3 of 3 problems" in done.stdout

@@ -10,6 +10,7 @@ import time
 import urllib.request
 from pathlib import Path
 
+import forked
 import pytest
 import tiny_world
 from click.testing import CliRunner
@@ -45,7 +46,7 @@ def invoke(*words):
 
 
 def finish(*words, environment=()):
-    done = subprocess.run(
+    done = forked.run(
         [*COMMAND, *map(str, words)],
         cwd=ROOT,
         env={**os.environ, **tiny_world.ENVIRONMENT, **dict(environment)},
@@ -107,7 +108,7 @@ def test_a_command_killed_repeatedly_ends_like_an_undisturbed_one(dataset, built
     paid_before = answered(model_server)
     known = 0
     for _ in range(2):
-        process = subprocess.Popen(
+        process = forked.Popen(
             [*COMMAND, str(dataset), *map(str, options)], cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )
         while process.poll() is None and saved(dataset) < known + 20:
@@ -142,7 +143,7 @@ def test_a_server_gives_the_same_result_as_the_model_in_process(dataset, measure
 
 def test_an_interrupted_command_says_that_the_same_command_continues(dataset, tiny_model, model_server):
     options = ["--model", tiny_model, "--base-url", model_server, "--n", 400, *SAMPLING]
-    process = subprocess.Popen(
+    process = forked.Popen(
         [*COMMAND, str(dataset), *map(str, options)],
         cwd=ROOT,
         stdout=subprocess.PIPE,

@@ -7,6 +7,7 @@ import sys
 import time
 from pathlib import Path
 
+import forked
 import pytest
 from click.testing import CliRunner
 from codeforces_api import BUSY, TOO_OFTEN, Api, serving
@@ -98,7 +99,7 @@ def test_requests_keep_their_distance(tmp_path):
 def test_a_fetch_that_was_killed_continues_where_it_was(tmp_path):
     out = tmp_path / "c.parquet"
     with serving(Api((1971, 1972, 1973), hangs_at=1972)) as api:
-        process = subprocess.Popen(
+        process = forked.Popen(
             [sys.executable, "-m", "cli", *words(api, "--contests", "1971-1973", "--out", out)],
             cwd=ROOT,
             env=os.environ | {"PYTHONPATH": str(ROOT)},
