@@ -1,18 +1,23 @@
 """Fixtures that many tests share because they are slow to create: a Ray cluster of several nodes on this machine, and a
 tiny model that was taught to answer some problems, in a folder and behind a server."""
 
+import fcntl
+import gc
 import os
+import re
 import shutil
+import sys
 import tempfile
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from contextlib import ExitStack
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
-from run_folder import make_once, run_folder
+from run_folder import locked, make_once, run_folder
 
 # As many processes test at the same time as there are cores. If torch had a thread for each core in all of them, these
 # threads would wait for each other most of the time. It is set before torch is imported, here and in what tests start.
@@ -43,14 +48,25 @@ _ENVIRONMENT = {
 }
 
 
-# Property tests have no deadline: they check values, and must not fail because a busy machine is slow.
-_PROFILE = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.register_profile("quick", _PROFILE, max_examples=20)
-settings.register_profile("thorough", _PROFILE, max_examples=100)
+# What skipped tests want, by a pattern of their reasons, and how to get it.
+_WANTED = {
+    "containers|dockerd": "a Docker engine and `make sandbox-image`",
+    "browser": "Chromium: apt-get install chromium",
+    "curl": "curl: apt-get install curl",
+    r"g\+\+": "g++: apt-get install g++",
+    "real data|conformance kit": "the real data: a folder `shared` beside the checkout",
+    r"requirements-exports\.txt": "trainers: pip install --no-deps -r tests/requirements-exports.txt",
+    "not installed|could not import": "packages: make .venv/train",
+}
+
+# No deadlines: property tests check results, and must not fail because a busy machine is slow.
+_ANY_SPEED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("quick", _ANY_SPEED, max_examples=20, derandomize=True)
+settings.register_profile("thorough", _ANY_SPEED, max_examples=100)
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    settings.load_profile("quick" if config.option.markexpr == "not thorough" else "thorough")
+    settings.load_profile("quick" if "not thorough" in config.option.markexpr else "thorough")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -58,6 +74,57 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     n_tests = Counter(item.path for item in items)
     places = {name: place for place, name in enumerate(_LONGEST)}
     items.sort(key=lambda item: (places.get(item.path.stem, len(places)), -n_tests[item.path]))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, bool, bool]:
+    """Have no other worker run a test at the same time as a test marked `quiet`."""
+    is_quiet = item.get_closest_marker("quiet") is not None
+    with ExitStack() as held:
+        with locked(run_folder() / "next"):  # who waits for quiet keeps others from starting a test
+            held.enter_context(locked(run_folder() / "turn", fcntl.LOCK_EX if is_quiet else fcntl.LOCK_SH))
+        return (yield)
+
+
+_n_modules = 0
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Generator[None]:
+    """Collect garbage, and fail the test that leaked, or the last one of its file.
+
+    What imports create is exempt from collection from then on, for it makes the collection slow and is never garbage.
+    """
+    global _n_modules
+    yield
+    if nextitem is not None and nextitem.path == item.path:
+        _collect_garbage(1)
+        return
+    _collect_garbage(2)
+    if len(sys.modules) > _n_modules:
+        _n_modules = len(sys.modules)
+        gc.freeze()
+
+
+def _collect_garbage(generation: int) -> None:
+    leaks: list[str] = []
+    before, sys.unraisablehook = sys.unraisablehook, lambda found: leaks.append(repr(found.exc_value))
+    try:
+        gc.collect(generation)
+    finally:
+        sys.unraisablehook = before
+    if leaks:
+        pytest.fail("\n".join(["garbage was not closed:", *leaks]), pytrace=False)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Count the skipped tests by what they want."""
+    wanted = Counter(
+        next((how for pattern, how in _WANTED.items() if re.search(pattern, reason)), "another machine; -rs shows why")
+        for *_, reason in (report.longrepr for report in terminalreporter.stats.get("skipped", []))
+    )
+    if wanted:
+        terminalreporter.line("skipped: " + "; ".join(f"{n} want {how}" for how, n in wanted.most_common()))
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

@@ -97,7 +97,7 @@ class Popen(subprocess.Popen[Any]):
             self._connection.close()
             raise
         finally:
-            self._close_pipe_fds(*pipes)
+            self._close_pipe_fds(*pipes)  # type: ignore[attr-defined]  # of subprocess.Popen
         self._child_created = True
 
     def leave_to_run(self) -> None:
@@ -117,7 +117,7 @@ class Popen(subprocess.Popen[Any]):
 
     def _status(self, seconds: float | None) -> int | None:
         if self.returncode is None and select.select([self._connection], [], [], seconds)[0]:
-            with self._waitpid_lock:  # another thread may wait, too
+            with self._waitpid_lock:  # type: ignore[attr-defined]  # another thread may wait, too
                 if self.returncode is None:
                     self.returncode = zygote_client.status_of(self._connection)
                     self._connection.close()

@@ -111,7 +111,8 @@ class Zygote:
                     for child in self._children:
                         child.kill()
                     return None
-                if request := key.data():
+                request: Request | None = key.data()
+                if request:
                     return request
 
     def _accept(self) -> Request | None:
@@ -120,7 +121,8 @@ class Zygote:
         if not message:
             connection.close()
             return None
-        request = Request(*marshal.loads(message), descriptors)
+        arguments, cwd, environment, start_new_session, is_tied = marshal.loads(message)
+        request = Request(arguments, cwd, environment, start_new_session, is_tied, descriptors)
         pid = os.fork()
         if pid == 0:
             _become_child(request, connection, self._close)

@@ -66,7 +66,7 @@ def status_of(connection: _socket.socket) -> int:
 
 
 def main(path: str, arguments: Sequence[str]) -> None:
-    import _signal
+    import _signal  # type: ignore[import-not-found]  # what `signal` wraps
 
     forwarded = [_signal.SIGINT, _signal.SIGTERM, _signal.SIGHUP, _signal.SIGQUIT, _signal.SIGUSR1, _signal.SIGUSR2]
     _signal.pthread_sigmask(_signal.SIG_BLOCK, forwarded)

@@ -135,12 +135,17 @@ class _Worker(Channel):
         if no_namespaces and packages.distributions:
             raise BackendUnavailable(f"without namespaces, programs see no packages: {no_namespaces}")
         namespaces = () if no_namespaces else image.namespaces()
+        self._words = os.memfd_create("worker")  # holds what the worker says on stderr if it fails
         self._socket, theirs = socket.socketpair()
         super().__init__(self._socket.fileno(), self._socket.fileno())
-        self._words = os.memfd_create("worker")  # holds what the worker says on stderr if it fails
-        with theirs:
-            arguments = f"{theirs.fileno()}, {os.getpid()}"
-            self._process = _start("worker", arguments, [theirs.fileno(), *namespaces], self._words)
+        try:
+            with theirs:
+                arguments = f"{theirs.fileno()}, {os.getpid()}"
+                self._process = _start("worker", arguments, [theirs.fileno(), *namespaces], self._words)
+        except BaseException:
+            self._socket.close()
+            os.close(self._words)
+            raise
         try:
             self.request(Configuration(full_isolation, seed, packages, namespaces, no_namespaces, shared))
             layers = self.receive_layers()

@@ -5,7 +5,7 @@ import math
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sandbox import Case, Convention, Judgement, Limits, Program, Referee, RunResult, Suite, Verdict
@@ -14,7 +14,6 @@ from sandbox.messages import decode, dumps, loads
 from sandbox.program import Invocation, Outcome
 from sandbox.request import JudgeRequest, RunRequest
 
-QUIETLY = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 TEXT = st.text(st.characters(), max_size=20)  # lone surrogates, too
 ARGUMENT = st.text(st.characters(exclude_characters="\0"), max_size=20)
 NUMBER = st.floats(0, 1e9)
@@ -49,13 +48,11 @@ ANYTHING = st.one_of(
 )
 
 
-@QUIETLY
 @given(ANYTHING)
 def test_what_arrives_is_what_was_sent(message: Any) -> None:
     assert decode(type(message), loads(dumps(message))) == message
 
 
-@QUIETLY
 @given(st.sampled_from([RunRequest, JudgeRequest, RunResult, Judgement]), st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | TEXT,
     lambda inner: st.lists(inner) | st.dictionaries(

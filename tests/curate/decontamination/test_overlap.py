@@ -1,13 +1,11 @@
 from itertools import pairwise
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from source_rows import words
 
 from curate.decontamination.overlap import COMMON_TEXTS, Passage, Passages
-
-QUIETLY = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 def overlaps(passages, texts, least=0.2):
@@ -36,7 +34,6 @@ def test_the_share_is_that_of_the_runs_of_the_passage():
     assert overlaps([passage], [text], least=0.6) == set()
 
 
-@QUIETLY
 @given(st.lists(st.integers(0, 59), min_size=0, max_size=12))
 def test_shares_are_those_of_sets_of_runs(cuts):
     passage = words("p", 60).split()

@@ -1,13 +1,11 @@
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from curate.dedup.shingles import jaccard, shingles
 
 TEXTS = st.lists(st.lists(st.sampled_from("ab"), max_size=12).map(" ".join), min_size=1, max_size=5)
-
-QUIETLY = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 def by_definition(text):
@@ -20,7 +18,6 @@ def by_text(texts):
     return np.split(sets.values, sets.offsets[1:-1])
 
 
-@QUIETLY
 @given(TEXTS)
 def test_sets_are_sorted_without_repeats_and_as_similar_as_the_runs(texts):
     sets = by_text(texts)

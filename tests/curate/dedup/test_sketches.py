@@ -2,7 +2,7 @@ import hashlib
 import unicodedata
 
 import numpy as np
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from source_rows import words
 
@@ -12,15 +12,12 @@ from curate.dedup.sketches import Sketches
 from curate.problem import Problem
 from sandbox import Suite
 
-QUIETLY = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
-
 
 def problem(number, statement, entry_point=None):
     suite = Suite((), entry_point=entry_point)
     return Problem(f"taco/{number}", "taco", statement, suite, solutions=None, licence="")
 
 
-@QUIETLY
 @given(st.text(st.characters(max_codepoint=0x24F, exclude_categories=["Cs"]), max_size=30))
 @example("\t A\x0b\x1c b\0 C  \n\r")
 def test_a_digest_is_that_of_the_text_without_case_and_spacing(text):

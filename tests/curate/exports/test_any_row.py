@@ -115,12 +115,11 @@ ROWS |= {
 }
 
 
-@pytest.mark.parametrize("n_examples", [25, pytest.param(200, marks=pytest.mark.thorough)])
 @pytest.mark.parametrize("source", list(ROWS))
-def test_any_row_is_a_problem_or_a_rejection(source, n_examples, tmp_path):
+def test_any_row_is_a_problem_or_a_rejection(source, tmp_path):
     options = {"fields": {name: name for name in ROWS[source]}} if source == "generic" else {}
 
-    @settings(deadline=None, max_examples=n_examples, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=2 * settings.default.max_examples, suppress_health_check=list(HealthCheck))
     @given(st.lists(st.fixed_dictionaries(ROWS[source]), min_size=1, max_size=5))
     def check(rows):
         rows = [dict.fromkeys(ROWS[source], "x"), *rows]  # a field without a value in any row would be a mistake

@@ -4,14 +4,12 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from curate.text.ngrams import hashed, located, normal, runs, words
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=40)
-
-QUIETLY = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 def by_text(batch):
@@ -39,7 +37,6 @@ def test_spellings_of_one_text_have_the_same_words(text, same):
     assert one == other
 
 
-@QUIETLY
 @given(st.lists(TEXT, max_size=6))
 @example(["İstanbul", "a", "", "I", "x" * 200, "x" * 201, "\0a\0", "é·b"])
 @example(["12345678 123456789 1234567890123456 12345678901234567"])
@@ -60,7 +57,6 @@ def test_hashes_are_the_same_on_every_machine():
     ]
 
 
-@QUIETLY
 @given(st.lists(st.lists(st.sampled_from("abc"), max_size=9).map(" ".join), max_size=5), st.integers(1, 6))
 def test_no_run_reaches_from_one_text_into_the_next(texts, length):
     actual = by_text(runs(hashed(texts), length))
@@ -74,7 +70,6 @@ def test_no_run_reaches_from_one_text_into_the_next(texts, length):
     assert len(set(numbers.values())) == len(numbers)
 
 
-@QUIETLY
 @given(TEXT)
 @example("İ ﬁ ²x \u0345")
 def test_located_words_are_the_words_at_their_stated_places(text):

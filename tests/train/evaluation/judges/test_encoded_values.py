@@ -40,13 +40,11 @@ values = st.recursive(
 )
 
 
-@settings(deadline=None)
 @given(values, values)
 def test_canonical_texts_are_equal_if_the_values_are(one, other):
     assert (canonical(one) == canonical(other)) == (one == other)
 
 
-@settings(deadline=None)
 @given(values)
 def test_what_a_program_claims_has_the_canonical_text_of_the_value(value):
     claimed = decode(json.loads(json.dumps(encode(value))), claimed=True)
@@ -54,7 +52,7 @@ def test_what_a_program_claims_has_the_canonical_text_of_the_value(value):
     assert digest(claimed) == digest(value) != UNEQUAL
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=12)
 @given(st.recursive(st.integers(-9, 9) | st.sampled_from(["a", 1.0, None, 0.5]), st.lists, max_leaves=30))
 def test_the_text_of_a_long_list_is_that_of_its_parts(item):
     text = canonical(item)
@@ -69,7 +67,6 @@ def test_nan_and_what_is_no_data_equals_nothing(value):
         canonical(value)
 
 
-@settings(deadline=None)
 @given(values)
 def test_arguments_keep_their_types(value):
     again = decode(json.loads(json.dumps(encode([value]))))[0]
