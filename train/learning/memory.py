@@ -6,7 +6,6 @@ train/run/memory_plan.py.
 """
 
 import json
-from collections.abc import Hashable
 from dataclasses import dataclass, fields, replace
 from functools import cache
 from typing import Any
@@ -88,8 +87,9 @@ def estimate(model: Model, *, row_tokens: int, reference: bool, ranks: int = 1) 
     else:  # a copy of each weight that has another precision than the computation
         copies = parameters * dtype.itemsize if dtype != base_dtype(model) else 0
     autocast = ranks == 1 and dtype != torch.float32
+    kind: Any = type(config)
     settings = config.to_json_string(use_diff=False)
-    kept = _kept_by_a_layer(type(config), settings, model, dtype) * (_AUTOCAST if autocast else 1)
+    kept = _kept_by_a_layer(kind, settings, model, dtype) * (_AUTOCAST if autocast else 1)
     residual = head.shape[1] * (4 if autocast else dtype.itemsize)
     a_token = n_layers * residual + kept if model.activation_checkpointing else n_layers * kept
     return Memory(
@@ -116,7 +116,7 @@ def _empty(config: Any, model: Model | None, dtype: torch.dtype = torch.float32)
 
 
 @cache  # a plan asks for several numbers of ranks
-def _kept_by_a_layer(kind: Hashable, settings: str, model: Model, dtype: torch.dtype) -> float:
+def _kept_by_a_layer(kind: Any, settings: str, model: Model, dtype: torch.dtype) -> float:
     """Return the bytes per token that autograd keeps of one layer: those of two layers minus those of one.
 
     kind      class of the model's configuration
@@ -124,8 +124,7 @@ def _kept_by_a_layer(kind: Hashable, settings: str, model: Model, dtype: torch.d
     """
     kept = []
     for n_layers in (1, 2):
-        of: Any = kind
-        shallow = of.from_dict(json.loads(settings) | {"num_hidden_layers": n_layers, "layer_types": None})
+        shallow = kind.from_dict(json.loads(settings) | {"num_hidden_layers": n_layers, "layer_types": None})
         causal = _empty(shallow, model, dtype)
         causal.set_attn_implementation(PACKED)
         weights = {weight.untyped_storage()._cdata for weight in causal.parameters()}
