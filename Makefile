@@ -1,5 +1,5 @@
 # make demo    build the sample dataset and show it        make setup   everything into .venv
-# make test    the quick tests, two at a time              make check   linters and types
+# make test    each promise once; eight minutes            make check   linters and types
 # make test-all   the repetitions, too: all kills, clusters, attacks in every language; half an hour
 # make sandbox-image   build the containers of the docker backend; PACKAGES="pandas scipy" IMAGE=NAME: with packages
 # make soak    200,000 runs with kills: half an hour
@@ -13,6 +13,9 @@ BIN := .venv/bin
 READY := .venv/ready
 TRAIN := .venv/train
 DOCS := .venv/docs
+
+# Four processes on two cores, since many tests wait for limits. Files stay whole: their tests share what is slow to make.
+AT_ONCE := --numprocesses 4 --dist loadfile --no-loadscope-reorder
 
 .PHONY: setup demo learn swarm test test-all check docs bench sandbox-image soak clean
 
@@ -57,10 +60,10 @@ swarm: $(READY) $(TRAIN)
 	@$(BIN)/python examples/swarm/swarm.py runs/swarm
 
 test: $(READY) $(TRAIN)
-	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder -m "not thorough"
+	$(BIN)/python -m pytest $(AT_ONCE) -m "not thorough"
 
 test-all: $(READY) $(TRAIN)
-	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder
+	$(BIN)/python -m pytest $(AT_ONCE)
 
 check: $(READY) $(TRAIN)
 	$(BIN)/ruff check .
