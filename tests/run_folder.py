@@ -38,4 +38,7 @@ def locked(path: Path, operation: int = fcntl.LOCK_EX) -> Iterator[None]:
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w") as lock:
         fcntl.flock(lock, operation)
-        yield
+        try:
+            yield
+        finally:
+            fcntl.flock(lock, fcntl.LOCK_UN)  # closing is not enough if a child was forked meanwhile
