@@ -154,6 +154,7 @@ def test_outputs_that_differ_from_run_to_run_do_not_change_the_content_hash(tmp_
     assert outputs[0] != outputs[1]
 
 
+@pytest.mark.thorough
 def test_a_build_that_was_killed_while_it_gathered_evidence_continues_with_what_it_has(source, built, tmp_path):
     """The first process kills itself after two results; the second one prints what was left to gather."""
     gathering = """

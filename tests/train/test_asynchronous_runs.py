@@ -183,6 +183,7 @@ class Lockstep:
     def leave(self): ...
 
 
+@pytest.mark.thorough
 def test_with_a_staleness_of_one_a_run_in_lockstep_is_a_one_off_run_to_the_last_bit(small, tmp_path, monkeypatch):
     one_off = trained(small, tmp_path / "one-off", "run.steps=5", "rollout.pipeline=one-off", *ASYNC[1:3])
     monkeypatch.setattr(opened, "Worker", Lockstep)

@@ -184,6 +184,7 @@ def test_a_run_that_ends_early_keeps_its_last_step(small, tmp_path, whole):
     assert same(weights(tmp_path / "run"), weights(whole("one-off")))
 
 
+@pytest.mark.thorough
 def test_a_run_ended_by_sigterm_says_how_to_continue(small, tmp_path):
     run = tmp_path / "run"
     endless = small_runs.command(small, run, "--set", "run.steps=1000")

@@ -237,6 +237,7 @@ def test_a_dry_run_counts_and_names_the_steps(folder):
     assert not (folder / "out").exists()
 
 
+@pytest.mark.thorough
 def test_a_killed_recipe_is_continued_by_the_same_command(folder):
     short = RECIPE.replace('[difficulty]\nmodels = ["m"]\nband = "0.125:0.9"\n', "")
     (folder / "recipe.toml").write_text(short)

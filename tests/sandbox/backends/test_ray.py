@@ -161,6 +161,7 @@ def test_large_inputs_and_outputs_get_through(box: Sandbox) -> None:
     assert all(judgement.accepted for _, judgement in box.judge_many((ECHO, suite) for suite in suites))
 
 
+@pytest.mark.thorough
 def test_a_killed_supervisor_costs_no_verdict_and_leaves_nothing(cluster: Any) -> None:
     before = supervisors()
     seen: dict[int, Verdict] = {}

@@ -243,6 +243,7 @@ def _is_connected(client: socket.socket) -> bool:
     return state == 1  # TCP_ESTABLISHED
 
 
+@pytest.mark.thorough
 def test_memory_held_for_slow_readers_is_freed_when_they_leave(single: Service) -> None:
     large = {"program": {"source": "print('x' * 30_000_000)"}, "limits": {"output_kb": 64 * 1024}}
     process = psutil.Process(single.process.pid)
@@ -409,6 +410,7 @@ def asking_all_the_time(service: Service, source: str, content: dict[str, Any], 
             thread.join()
 
 
+@pytest.mark.thorough
 def test_clients_have_equal_time_however_many_requests_they_have() -> None:
     busy = {**BUSY, "run_timeout": 0.1}
     with prepared(patience_seconds=100) as service, asking_all_the_time(service, "127.0.0.2", busy, 12):

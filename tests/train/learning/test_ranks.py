@@ -127,6 +127,7 @@ def test_each_rank_writes_its_half_of_each_tensor(both):
             assert [chunk.sizes[0] for chunk in tensor.chunks] in ([32, 32], [19, 18], [24, 24], [16, 16], [8, 8]), name
 
 
+@pytest.mark.thorough
 def test_four_ranks_that_are_divided_make_the_same_updates_as_one(tmp_path):
     """Two ranks share a copy of the weights, or each row."""
     path = random_models.folder(tmp_path / "model")
@@ -150,6 +151,7 @@ def test_experts_of_two_ranks_are_those_of_the_file(both):
     assert_same(two["expert_weights"], load_file(folder / "moe" / "model.safetensors"), tolerance=0)
 
 
+@pytest.mark.thorough
 def test_no_rank_holds_the_whole_model(tmp_path):
     path = random_models.folder(
         tmp_path / "model", hidden_size=512, intermediate_size=2048, num_hidden_layers=8, vocab_size=4096
@@ -163,7 +165,7 @@ def test_no_rank_holds_the_whole_model(tmp_path):
         assert grown["handed over"] < 0.95 * whole  # half, and a part of a few MB in several copies
 
 
-@pytest.mark.parametrize("lost", [0, 1])
+@pytest.mark.parametrize("lost", [0, pytest.param(1, marks=pytest.mark.thorough)])
 def test_a_lost_rank_ends_the_other_with_an_error_that_names_it(tmp_path, lost):
     ended = run_on_two(f"lose-{lost}", random_models.folder(tmp_path / "model"))
     left = 1 - lost
@@ -174,6 +176,7 @@ def test_a_lost_rank_ends_the_other_with_an_error_that_names_it(tmp_path, lost):
     )
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("silent", [pytest.param(0, marks=pytest.mark.thorough), 1])
 def test_a_rank_that_falls_silent_ends_the_other_which_names_it(tmp_path, silent):
     ended = run_on_two(f"silence-{silent}", random_models.folder(tmp_path / "model"))

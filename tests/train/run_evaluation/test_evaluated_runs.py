@@ -122,6 +122,7 @@ def made(tmp_path_factory, tiny_model, six_problems, killed):
     return run
 
 
+@pytest.mark.thorough
 def test_an_evaluation_ends_with_its_run_and_can_go_on(killed):
     _, _, _, pending, beside = killed
     assert pending == ["step-000000"]
@@ -132,11 +133,14 @@ def test_an_evaluation_ends_with_its_run_and_can_go_on(killed):
     assert not Path(f"/proc/{beside[0]}").exists()
 
 
-@pytest.mark.parametrize("where", WHERE)
+@pytest.mark.parametrize(
+    "where", ["inside", *(pytest.param(where, marks=pytest.mark.thorough) for where in WHERE if where != "inside")]
+)
 def test_training_does_not_depend_on_evaluation(where, made):
     assert same(weights(made(where) / "model"), weights(made("nowhere") / "model"))
 
 
+@pytest.mark.thorough
 def test_all_places_find_the_same(made):
     results = [[result(made(where), step).read_bytes() for step in (0, STEPS)] for where in WHERE]
     assert results[0] == results[1] == results[2]
@@ -145,7 +149,9 @@ def test_all_places_find_the_same(made):
     assert evaluated(made("own")) == evaluated(made("idle")) == evaluated(made("inside"))
 
 
-@pytest.mark.parametrize("where", WHERE)
+@pytest.mark.parametrize(
+    "where", ["inside", *(pytest.param(where, marks=pytest.mark.thorough) for where in WHERE if where != "inside")]
+)
 def test_the_best_weights_are_kept(where, made, tiny_model):
     run = made(where)
     found = evaluated(run)
@@ -156,6 +162,7 @@ def test_the_best_weights_are_kept(where, made, tiny_model):
     assert list((run / "evaluations").glob(".pending/*")) == []
 
 
+@pytest.mark.thorough
 def test_an_evaluation_that_is_killed_does_not_end_the_run(made, small, six_problems, tmp_path, caplog):
     run = tmp_path / "run"
 
@@ -191,6 +198,7 @@ def several(tmp_path_factory, tiny_model, six_problems):
     return folder / "run"
 
 
+@pytest.mark.thorough
 def test_an_interrupted_run_is_evaluated_by_the_idle_engine_later(several, made):
     assert [result(several, step).read_bytes() for step in (0, STEPS)] == [
         result(made("inside"), step).read_bytes() for step in (0, STEPS)

@@ -70,6 +70,7 @@ def test_an_answer_that_is_interrupted_twice_knows_what_drew_each_token(engine, 
         assert error_of(models, answer) < 1e-4
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("engine", ["vllm"], indirect=True)
 def test_a_cache_of_old_weights_would_be_noticed(engine, models, prompts, monkeypatch):
     load(engine, models, 0)
@@ -85,6 +86,7 @@ def test_a_cache_of_old_weights_would_be_noticed(engine, models, prompts, monkey
     assert max(error_of(models, answer) for answer in answers.values()) > 0.1
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("engine", ["vllm"], indirect=True)
 def test_a_cache_that_cannot_be_forgotten_is_an_error(engine, models, monkeypatch):
     monkeypatch.setattr(engine._llm, "reset_prefix_cache", lambda reset_running_requests: False)

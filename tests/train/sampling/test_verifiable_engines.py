@@ -113,6 +113,7 @@ def test_answers_that_are_interrupted_are_committed_to_in_full(engine, model, pr
         check(model, answers[str(number)], number)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("engine", ["vllm"], indirect=True)
 def test_an_engine_that_was_not_started_for_it_says_so(engine, prompts, monkeypatch):
     monkeypatch.setattr(engine, "_is_verifiable", False)

@@ -254,6 +254,7 @@ def test_a_value_that_vllm_refuses_is_explained(tiny_model, environment):
         open_sampler(str(tiny_model), None, EngineOptions.from_table({"quantization": "no such"}))
 
 
+@pytest.mark.thorough
 def test_closing_ends_what_another_thread_samples(tiny_model, environment):
     sampler = open_sampler(str(tiny_model))
     begun = threading.Event()
@@ -298,6 +299,7 @@ def headlong(tiny_model, tmp_path):
     return tmp_path / "headlong"
 
 
+@pytest.mark.thorough
 def test_a_head_in_float32_leaves_no_rounding_of_logits_between_learner_and_engine(headlong, environment):
     import torch
 

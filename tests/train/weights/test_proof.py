@@ -138,6 +138,7 @@ def test_fixed_tokens_notice_what_has_no_checksum(engine, versions, prompts):
             prove(engine, of_fixed_tokens)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("engine", ["vllm"], indirect=True)  # the other one takes any number of tokens
 def test_an_engine_that_cannot_take_the_fixed_tokens_is_explained(engine, versions):
     old = tensors(versions[0])
@@ -148,6 +149,7 @@ def test_an_engine_that_cannot_take_the_fixed_tokens_is_explained(engine, versio
         prove(engine, manifest)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("engine", ["vllm"], indirect=True)
 def test_an_output_layer_that_stays_behind_is_noticed(engine, versions, monkeypatch):
     """vLLM on a CPU keeps a packed copy of an embedding that is the output layer, too."""

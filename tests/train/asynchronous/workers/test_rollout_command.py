@@ -161,6 +161,7 @@ def test_a_ray_cluster_that_is_not_there_is_explained():
         roll_out_on_ray("127.0.0.1:1", Options("http://127.0.0.1:2"), workers=1, gpus=0, note=print)
 
 
+@pytest.mark.thorough
 def test_a_worker_takes_the_weights_from_a_relay(tiny_model, tmp_path, monkeypatch):
     monkeypatch.setenv("TMPDIR", str(tmp_path))  # where workers keep weights
     with run_of(tiny_model) as run:
