@@ -183,7 +183,8 @@ def tiny_model(pytestconfig: pytest.Config) -> Path:
         pytest.skip("vLLM is not installed; `make test` installs it")
     import tiny_world
 
-    return make_once(pytestconfig.cache.mkdir("tiny_model") / tiny_world.model_key(), tiny_world.model)
+    kept = pytestconfig.cache.mkdir("tiny_model") / tiny_world.model_key()
+    return make_once(kept, lambda folder: tiny_world.model(folder / "tiny")) / "tiny"
 
 
 @pytest.fixture(scope="session")

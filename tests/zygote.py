@@ -273,9 +273,9 @@ def _run_module(name: str) -> Callable[[types.ModuleType], object]:
     return run
 
 
-def _needs_fresh_interpreter(environment: Mapping[str, str], at_start: Mapping[str, str]) -> bool:
+def _needs_fresh_interpreter(environment: Mapping[str, str], known: Mapping[str, str]) -> bool:
     return any(
-        name.startswith(_READ_AT_START) and name not in _APPLIED_TO_CHILDREN and at_start.get(name) != value
+        name.startswith(_READ_AT_START) and name not in _APPLIED_TO_CHILDREN and known.get(name) != value
         for name, value in environment.items()
     )
 
@@ -373,7 +373,7 @@ def main(folder: str, listener: int, controller: int, preloads: bool) -> None:
         shutil.rmtree(folder, ignore_errors=True)
         os._exit(0)
     program = _parsed(request.arguments, request.environment)
-    if program is None or _needs_fresh_interpreter(request.environment, at_start):
+    if program is None or _needs_fresh_interpreter(request.environment, at_start | set_by_imports):
         _execute(request.arguments)
     for name, value in set_by_imports.items():
         os.environ.setdefault(name, value)

@@ -18,12 +18,7 @@ def test_torchrun_starts_the_command_on_every_rank(tiny_model, six_problems, tmp
     curate.write_text(f"#!{sys.executable}\nfrom curate.commands.main import run\nrun()\n")
     curate.chmod(0o755)
     launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
-    words = [
-        "train",
-        *without_a_file("deepcoder-16k", tiny_model, six_problems, "run.steps=1"),
-        "--system",
-        "Be brief.",
-    ]
+    words = without_a_file("deepcoder-16k", tiny_model, six_problems, "run.steps=1")
     done = subprocess.run(
         [*launcher, "--no-python", str(curate), "train", *words, "--system", "Be brief."],
         cwd=tmp_path,

@@ -40,7 +40,7 @@ def dataset(tmp_path_factory):
 
 
 def test_training_and_evaluation_read_them(dataset):
-    (asked,) = problems(str(dataset), ONLY_TRUSTED, Prompt(), Counter())
+    (asked,) = problems(str(dataset), ONLY_TRUSTED, Prompt(), Counter(), Counter())
     (exercise,) = exercises(str(dataset))
     assert Suite.from_json(asked.tests) == exercise.judge.suite == SUITE
     assert replace(exercise.judge, suite=SUITE.with_trials(())).identity == exercise.judge.identity
