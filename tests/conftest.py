@@ -27,17 +27,27 @@ run_folder()  # of the controller, whose processes inherit it
 
 # Files that take a minute or more. They come first, so that no process waits at the end for one that has just begun.
 _LONGEST = (
-    "test_learning",
-    "test_killed_roles",
-    "test_whole_swarm",
     "test_docs",
+    "test_learning",
+    "test_ranks",
+    "test_evaluated_runs",
     "test_runs",
-    "test_asynchronous_runs",
-    "test_packaging",
+    "test_killed_roles",
+    "test_ray",
     "test_difficulty_command",
+    "test_whole_swarm",
     "test_controller_schedules",
+    "test_asynchronous_runs",
     "test_rollout_command",
+    "test_vllm_sampler",
+    "test_service",
+    "test_verification",
     "test_docker",
+    "test_memory_estimate",
+    "test_http_backend",
+    "test_run",
+    "test_hostile_clients",
+    "test_engines",
 )
 
 _ENVIRONMENT = {
