@@ -154,7 +154,7 @@ def prepared(box: str = "Sandbox(workers=1)", *, linger_seconds: float = 2, **se
         service.close()
 
 
-def becomes(condition: Callable[[], bool], seconds: float = 20) -> bool:
+def becomes(condition: Callable[[], bool], seconds: float = 60) -> bool:
     end = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > end:
