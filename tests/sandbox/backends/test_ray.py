@@ -161,6 +161,7 @@ def test_large_inputs_and_outputs_get_through(box: Sandbox) -> None:
     assert all(judgement.accepted for _, judgement in box.judge_many((ECHO, suite) for suite in suites))
 
 
+@pytest.mark.quiet
 @pytest.mark.thorough
 def test_a_killed_supervisor_costs_no_verdict_and_leaves_nothing(cluster: Any) -> None:
     before = supervisors()
@@ -180,6 +181,7 @@ def test_a_killed_supervisor_costs_no_verdict_and_leaves_nothing(cluster: Any) -
     assert becomes(lambda: not traces({pid for pid, _ in everything}))
 
 
+@pytest.mark.quiet
 @pytest.mark.thorough
 def test_nodes_may_be_killed_and_others_join(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     before = supervisors()
