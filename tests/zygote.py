@@ -337,8 +337,10 @@ def _run(program: Program, main: types.ModuleType) -> NoReturn:
 def _execute(arguments: list[str]) -> NoReturn:
     for number in (signal.SIGPIPE, signal.SIGXFSZ):
         signal.signal(number, signal.SIG_DFL)
+    if os.path.basename(arguments[0]).startswith("python"):
+        arguments = [sys.executable, *arguments[1:]]  # Python finds its environment by this word
     try:
-        os.execvp(sys.executable if os.path.basename(arguments[0]).startswith("python") else arguments[0], arguments)
+        os.execvp(arguments[0], arguments)
     except OSError as error:
         print(f"{arguments[0]}: {error.strerror}", file=sys.stderr, flush=True)
     os._exit(127)

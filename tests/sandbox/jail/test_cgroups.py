@@ -15,6 +15,8 @@ from sandbox.jail import cgroups
 MB = 1 << 20
 HOLDS = "x = bytearray(b'x') * ({} << 20)"
 
+pytestmark = pytest.mark.quiet  # other tests' groups vanish while one looks for its own
+
 
 @pytest.fixture
 def cgroup() -> Iterator[cgroups.Cgroup]:
