@@ -88,11 +88,10 @@ def _with_root() -> dict[str, str]:
 
 
 def test_what_is_imported_is_there_and_its_random_numbers_differ() -> None:
+    environment = {"PATH": os.environ["PATH"]}
     code = "import sys, random, numpy, uuid\n"
     code += "print('torch' in sys.modules, random.random(), numpy.random.rand(), uuid.uuid4())"
-    first, second = (
-        outcome(forked.run, sys.executable, "-c", code, env={"PATH": os.environ["PATH"]})[1].split() for _ in range(2)
-    )
+    first, second = (outcome(forked.run, sys.executable, "-c", code, env=environment)[1].split() for _ in range(2))
     assert first[0] == second[0] == "True"
     assert not set(first[1:]) & set(second[1:])
 
