@@ -34,7 +34,7 @@ class ShortStatements(ProblemStage[int]):
         return fingerprint_of(build.load(id).statement)
 
     def examine(self, ids: list[str], build: OngoingBuild) -> Iterator[tuple[str, int]]:
-        """Count words. A stage that executes programs would open `build.sandbox(seed=...)` here."""
+        """Count words. A stage that executes programs would borrow one with `build.sandbox(seed=...)` here."""
         for id in ids:
             yield id, len(build.load(id).statement.split())
 
