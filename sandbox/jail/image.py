@@ -17,17 +17,19 @@ compilers of sandbox/languages, a hundred megabytes each, are not copied: a zygo
 import contextlib
 import ctypes
 import json
+import marshal
 import os
 import py_compile
 import re
-import shutil
 import socket
 import stat
 import sys
 from collections.abc import Iterable
 from glob import glob
-from importlib.util import cache_from_source
+from importlib.machinery import SourceFileLoader
+from importlib.util import MAGIC_NUMBER, cache_from_source
 from pathlib import Path
+from types import CodeType
 
 from sandbox import languages
 from sandbox.jail import linux
@@ -62,6 +64,7 @@ _LEFT_OUT = re.compile(  # what no program can use here: there is no screen, no 
 )
 _LEFT_OUT_OF_DATA = re.compile(r"right|posix")  # second and third copies of the time zones
 _DATA = ("/usr/share/zoneinfo", "/usr/lib/locale/C.utf8")
+_UNCHECKED = MAGIC_NUMBER + (1).to_bytes(4, "little") + bytes(8)  # header of a .pyc file that no source belongs to
 _SYSTEM_FOLDER = re.compile(r"(/usr)?/lib(32|64)?(/[^/]*-linux-[^/]*)?")
 # No extension module needs them, but threads that end, C++ code under ctypes, and programs that use old names do.
 _WANTED = "libgcc_s.so.1 libstdc++.so.6 libpthread.so.0 libdl.so.2 librt.so.1 libutil.so.1".split()
@@ -217,10 +220,20 @@ class _Distribution:
 
 
 def _copy_file(source: str, target: str) -> None:
-    shutil.copyfile(source, target)
-    status = os.stat(source)
-    os.chmod(target, 0o755 if status.st_mode & stat.S_IXUSR else 0o644)
-    os.utime(target, ns=(status.st_mtime_ns, status.st_mtime_ns))  # compiled modules are checked against it
+    reader = os.open(source, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        status = os.fstat(reader)
+        mode = 0o755 if status.st_mode & stat.S_IXUSR else 0o644
+        writer = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, mode)
+        try:
+            while os.sendfile(writer, reader, None, 1 << 30):
+                pass
+            os.fchmod(writer, mode)  # whatever the umask is
+            os.utime(writer, ns=(status.st_mtime_ns, status.st_mtime_ns))  # compiled modules are checked against it
+        finally:
+            os.close(writer)
+    finally:
+        os.close(reader)
 
 
 def _compile_ourselves(package: int) -> None:
@@ -231,9 +244,18 @@ def _compile_ourselves(package: int) -> None:
         os.makedirs(f"{ROOT}{CODE}/sandbox/{folder}", 0o755)
         names += (f"{folder}/{name}" for name in os.listdir(f"{source}/{folder}") if name.endswith(".py"))
     for name in names:
-        target, shown = f"{ROOT}{CODE}/sandbox/{name}c", f"{CODE}/sandbox/{name}"
-        _compile(f"{source}/{name}", target, shown)
+        # Usually it is compiled already, with its path on this machine.
+        code = SourceFileLoader(name, f"{source}/{name}").get_code(name)
+        assert code is not None
+        with open(f"{ROOT}{CODE}/sandbox/{name}c", "wb") as file:
+            file.write(_UNCHECKED + marshal.dumps(_moved(code, f"{CODE}/sandbox/{name}")))
     os.close(package)
+
+
+def _moved(code: CodeType, path: str) -> CodeType:
+    """Return the code as if it had been compiled from a file at this path."""
+    constants = tuple(_moved(each, path) if isinstance(each, CodeType) else each for each in code.co_consts)
+    return code.replace(co_filename=path, co_consts=constants)
 
 
 def _compile(source: str, target: str, shown: str) -> None:

@@ -17,6 +17,7 @@ needs_kit = pytest.mark.skipif(
 
 
 @needs_kit
+@pytest.mark.quiet
 @pytest.mark.parametrize("category", ["verdict", "wrong", "hack", "host"])
 def test_the_sample_holds(category: str) -> None:
     options = ["--category", category, *(["--starve"] if category == "host" else [])]

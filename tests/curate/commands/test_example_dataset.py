@@ -5,16 +5,12 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
-from curate.pipeline import Options, build
-
 EXAMPLES = Path(__file__).parents[3] / "examples"
 
 
-def test_the_sample_dataset_comes_out_as_expected(tmp_path):
-    sources = [(name, str(EXAMPLES / "raw" / name)) for name in ("taco", "synthetic1", "livecodebench")]
-    build(sources, tmp_path / "out", Options())
-    kept = {row["id"] for row in pq.read_table(tmp_path / "out" / "data").to_pylist()}
-    rejected = {row["id"]: row for row in pq.read_table(tmp_path / "out" / "rejected").to_pylist()}
+def test_the_sample_dataset_comes_out_as_expected(demo):
+    kept = {row["id"] for row in pq.read_table(demo / "data").to_pylist()}
+    rejected = {row["id"]: row for row in pq.read_table(demo / "rejected").to_pylist()}
     lines = (EXAMPLES / "expected.jsonl").read_text().splitlines()
     expected = {row["id"]: row for row in map(json.loads, lines)}
     assert {id for id, row in expected.items() if row["expect"] == "keep"} == kept
