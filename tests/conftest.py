@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 from run_folder import locked, make_once, run_folder
+from shared_images import share_images
 
 # As many processes test at the same time as there are cores. If torch had a thread for each core in all of them, these
 # threads would wait for each other most of the time. It is set before torch is imported, here and in what tests start.
@@ -80,6 +81,7 @@ settings.register_profile("thorough", _ANY_SPEED, max_examples=100)
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    share_images()
     settings.load_profile("quick" if "not thorough" in config.option.markexpr else "thorough")
 
 

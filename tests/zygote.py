@@ -357,11 +357,15 @@ def main(folder: str, listener: int, controller: int, preloads: bool) -> None:
     os.dup2(log, 2)
     os.close(log)
     at_start, handlers = dict(os.environ), _handlers()
-    sys.path.remove(str(Path(__file__).parent))
+    tests = str(Path(__file__).parent)
+    sys.path.remove(tests)
     path = list(sys.path)
-    sys.path.insert(0, str(ROOT))
+    sys.path[:0] = [str(ROOT), tests]
     if preloads:
         preload()
+        from shared_images import share_images
+
+        share_images(beginning_with_the_usual_one=True)
     set_by_imports = {name: value for name, value in os.environ.items() if at_start.get(name) != value}
     for number, handler in handlers.items():
         if signal.getsignal(number) is not handler:
