@@ -12,6 +12,7 @@ import ctypes
 import errno
 import mmap
 import os
+import stat
 import struct
 
 from sandbox.jail import linux, system_calls
@@ -34,15 +35,24 @@ class Notifications:
     tree        the processes of the run
     proc        descriptor of /proc
     directory   the directory on whose file system locks may be taken; "" allows any file system
+    shared      whether that file system has other files than those of the run, which nobody in the run can write to
     only_own    whether signals are only for processes of the run
     """
 
     def __init__(
-        self, descriptor: int, tree: ProcessTree, proc: int, directory: str = "", *, only_own: bool = False
+        self,
+        descriptor: int,
+        tree: ProcessTree,
+        proc: int,
+        directory: str = "",
+        *,
+        shared: bool = False,
+        only_own: bool = False,
     ) -> None:
         self.descriptor = descriptor
         self._tree = tree
         self._directory = directory
+        self._shared = shared
         self._only_own = only_own
         self._proc = proc
         numbers = system_calls.NUMBERS.get(os.uname().machine, {})
@@ -111,9 +121,17 @@ class Notifications:
         """Return whether a program's open file lies in the workspace of its run: other runs would notice a lock on any
         other file."""
         try:
-            return not self._directory or _device(f"{pid}/fd/{descriptor}", self._proc) == _device(self._directory)
+            if self._directory and _device(f"{pid}/fd/{descriptor}", self._proc) != _device(self._directory):
+                return False
+            return not self._shared or self._is_writable(pid, descriptor)
         except OSError:  # the process is gone, or the file is closed
             return False
+
+    def _is_writable(self, pid: int, descriptor: int) -> bool:
+        """Return whether a program's open file is open for writing, and no device. Raises OSError."""
+        place = f"{pid}/fd/{descriptor}"
+        opened = os.stat(place, dir_fd=self._proc, follow_symlinks=False)  # its mode tells how the file was opened
+        return bool(opened.st_mode & stat.S_IWUSR) and stat.S_ISREG(os.stat(place, dir_fd=self._proc).st_mode)
 
     def _exchange(self, request: int) -> None:
         linux.system_call(self._ioctl, self.descriptor, request, self._start)

@@ -24,7 +24,6 @@ _KILL, _ERRNO, _NOTIFY, _ALLOW = 0x80000000, 0x00050000, 0x7FC00000, 0x7FFF0000
 _NOTHING = _ERRNO  # succeed without doing anything
 _EPERM, _EINVAL, _ENOMEM, _ENOTTY = (_ERRNO | e for e in (errno.EPERM, errno.EINVAL, errno.ENOMEM, errno.ENOTTY))
 _ENOSYS, _EOPNOTSUPP, _ENOPROTOOPT = (_ERRNO | e for e in (errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOPROTOOPT))
-_ENOLCK = _ERRNO | errno.ENOLCK
 _ALL_BITS = 0xFFFFFFFF
 
 
@@ -220,13 +219,13 @@ def _beside_landlock(setting: Setting) -> dict[str, _Rule]:
         # Descriptors and limits of processes that are none of the run's.
         "pidfd_open": _Ours(_ENOSYS),
         "prlimit64": _If(0, (0,), usual["prlimit64"], _Ours(_EPERM)),
-        # On a file of the library, other runs would notice a lock, and others have no other file of the run.
-        "fcntl": _with(usual["fcntl"], _NOTIFY, _If(1, (_F_GETLK,), _ENOLCK, _NOTHING)),
         **names("getxattr lgetxattr listxattr llistxattr", _EOPNOTSUPP),
+        # Whoever may write to a file may set its times to now, those of a device, too.
+        **names("utime utimes futimesat utimensat", _EPERM),
     }
     if not setting.own_uid:  # the files of the machine that have our uid could be changed by their path alone
         rules |= names("chmod fchmod fchmodat fchmodat2", _Ours(_NOTHING))
-        rules |= names("chown lchown fchown fchownat utime utimes futimesat utimensat", _EPERM)
+        rules |= names("chown lchown fchown fchownat", _EPERM)
     if setting.abi < landlock.TRUNCATING_ABI:
         rules["truncate"] = _EPERM
     if setting.abi < landlock.SIGNALS_ABI:

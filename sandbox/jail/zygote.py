@@ -138,8 +138,14 @@ def _settle(config: dict[str, Any], layers: dict[str, str]) -> "_RunLauncher":
         languages=languages,
     )
     tree = process_tree.ProcessTree(proc, all_but_us=has_namespaces, cpu_usage=4 if config["cgroup"] else -1)
-    only_own = 0 < abi < landlock.SIGNALS_ABI
-    notifications = Notifications(listener, tree, proc, WORK if has_namespaces else "", only_own=only_own)
+    notifications = Notifications(
+        listener,
+        tree,
+        proc,
+        work if has_namespaces or abi else "",
+        shared=abi > 0,
+        only_own=0 < abi < landlock.SIGNALS_ABI,
+    )
     launcher = _RunLauncher(setup, workspace, notifications, tree)
     for name in [name for name in sys.modules if name.split(".")[0] == "sandbox"]:
         _OURS[name] = sys.modules.pop(name)  # a program's `import sandbox` finds nothing
