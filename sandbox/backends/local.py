@@ -22,7 +22,7 @@ from sandbox import machine
 from sandbox.backends._pool import Pool, WorkerLost
 from sandbox.errors import CannotIsolate
 from sandbox.jail import cgroups, image, leftovers, obstacles
-from sandbox.jail.configuration import LANDLOCK, NAMESPACES, Configuration
+from sandbox.jail.configuration import LANDLOCK, NAMESPACES, NEWEST_ABI, Configuration
 from sandbox.jail.packages import Packages
 from sandbox.jail.wire import Channel
 from sandbox.packages import Package, find, in_jail
@@ -43,7 +43,8 @@ class Backend(Pool):
     workers        number of worker processes; by default one for each processor that this process may keep busy
     packages       see Sandbox
     packages_from  see Sandbox
-    levels         the levels of isolation to try, for tests of a level; empty: what `isolation` says
+    levels, abi    for tests of a level: the levels of isolation to try (empty: what `isolation` says), and the highest
+                   version of Landlock to use
 
     Raises BackendUnavailable if this machine cannot isolate as asked, or lacks a package.
     """
@@ -57,6 +58,7 @@ class Backend(Pool):
         packages: Sequence[str] = (),
         packages_from: str = "",
         levels: Sequence[str] = (),
+        abi: int = NEWEST_ABI,
     ) -> None:
         found = find(packages, packages_from)
         self.packages = tuple(each.package for each in found)
@@ -65,7 +67,7 @@ class Backend(Pool):
         self._shared = leftovers.make_directory()
         self._remove_shared = weakref.finalize(self, _remove, self._shared, os.getpid())
         self._image = _Image(seen)
-        start = partial(_Worker, seed, seen, self._shared, self._image)
+        start = partial(_Worker, seed, seen, self._shared, self._image, abi)
         number = workers or machine.processors()
         memory_mb = machine.memory_mb()
         super().__init__(start, workers=number, isolation=isolation, memory_mb=memory_mb, levels=levels)
@@ -139,7 +141,7 @@ class _Worker(Channel):
     packages        the packages of programs
     shared          directory in which the workers share results of long compilations
     image           the image of programs
-    level, refused  see Configuration
+    abi, level, refused  see Configuration
 
     Raises WorkerLost if it ends while it starts, and BackendUnavailable if it says that it cannot isolate.
     """
@@ -150,6 +152,7 @@ class _Worker(Channel):
         packages: Packages,
         shared: str,
         image: _Image,
+        abi: int,
         level: str,
         refused: str,
     ) -> None:
@@ -167,9 +170,10 @@ class _Worker(Channel):
             os.close(self._words)
             raise
         try:
-            self.request(
-                Configuration(level, seed, packages, image=namespaces, copy=copy, refused=refused, shared=shared)
+            configuration = Configuration(
+                level, seed, packages, image=namespaces, copy=copy, abi=abi, refused=refused, shared=shared
             )
+            self.request(configuration)
             layers = self.receive_layers()
             if isinstance(layers, Exception):
                 raise layers

@@ -8,6 +8,8 @@ from sandbox.jail.packages import Packages
 NAMESPACES, LANDLOCK, NONE = "namespaces", "landlock", "none"
 WALLS = (NAMESPACES, LANDLOCK)  # those that keep programs from one another, and from their expected outputs
 
+NEWEST_ABI = 7  # of Landlock, as far as landlock.py knows it
+
 
 @dataclass(frozen=True, slots=True)
 class Configuration:
@@ -29,7 +31,7 @@ class Configuration:
     packages: Packages
     image: tuple[int, ...] = ()
     copy: str = ""
-    abi: int = 99
+    abi: int = NEWEST_ABI
     refused: str = ""
     shared: str = ""
     alone: bool = False

@@ -24,8 +24,7 @@ def _of_namespaces() -> Iterator[str]:
         for name, refuses in _SETTINGS.items():
             if _setting(name) == refuses:
                 yield f"{name} is {refuses}; type: sysctl {name}={1 - int(refuses)}"
-    if _status("Seccomp", 10) == 2:
-        yield "a filter of system calls around this process, as of a container"
+    yield from _of_filters()
     masked = [line.split()[4] for line in _read("/proc/self/mountinfo").splitlines() if " /proc/" in line]
     if masked:
         yield f"{masked[0]} and {len(masked) - 1} other places below /proc are hidden by mounts, as in a container"
@@ -38,6 +37,13 @@ def _of_landlock() -> Iterator[str]:
         yield f"Linux {release}, and Landlock came with 5.13"
     elif modules and "landlock" not in modules.split(","):
         yield f"Landlock is not among the kernel's security modules: boot with lsm=landlock,{modules}"
+    else:
+        yield from _of_filters()
+
+
+def _of_filters() -> Iterator[str]:
+    if _status("Seccomp", 10) == 2:
+        yield "a filter of system calls around this process, as of a container"
 
 
 def _setting(name: str) -> str:

@@ -115,7 +115,9 @@ class WarmZygotes:
             memory = processes = processors = f"cgroup v{self._cgroup.version}"
             if not self._cgroup.bounds_cpu:
                 processors = f"best-effort: {_WITHOUT_CGROUP[2]}: the cgroup has no cpu controller"
-        elif self._surroundings is not None:  # each worker has a container, with bounds for all that is in it
+        elif level == LANDLOCK:
+            processes = "counted at each fork"
+        if self._cgroup is None and self._surroundings is not None:  # each worker has a container, with bounds for all
             memory, processes, processors = (f"the container's bounds; {how}" for how in _WITHOUT_CGROUP)
         packages = self._configuration.packages
         return {

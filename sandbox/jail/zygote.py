@@ -53,6 +53,7 @@ _OURS: dict[str, object] = {}  # our own modules, kept alive but hidden from pro
 
 _LITTLE = 1 << 20  # bytes of files that may be removed after the answer has been sent
 _POLL_SECONDS = 0.05  # time between two checks of the memory of a process tree that no cgroup bounds
+_SLACK_MB = 16  # allowance for what the peak of resident memory includes beside that of the program
 _FIRST_PID_AFTER_THE_PROGRAM = 3  # in the pid namespace of a run: 1 is its init, 2 the program
 
 
@@ -206,6 +207,7 @@ class _RunLauncher:
         self._job: Job | None = None  # the latest
         self._steps: list[linux.Prepared] = []  # of its child
         self._ready = mmap.mmap(-1, mmap.PAGESIZE)  # shared with the child until it becomes the program
+        self._own_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
         self._null = os.open("/dev/null", os.O_RDWR)
         self._tree = tree
 
@@ -235,6 +237,8 @@ class _RunLauncher:
         killed = not ended_by and _was_killed(pid)
         from_outside = killed and (init != 0 or self._setup.counts_forks) and not self._has_killed()
         status, cpu_seconds, resident_mb = self._reap(pid, init)
+        if not self._setup.by_cgroup and resident_mb > job.memory_mb + self._own_mb + _SLACK_MB:
+            ended_by = ended_by or "memory"  # it held more between two checks
         began = self._began()
         answer = {
             "status": status,
@@ -269,7 +273,8 @@ class _RunLauncher:
         except OSError:  # init is gone, too, which nobody in the run can kill
             return False
         if pid == 0:
-            os._exit(os.getpid() != _FIRST_PID_AFTER_THE_PROGRAM)
+            os._exit(os.getpid() != _SLACK_MB = 16  # allowance for what the peak of resident memory includes beside that of the program
+_FIRST_PID_AFTER_THE_PROGRAM)
         return os.waitpid(pid, 0)[1] != 0
 
     def _collect(self, job: Job, fds: RunDescriptors) -> int:
