@@ -273,8 +273,7 @@ class _RunLauncher:
         except OSError:  # init is gone, too, which nobody in the run can kill
             return False
         if pid == 0:
-            os._exit(os.getpid() != _SLACK_MB = 16  # allowance for what the peak of resident memory includes beside that of the program
-_FIRST_PID_AFTER_THE_PROGRAM)
+            os._exit(os.getpid() != _FIRST_PID_AFTER_THE_PROGRAM)
         return os.waitpid(pid, 0)[1] != 0
 
     def _collect(self, job: Job, fds: RunDescriptors) -> int:

@@ -4,6 +4,7 @@ import os
 import signal
 import socket
 import subprocess
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -225,7 +226,10 @@ else:
 
 
 def children(pid: int) -> list[int]:
-    return list(map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split()))
+    try:
+        return list(map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split()))
+    except OSError:  # it is gone
+        return []
 
 
 def descendants(pid: int) -> list[int]:
@@ -263,18 +267,21 @@ def test_processes_and_threads_are_counted_for_each_run_alone(installed: Path) -
 def test_what_a_run_leaves_is_gone_when_its_zygote_is_lost(confined: Sandbox) -> None:
     """The zygote is killed while a run has processes in sessions of their own."""
     [worker] = [pid for pid in children(os.getpid()) if b"jail.worker" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+    assert confined.judge(ADDS, HARMLESS).accepted
     before = set(descendants(worker))
-    reader, writer = os.pipe()
-    pid = os.fork()
-    if pid == 0:  # kills the zygote of a run that has begun
-        while True:
+    killed: list[int] = []
+
+    def kill_a_zygote() -> None:
+        while not killed:
             for zygote in children(worker):
                 if len(descendants(zygote)) > 8:
                     os.kill(zygote, signal.SIGKILL)
-                    os._exit(0)
-    os.close(reader), os.close(writer)
-    result = confined.run(Program(DAEMONS + "\nimport time\ntime.sleep(1)"), limits=Limits(wall_seconds=20))
-    os.waitpid(pid, 0)
+                    killed.append(zygote)
+
+    killing = threading.Thread(target=kill_a_zygote)
+    killing.start()
+    result = confined.run(Program(DAEMONS + "time.sleep(1)"), limits=Limits(wall_seconds=20))
+    killing.join()
     assert result.outcome is Outcome.EXITED  # it was repeated with another zygote
     assert len(set(descendants(worker)) - before) == 1
 
