@@ -115,10 +115,10 @@ class WarmZygotes:
             memory = processes = processors = f"cgroup v{self._cgroup.version}"
             if not self._cgroup.bounds_cpu:
                 processors = f"best-effort: {_WITHOUT_CGROUP[2]}: the cgroup has no cpu controller"
-        elif level == LANDLOCK:
-            processes = "counted at each fork"
-        if self._cgroup is None and self._surroundings is not None:  # each worker has a container, with bounds for all
+        elif self._surroundings is not None:  # each worker has a container, with bounds for all that is in it
             memory, processes, processors = (f"the container's bounds; {how}" for how in _WITHOUT_CGROUP)
+        if self._cgroup is None and level == LANDLOCK:
+            processes = "counted at each fork"
         packages = self._configuration.packages
         return {
             "level": f"{level}; no stronger one: {refused}" if refused else level,
