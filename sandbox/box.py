@@ -23,8 +23,8 @@ class Sandbox(Closing):
                keep busy
     backend    where programs run: the name of a file of sandbox/backends; further keywords are the backend's own
     isolation  "full": a wall between programs, by namespaces or, where the machine refuses them, by Landlock; otherwise
-               BackendUnavailable. "best-effort": without a wall if there can be none, with a logged warning: submissions
-               can then read expected outputs. `layers["level"]` says which it is
+               BackendUnavailable. "best-effort": judges without a wall where there can be none, and logs a warning:
+               submissions can then read expected outputs. `layers["level"]` says which it is
     seed       an integer makes runs repeatable: hash order and `random` are seeded with it. None: they differ from run
                to run, as with a fresh `python`, except that the programs of one worker share the hash seed
     most       upper bounds for the limits that are asked for: higher ones are lowered to these, with one logged

@@ -113,37 +113,25 @@ class ProcessTree:
         """Return whether a process belongs to the run."""
         return pid in self._pids()
 
-    def kill(self, keep: int = 0) -> float:
-        """Kill all processes of the run, and reap all but `keep`, which is left as a zombie; return the CPU seconds of
-        those that were reaped.
+    def kill(self) -> float:
+        """Kill and reap all processes of the run, and return their CPU seconds.
 
         Whoever loses its parent becomes our child, so nobody is left when we have no child. The run cannot outrun us,
         as nobody answers its notifications (notifications.py) when it forks.
         """
         cpu_seconds = 0.0
         while True:
+            try:
+                os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT | linux.WAIT_ALL)
+            except ChildProcessError:
+                return cpu_seconds
             for pid in self._pids():
                 with contextlib.suppress(ProcessLookupError):
                     linux.kill(pid, signal.SIGKILL)
-            ended, seconds = self._reap(keep)
-            cpu_seconds += seconds
-            if ended:
-                return cpu_seconds
+            for pid in self._children(os.getpid()):
+                ended, _, usage = os.wait4(pid, os.WNOHANG | linux.WAIT_ALL)
+                cpu_seconds += usage.ru_utime + usage.ru_stime if ended else 0
             time.sleep(0.001)
-
-    def _reap(self, keep: int) -> tuple[bool, float]:
-        """Reap children that have ended, except `keep`; return whether no other is left, and their CPU seconds."""
-        cpu_seconds = 0.0
-        children = [pid for pid in self._children(os.getpid()) if pid != keep]
-        for pid in children:
-            ended, _, usage = os.wait4(pid, os.WNOHANG | linux.WAIT_ALL)
-            cpu_seconds += usage.ru_utime + usage.ru_stime if ended else 0
-        if children or keep:
-            return not children, cpu_seconds
-        with contextlib.suppress(ChildProcessError):  # the kernel may leave out a child while others end
-            os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT | linux.WAIT_ALL)
-            return False, cpu_seconds
-        return True, cpu_seconds
 
     def _pids(self) -> list[int]:
         if self._all_but_us:

@@ -345,10 +345,7 @@ class _RunLauncher:
     def _reap(self, pid: int, init: int) -> tuple[int, float, float]:
         """Kill what is left of the run and reap it; return wait status, CPU seconds and peak resident MB."""
         cpu_seconds, status, resident_mb = 0.0, 0, 0.0
-        if init:
-            linux.kill(init, signal.SIGKILL)  # and with it everything in its pid namespace
-        else:
-            cpu_seconds += self._tree.kill(keep=pid)
+        linux.kill(init or pid, signal.SIGKILL)  # with the init goes everything in its pid namespace
         missing = {pid, init} - {0}
         while missing:  # init ends when the last process of the run is gone
             ended, wait_status, usage = os.wait4(-1, linux.WAIT_ALL)
