@@ -4,7 +4,8 @@
 
 They take turns in every round, so that other load on the machine affects them alike. Latency is measured one test
 at a time, from handing over the input until the output has been compared; `suite` is our latency per test of a
-submission with fifty tests; `landlock` and `landlock_suite` are the same where namespaces are refused. Throughput is measured with as many tests at once as there are cores.
+submission with fifty tests; `landlock` and `landlock_suite` are the same where namespaces are refused. Throughput is
+measured with as many tests at once as there are cores.
 """
 
 import json

@@ -24,7 +24,7 @@ class Sandbox(Closing):
     backend    where programs run: the name of a file of sandbox/backends; further keywords are the backend's own
     isolation  "full": a wall between programs, by namespaces or, where the machine refuses them, by Landlock; otherwise
                BackendUnavailable. "best-effort": judges without a wall where there can be none, and logs a warning:
-               submissions can then read expected outputs. `layers["level"]` says which it is
+               submissions can then read expected outputs. `level` says which it is
     seed       an integer makes runs repeatable: hash order and `random` are seeded with it. None: they differ from run
                to run, as with a fresh `python`, except that the programs of one worker share the hash seed
     most       upper bounds for the limits that are asked for: higher ones are lowered to these, with one logged
@@ -75,6 +75,11 @@ class Sandbox(Closing):
     def layers(self) -> dict[str, str]:
         """The layers that isolate a run: name -> how. A value that begins with "none" means a missing layer."""
         return self._backend.layers
+
+    @property
+    def level(self) -> str:
+        """The level of isolation: "namespaces", "landlock" or "none"; see docs/concepts/isolation.md."""
+        return self.layers["level"]
 
     @property
     def packages(self) -> tuple[Package, ...]:

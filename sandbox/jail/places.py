@@ -29,6 +29,8 @@ class Places:
     def __init__(self, configuration: Configuration) -> None:
         self._level = configuration.level
         self._abi = min(landlock.abi(), configuration.abi) if configuration.level == LANDLOCK else 0
+        if not os.path.exists(f"/proc/self/task/{os.getpid()}/children"):
+            raise FileNotFoundError("/proc does not list the children of a process (CONFIG_PROC_CHILDREN)")
         linux.prctl(linux.PR_SET_DUMPABLE, 0)  # programs may have our uid, and could read what we hold
         linux.prctl(linux.PR_SET_CHILD_SUBREAPER, 1)
         self._folder = leftovers.make_directory()

@@ -121,7 +121,8 @@ class WarmZygotes:
             processes = "counted at each fork"
         packages = self._configuration.packages
         return {
-            "level": f"{level}; no stronger one: {refused}" if refused else level,
+            "level": level,
+            **({"stronger levels": f"refused: {refused}"} if refused else {}),
             "user": "",
             **of_wall,
             "privileges": "no new privileges, scrubbed environment, three descriptors",

@@ -26,8 +26,8 @@ import pickle, sys
 sys.path.insert(0, sys.argv[1])
 from sandbox import Sandbox
 answers = {}
-with Sandbox(workers=2, **pickle.loads(bytes.fromhex(sys.argv[2]))) as box:
-    assert box.layers["level"].startswith("landlock"), box.layers
+with Sandbox(**{"workers": 2, **pickle.loads(bytes.fromhex(sys.argv[2]))}) as box:
+    assert box.level == "landlock", box.layers
     for index, answer in box.judge_each(pickle.load(sys.stdin.buffer), run_all=True):
         if isinstance(answer, Exception):
             raise answer

@@ -61,9 +61,21 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def confined() -> Iterator[Sandbox]:
+def started() -> Iterator[tuple[Sandbox, int]]:
+    before = children(os.getpid())
     with Sandbox(workers=1, levels=("landlock",)) as box:
-        yield box
+        [worker] = set(children(os.getpid())).difference(before)
+        yield box, worker
+
+
+@pytest.fixture
+def confined(started: tuple[Sandbox, int]) -> Sandbox:
+    return started[0]
+
+
+@pytest.fixture
+def worker(started: tuple[Sandbox, int]) -> int:
+    return started[1]
 
 
 def escaped(place: str, installed: Path, names: list[str]) -> set[str]:
@@ -264,9 +276,8 @@ def test_processes_and_threads_are_counted_for_each_run_alone(installed: Path) -
     assert judged(USER, installed, [(Program(source), suite)]) == [[("accepted", "")]]
 
 
-def test_what_a_run_leaves_is_gone_when_its_zygote_is_lost(confined: Sandbox) -> None:
+def test_what_a_run_leaves_is_gone_when_its_zygote_is_lost(confined: Sandbox, worker: int) -> None:
     """The zygote is killed while a run has processes in sessions of their own."""
-    [worker] = [pid for pid in children(os.getpid()) if b"jail.worker" in Path(f"/proc/{pid}/cmdline").read_bytes()]
     assert confined.judge(ADDS, HARMLESS).accepted
     before = set(descendants(worker))
     killed: list[int] = []
@@ -287,11 +298,12 @@ def test_what_a_run_leaves_is_gone_when_its_zygote_is_lost(confined: Sandbox) ->
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may read the memory of a zygote")
-def test_names_that_a_run_has_chosen_stay_out_of_the_memory_that_later_runs_inherit(confined: Sandbox) -> None:
+def test_names_that_a_run_has_chosen_stay_out_of_the_memory_that_later_runs_inherit(
+    confined: Sandbox, worker: int
+) -> None:
     name = "kqzv" + os.urandom(4).hex()
     source = NAMES.replace("CODES", str(list(map(ord, name))))
     assert confined.run(Program(source)).outcome is Outcome.EXITED
-    [worker] = [pid for pid in children(os.getpid()) if b"jail.worker" in Path(f"/proc/{pid}/cmdline").read_bytes()]
     zygotes = [pid for pid in children(worker) if b"jail.zygote" in Path(f"/proc/{pid}/cmdline").read_bytes()]
     assert zygotes
     for zygote in zygotes:
@@ -313,14 +325,27 @@ def memory_of(pid: int) -> bytes:
     return b"".join(parts)
 
 
+HIDES = """
+import os
+os.makedirs("a/b/c")
+open("a/b/c/file", "w").close()
+os.chmod("a/b", 0)
+os.umask(0o777)
+os.mkdir("unreadable")
+"""
+LISTS = Program("import os\nprint(os.listdir('.'))")
+
+
 def test_files_of_a_run_are_bounded_and_gone_after_it(confined: Sandbox) -> None:
     grows = "import time\nfor n in range(100):\n    open(str(n), 'wb').write(bytes(10**6))\n    time.sleep(0.01)"
     assert confined.run(Program(grows), limits=Limits(disk_mb=20)).outcome is Outcome.OUT_OF_MEMORY
-    hides = (
-        "import os\nos.makedirs('a/b/c')\nopen('a/b/c/file', 'w')\nos.chmod('a/b', 0)\nos.umask(0o777)\nos.mkdir('d')"
-    )
-    assert confined.run(Program(hides)).outcome is Outcome.EXITED
-    assert confined.run(Program("import os\nprint(os.listdir('.'))")).stdout == b"['solution.py']\n"
+    assert confined.run(Program(HIDES)).outcome is Outcome.EXITED
+    assert confined.run(LISTS).stdout == b"['solution.py']\n"
+
+
+def test_files_that_a_run_has_made_unreadable_are_gone_for_an_ordinary_user_too(installed: Path) -> None:
+    pairs = [(Program(HIDES), Suite([Case("", "")])), (LISTS, Suite([Case("", "['solution.py']")]))]
+    assert judged(USER, installed, pairs, workers=1) == [[("accepted", "")], [("accepted", "")]]
 
 
 def test_nothing_stays_when_the_caller_is_killed(installed: Path) -> None:

@@ -26,7 +26,7 @@ except BackendUnavailable as error:
     print("refused:", error)
     raise SystemExit
 suite = Suite([Case("3 4", "7")], limits=Limits(wall_seconds=1, memory_mb=256))
-print("level:", box.layers["level"].partition(";")[0])
+print("level:", box.level)
 print("missing:", *sorted(name for name, how in box.layers.items() if how.startswith("none")))
 for source in sys.stdin.read().split("\\0"):
     print(box.judge(Program(source), suite).verdict.value)
