@@ -2,9 +2,10 @@
 
     python -m benchmarks.sandbox [ROUNDS]
 
-The three take turns in every round, so that other load on the machine affects them alike. Latency is measured one test
+They take turns in every round, so that other load on the machine affects them alike. Latency is measured one test
 at a time, from handing over the input until the output has been compared; `suite` is our latency per test of a
-submission with fifty tests. Throughput is measured with as many tests at once as there are cores.
+submission with fifty tests; `landlock` and `landlock_suite` are the same where namespaces are refused. Throughput is
+measured with as many tests at once as there are cores.
 """
 
 import json
@@ -76,7 +77,9 @@ def timed(function: Callable[[], object], times: int = PER_ROUND) -> list[float]
 
 
 def latencies(rounds: int) -> dict[str, list[float]]:
-    seconds: dict[str, list[float]] = {"ours": [], "suite": [], "subprocess": [], "fork": []}
+    seconds: dict[str, list[float]] = {
+        name: [] for name in ("ours", "suite", "landlock", "landlock_suite", "subprocess", "fork")
+    }
     start = [
         INTERPRETER,
         "-S",
@@ -91,11 +94,14 @@ def latencies(rounds: int) -> dict[str, list[float]]:
     assert server.stdout is not None
     program, suite = Program(SOURCE), Suite([Case(TEXT, TEXT)])
     fifty = Suite([Case(TEXT, TEXT)] * 50)
-    with Sandbox(workers=1) as box:
-        box.judge(program, suite)
+    with Sandbox(workers=1) as box, Sandbox(workers=1, levels=("landlock",)) as other:
+        for each in (box, other):
+            each.judge(program, suite)
         for _ in range(rounds):
             seconds["ours"] += timed(lambda: box.judge(program, suite))
             seconds["suite"] += [total / 50 for total in timed(lambda: box.judge(program, fifty), times=4)]
+            seconds["landlock"] += timed(lambda: other.judge(program, suite))
+            seconds["landlock_suite"] += [total / 50 for total in timed(lambda: other.judge(program, fifty), times=4)]
             seconds["subprocess"] += timed(plain_subprocess)
             server.stdin.write("go\n")
             server.stdin.flush()

@@ -20,7 +20,7 @@ from sandbox import Package
 MANIFEST = "manifest.json"  # the file's name
 # In the file, the fields of the build record are mixed with those of the manifest. They are written in this order.
 _FIRST = ("plan", "content_hash", "counts", "decontamination")
-_BUILD_FIRST = ("strength", "locations", "workers", "isolation", "backend", "versions", "machine")
+_BUILD_FIRST = ("strength", "locations", "workers", "isolation", "levels", "backend", "versions", "machine")
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,6 +190,7 @@ class BuildRecord:
 
     executed_cpu_seconds: CPU time of all programs that were executed
     reference_cpu_seconds: the part of this CPU time that the references used
+    levels: the levels of isolation at which programs were judged; empty if an earlier version built the dataset
     packages: packages besides the standard library that programs could import, if any were asked for
     """
 
@@ -198,6 +199,7 @@ class BuildRecord:
     locations: Mapping[str, Location] = field(default_factory=dict)
     workers: int | None = None
     isolation: str = ""
+    levels: tuple[str, ...] = ()
     backend: str = "local"
     machine: Machine | None = None
     reference_cpu_seconds: float = 0.0

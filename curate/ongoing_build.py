@@ -67,6 +67,7 @@ class OngoingBuild:
         self.seconds: dict[str, float] = {}
         self.extras = Extras()
         self._machine = machine
+        self._levels = folder / "levels"  # a build that goes on keeps what earlier processes have judged
         self._sandboxes: dict[int, Sandbox] = {}  # by seed
         self._spill = spill
         self._statements = statements
@@ -132,7 +133,14 @@ class OngoingBuild:
         """Lend a sandbox on the workers of this build. It stays open for later stages with the same seed."""
         if seed not in self._sandboxes:
             self._sandboxes[seed] = self._machine(seed=seed)
+            with self._levels.open("a") as file:
+                file.write(f"{self._sandboxes[seed].level}\n")
         yield self._sandboxes[seed]
+
+    @property
+    def levels(self) -> tuple[str, ...]:
+        """The levels of isolation of all sandboxes of this build."""
+        return tuple(sorted(set(self._levels.read_text().split()))) if self._levels.exists() else ()
 
     def close(self) -> None:
         """Close the sandboxes."""

@@ -222,6 +222,7 @@ def _build_record(
         locations={name: Location(table.location, table.revision) for name, table in tables},
         workers=sandbox.workers,
         isolation=sandbox.isolation,
+        levels=ongoing.levels,
         backend=sandbox.backend,
         versions={name: _version(name) for name in _PACKAGES},
         machine=Machine(platform.python_version(), platform.platform(), os.cpu_count()),

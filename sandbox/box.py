@@ -22,8 +22,9 @@ class Sandbox(Closing):
     workers    number of programs that run at once; by default one for each processor that this process may
                keep busy
     backend    where programs run: the name of a file of sandbox/backends; further keywords are the backend's own
-    isolation  "full": all namespaces, a read-only root and seccomp, or BackendUnavailable. "best-effort": what
-               this machine allows; see `layers`
+    isolation  "full": a wall between programs, by namespaces or, where the machine refuses them, by Landlock; otherwise
+               BackendUnavailable. "best-effort": judges without a wall where there can be none, and logs a warning:
+               submissions can then read expected outputs. `level` says which it is
     seed       an integer makes runs repeatable: hash order and `random` are seeded with it. None: they differ from run
                to run, as with a fresh `python`, except that the programs of one worker share the hash seed
     most       upper bounds for the limits that are asked for: higher ones are lowered to these, with one logged
@@ -74,6 +75,11 @@ class Sandbox(Closing):
     def layers(self) -> dict[str, str]:
         """The layers that isolate a run: name -> how. A value that begins with "none" means a missing layer."""
         return self._backend.layers
+
+    @property
+    def level(self) -> str:
+        """The level of isolation: "namespaces", "landlock" or "none"; see docs/concepts/isolation.md."""
+        return self.layers["level"]
 
     @property
     def packages(self) -> tuple[Package, ...]:

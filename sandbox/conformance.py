@@ -194,7 +194,8 @@ CHECKS: tuple[Check, ...] = (
         expected=Verdict.SANDBOX_VIOLATION,
     ),
     # These things must be out of reach.
-    _denied("host files", "os.path.exists('/etc/passwd') or os.path.exists('/home')"),
+    _denied("host files", "open('/etc/passwd')"),
+    _denied("host folders", "os.listdir('/etc')"),
     _denied("other processes", "any(p not in ('1', str(os.getpid())) for p in os.listdir('/proc') if p.isdigit())"),
     _denied("network", "socket.socket(socket.AF_INET)"),
     _denied("namespaces", "libc.unshare(0x10000000) == 0"),
@@ -202,7 +203,7 @@ CHECKS: tuple[Check, ...] = (
     _denied("the interpreter's library", "os.access(os.__file__, os.W_OK) or not os.utime(os.__file__)"),
     _denied(
         "secrets of the environment",
-        "set(os.environ) - {'PATH', 'HOME', 'LANG', 'LC_CTYPE', 'PYTHONIOENCODING',"
+        "set(os.environ) - {'PATH', 'HOME', 'TMPDIR', 'LD_LIBRARY_PATH', 'LANG', 'LC_CTYPE', 'PYTHONIOENCODING',"
         " 'PYTHONHASHSEED', 'OPENBLAS_NUM_THREADS', 'OMP_NUM_THREADS', 'MKL_NUM_THREADS'}",
     ),
     _denied("descriptors of the sandbox", "len(os.listdir('/proc/self/fd')) != 4"),

@@ -2,6 +2,7 @@
 
 SandboxError                 we know nothing about the program: retry it or mask the sample, never score it 0
     BackendUnavailable       this machine cannot give what was asked for; the message says what to change
+        CannotIsolate        it refuses the isolation that was asked for
     ExecutionLost            a worker died or went silent and a bounded number of repeats did not help
         KilledFromOutside    somebody other than the sandbox or the program itself killed the program
     Cancelled                the caller took the request back
@@ -17,6 +18,10 @@ class SandboxError(Exception):
 
 class BackendUnavailable(SandboxError):
     """The backend cannot be started as asked on this machine."""
+
+
+class CannotIsolate(BackendUnavailable):
+    """The machine refuses what a level of isolation takes."""
 
 
 class ExecutionLost(SandboxError):

@@ -19,7 +19,7 @@ class SandboxOptions:
     address    for ray, HOST:PORT of the head node or "auto"; for http, the URL of the service; otherwise empty
     image      name of the image of the docker backend's containers; empty: the one that `make sandbox-image` builds
     workers    number of programs that run at once, on Ray on each node; None: one for each processor
-    isolation  "full", or "best-effort" for machines that cannot isolate fully
+    isolation  "full", or "best-effort" to judge without a wall where there can be none
     packages   packages besides the standard library and numpy that programs can import; see Sandbox
     packages_from  folder that they are installed in, for the backends local and ray; see Sandbox
     """

@@ -93,6 +93,7 @@ def build_record(inputs: Sequence[Input]) -> BuildRecord:
         strength=_sum(strengths) if strengths else None,
         locations=locations,
         isolation=isolations[0] if len(isolations) == 1 else "",
+        levels=tuple(sorted({level for build in builds for level in build.levels})),
         machine=Machine(platform.python_version(), platform.platform(), os.cpu_count()),
         reference_cpu_seconds=round(sum(build.reference_cpu_seconds for build in builds), 3),
         executed_cpu_seconds=round(sum(build.executed_cpu_seconds for build in builds), 3),

@@ -21,7 +21,9 @@ _SCRATCH_MB = 256  # for programs where there are no namespaces, otherwise unuse
 _PROCESSORS = 2  # a worker runs one program at a time, and beside an interactive one its referee
 _PERIOD_MICROSECONDS = 100_000
 _AF_UNIX = 1
-_OF_WORKERS = frozenset("pivot_root mount_setattr setgroups".split())  # before they have a filter
+_OF_WORKERS = frozenset(
+    "pivot_root mount_setattr setgroups landlock_create_ruleset landlock_add_rule".split()
+)  # before they have a filter
 _REFUSED = {"action": "SCMP_ACT_ERRNO", "errnoRet": errno.EPERM}
 
 

@@ -4,17 +4,21 @@ The backend decides where they run: it says how to start one.
 """
 
 import contextlib
+import logging
 import os
 import weakref
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Protocol
 
 from sandbox import maxima
 from sandbox.backends._admission import Admission
 from sandbox.concurrency.cancellation import Cancellation
 from sandbox.concurrency.completed import answered
-from sandbox.errors import BackendUnavailable, ExecutionLost, KilledFromOutside, SandboxError
+from sandbox.errors import BackendUnavailable, CannotIsolate, ExecutionLost, KilledFromOutside, SandboxError
+from sandbox.jail.configuration import NAMESPACES, NONE, WALLS
 from sandbox.request import Answer, Request
+
+log = logging.getLogger(__name__)
 
 _ATTEMPTS = 3  # attempts at a request whose worker dies
 _GOODBYE_SECONDS = 10
@@ -42,13 +46,17 @@ class Worker(Protocol):
         """Wait until the worker has ended, and remove what it may have left behind."""
 
 
+def _levels(isolation: str) -> tuple[str, ...]:
+    return WALLS if isolation == "full" else (*WALLS, NONE)
+
+
 class WorkerLost(Exception):
     """A worker ended while it started; starting another may help."""
 
 
-# Starts a worker. The arguments: whether isolation must be full, and why there can be no namespaces ("" if there can).
-# Raises BackendUnavailable or WorkerLost.
-Start = Callable[[bool, str], Worker]
+# Starts a worker. The arguments: the level of isolation, and why there is no stronger one ("" if there is).
+# Raises BackendUnavailable, among them CannotIsolate, or WorkerLost.
+Start = Callable[[str, str], Worker]
 
 
 class Pool:
@@ -58,9 +66,12 @@ class Pool:
     workers    number of workers
     isolation  "full" or "best-effort"; see Sandbox
     memory_mb  megabytes that the workers' machine has. No run gets more, and runs at the same time share them
+    levels     the levels of isolation to try, in this order; empty: what `isolation` says
     """
 
-    def __init__(self, start: Start, *, workers: int, isolation: str, memory_mb: int) -> None:
+    def __init__(
+        self, start: Start, *, workers: int, isolation: str, memory_mb: int, levels: Sequence[str] = ()
+    ) -> None:
         self.workers = workers
         self._owner = os.getpid()
         slots = [_Slot(start) for _ in range(workers)]
@@ -68,26 +79,34 @@ class Pool:
         self._admission = Admission(slots, memory_mb)
         self._end = weakref.finalize(self, _close, slots, self._admission, self._owner)
         try:
-            self.layers: dict[str, str] = self._start_first(slots[-1], full_isolation=isolation == "full")
+            self.layers: dict[str, str] = self._start_first(slots[-1], levels or _levels(isolation))
             for slot in slots:  # what the first worker has, all later ones must have
-                slot.full_isolation, slot.no_namespaces = slots[-1].full_isolation, slots[-1].no_namespaces
+                slot.level, slot.refused = slots[-1].level, slots[-1].refused
         except BaseException:
             self.close()
             raise
 
-    def _start_first(self, slot: "_Slot", *, full_isolation: bool) -> dict[str, str]:
-        """Start the first worker with as much isolation as there is, and no less than was asked for; return its layers.
+    def _start_first(self, slot: "_Slot", levels: Iterable[str]) -> dict[str, str]:
+        """Start the first worker at the first level that the machine does not refuse; return its layers.
 
         Raises BackendUnavailable.
         """
-        slot.full_isolation = full_isolation
-        try:
-            return slot.start()
-        except BackendUnavailable as error:
-            if full_isolation:
-                raise
-            slot.no_namespaces = str(error)
-            return slot.start()
+        refused: dict[str, str] = {}
+        for slot.level in levels:
+            slot.refused = "; ".join(f"{level}: {why}" for level, why in refused.items())
+            try:
+                layers = slot.start()
+            except CannotIsolate as error:
+                refused[slot.level] = str(error)
+            else:
+                if slot.level == NONE:
+                    log.warning("submissions can read expected outputs: there is no wall (%s)", slot.refused)
+                return layers
+        tried = ". ".join(f"Tried {level}: {why}" for level, why in refused.items())
+        raise BackendUnavailable(
+            f"cannot isolate programs on this machine. {tried}. To judge without a wall, so that submissions can read"
+            ' expected outputs, say isolation="best-effort" (--isolation best-effort)'
+        )
 
     def ask(self, request: Request[Answer], cancellation: Cancellation | None = None) -> Answer:
         """Wait for a free worker and return its answer; see Backend.ask."""
@@ -119,8 +138,8 @@ class _Slot:
     """A place for one worker, which may have to be replaced."""
 
     def __init__(self, start: Start) -> None:
-        self.full_isolation = True
-        self.no_namespaces = ""
+        self.level = NAMESPACES
+        self.refused = ""
         self._start = start
         self._stopped = self._abandoned = False
         self._worker: Worker | None = None
@@ -131,7 +150,7 @@ class _Slot:
         for _ in range(_ATTEMPTS):
             self._check_open()
             try:
-                self._worker = self._start(self.full_isolation, self.no_namespaces)
+                self._worker = self._start(self.level, self.refused)
             except WorkerLost as error:
                 words = str(error)
             else:

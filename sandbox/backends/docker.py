@@ -217,15 +217,13 @@ class _Worker(Channel):
     """A container with a worker in it.
 
     packages        the packages of programs
-    no_namespaces   why there can be no namespaces; "" if there can
+    level, refused  see Configuration
 
     Raises WorkerLost if it ends while it starts, and BackendUnavailable if it says that it cannot isolate, or if there
     is no engine.
     """
 
-    def __init__(
-        self, engine: _Engine, seed: int | None, packages: Packages, full_isolation: bool, no_namespaces: str
-    ) -> None:
+    def __init__(self, engine: _Engine, seed: int | None, packages: Packages, level: str, refused: str) -> None:
         super().__init__(-1, -1)
         self._engine = engine
         self._words = b""
@@ -238,7 +236,7 @@ class _Worker(Channel):
             self._socket: socket.socket = getattr(self._stream, "_sock", self._stream)
             self._socket.settimeout(_START_SECONDS)
             engine.start(self._container)
-            self.request(Configuration(full_isolation, seed, packages, (), no_namespaces, alone=True))
+            self.request(Configuration(level, seed, packages, refused=refused, alone=True))
             layers = self.receive_layers()
             if isinstance(layers, Exception):
                 raise layers

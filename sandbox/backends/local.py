@@ -20,9 +20,9 @@ from pathlib import Path
 
 from sandbox import machine
 from sandbox.backends._pool import Pool, WorkerLost
-from sandbox.errors import BackendUnavailable
-from sandbox.jail import cgroups, leftovers
-from sandbox.jail.configuration import HINT, Configuration
+from sandbox.errors import CannotIsolate
+from sandbox.jail import cgroups, image, leftovers, obstacles
+from sandbox.jail.configuration import LANDLOCK, NAMESPACES, NEWEST_ABI, Configuration
 from sandbox.jail.packages import Packages
 from sandbox.jail.wire import Channel
 from sandbox.packages import Package, find, in_jail
@@ -43,6 +43,8 @@ class Backend(Pool):
     workers        number of worker processes; by default one for each processor that this process may keep busy
     packages       see Sandbox
     packages_from  see Sandbox
+    levels, abi    for tests of a level: the levels of isolation to try (empty: what `isolation` says), and the highest
+                   version of Landlock to use
 
     Raises BackendUnavailable if this machine cannot isolate as asked, or lacks a package.
     """
@@ -55,6 +57,8 @@ class Backend(Pool):
         seed: int | None,
         packages: Sequence[str] = (),
         packages_from: str = "",
+        levels: Sequence[str] = (),
+        abi: int = NEWEST_ABI,
     ) -> None:
         found = find(packages, packages_from)
         self.packages = tuple(each.package for each in found)
@@ -63,9 +67,10 @@ class Backend(Pool):
         self._shared = leftovers.make_directory()
         self._remove_shared = weakref.finalize(self, _remove, self._shared, os.getpid())
         self._image = _Image(seen)
-        start = partial(_Worker, seed, seen, self._shared, self._image)
+        start = partial(_Worker, seed, seen, self._shared, self._image, abi)
         number = workers or machine.processors()
-        super().__init__(start, workers=number, isolation=isolation, memory_mb=machine.memory_mb())
+        memory_mb = machine.memory_mb()
+        super().__init__(start, workers=number, isolation=isolation, memory_mb=memory_mb, levels=levels)
         weakref.finalize(self, _remove, self._shared, os.getpid())  # made last, so called first at exit
 
     def close(self) -> None:
@@ -77,26 +82,39 @@ class Backend(Pool):
 
 
 class _Image:
-    """The file system that programs see (sandbox/jail/image.py), made when the first worker asks for it."""
+    """The file system that programs see (sandbox/jail/image.py), made when the first worker asks for it: in namespaces,
+    or as a copy in a folder."""
 
     def __init__(self, packages: Packages) -> None:
         self._packages = packages
         self._lock = threading.Lock()
         self._namespaces: list[int] = []
-        self.close = weakref.finalize(self, _close_all, self._namespaces)  # the image exists as long as they are open
+        self._copy = ""
+        self._close = weakref.finalize(self, _close_all, self._namespaces)  # the image exists as long as they are open
 
     def namespaces(self) -> tuple[int, ...]:
-        """Return descriptors of the namespaces that hold the image. Raises BackendUnavailable."""
+        """Return descriptors of the namespaces that hold the image. Raises CannotIsolate."""
         with self._lock:
             if not self._namespaces:
-                self._namespaces += self._make()
+                self._namespaces += self._make(NAMESPACES)
             return tuple(self._namespaces)
 
-    def _make(self) -> list[int]:
+    def copy(self) -> str:
+        """Return the folder that holds a copy. Raises CannotIsolate."""
+        with self._lock:
+            if not self._copy:
+                folder = leftovers.make_directory()
+                self._remove = weakref.finalize(self, _remove, folder, os.getpid())
+                self._make(LANDLOCK, folder)
+                self._copy = folder
+            return self._copy
+
+    def _make(self, level: str, folder: str = "") -> list[int]:
         channel, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with channel:
             with theirs:
-                maker = _start("image", f"{theirs.fileno()}", [theirs.fileno()], subprocess.DEVNULL)
+                arguments = f"{theirs.fileno()}, {folder!r}"
+                maker = _start("image", arguments, [theirs.fileno()], subprocess.DEVNULL)
             try:
                 channel.settimeout(_IMAGE_SECONDS)
                 channel.send(json.dumps(asdict(self._packages)).encode())
@@ -106,9 +124,14 @@ class _Image:
             finally:
                 maker.kill()
                 maker.wait()
-        if not descriptors:
-            raise BackendUnavailable(f"cannot isolate programs on this machine: {words.decode() or 'killed'}. {HINT}")
+        if words != image.MADE:
+            raise CannotIsolate(obstacles.describe(level, words.decode() or "killed"))
         return descriptors
+
+    def close(self) -> None:
+        self._close()
+        if self._copy:
+            self._remove()
 
 
 class _Worker(Channel):
@@ -118,7 +141,7 @@ class _Worker(Channel):
     packages        the packages of programs
     shared          directory in which the workers share results of long compilations
     image           the image of programs
-    no_namespaces   why there can be no namespaces; "" if there can
+    abi, level, refused  see Configuration
 
     Raises WorkerLost if it ends while it starts, and BackendUnavailable if it says that it cannot isolate.
     """
@@ -129,12 +152,12 @@ class _Worker(Channel):
         packages: Packages,
         shared: str,
         image: _Image,
-        full_isolation: bool,
-        no_namespaces: str,
+        abi: int,
+        level: str,
+        refused: str,
     ) -> None:
-        if no_namespaces and packages.distributions:
-            raise BackendUnavailable(f"without namespaces, programs see no packages: {no_namespaces}")
-        namespaces = () if no_namespaces else image.namespaces()
+        namespaces = image.namespaces() if level == NAMESPACES else ()
+        copy = image.copy() if level != NAMESPACES else ""
         self._words = os.memfd_create("worker")  # holds what the worker says on stderr if it fails
         self._socket, theirs = socket.socketpair()
         super().__init__(self._socket.fileno(), self._socket.fileno())
@@ -147,7 +170,10 @@ class _Worker(Channel):
             os.close(self._words)
             raise
         try:
-            self.request(Configuration(full_isolation, seed, packages, namespaces, no_namespaces, shared))
+            configuration = Configuration(
+                level, seed, packages, image=namespaces, copy=copy, abi=abi, refused=refused, shared=shared
+            )
+            self.request(configuration)
             layers = self.receive_layers()
             if isinstance(layers, Exception):
                 raise layers

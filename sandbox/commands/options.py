@@ -33,7 +33,7 @@ _OPTIONS = (
     click.option(
         "--isolation",
         type=click.Choice(["full", "best-effort"]),
-        help="Whether to refuse, or to accept weaker isolation, where the machine cannot isolate fully.  "
+        help="Whether to refuse, or to judge without a wall, where the machine has neither namespaces nor Landlock.  "
         "[default: full]",
     ),
     click.option(

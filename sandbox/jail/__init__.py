@@ -1,4 +1,4 @@
-"""One worker: a trusted process outside, a warm zygote inside namespaces, and one fresh child for each run.
+"""One worker: a trusted process outside, a warm zygote behind a wall, and one fresh child for each run.
 
     worker     two processes. The judge (worker.py) holds the suite, reads what programs have written, compares and
                gives verdicts; it has no privileges. The warden (warden.py) has its caller's: it starts zygotes
@@ -17,6 +17,12 @@
 
 The mount, network, ipc and uts namespaces are the zygote's and shared by its runs, one after another. None of them
 may be changed by a run, and what would outlive one in them is refused (ipc objects) or taken away with it (mounts).
+
+That is the level `namespaces`. Where a machine refuses it, the level is `landlock` (landlock.py, places.py): the zygote
+stays in the machine's namespaces, and each child enters a Landlock domain of its own before it becomes the program.
+What Landlock leaves open, the filter refuses (seccomp.py) or the zygote decides (notifications.py). The zygote is the
+subreaper of its runs: it counts their forks and ends their tree (process_tree.py). For root, the zygote has a root
+directory of its own, and programs a user id. The level `none` is the same without the domain.
 
 The program gets three files: stdin, stdout, stderr (memfds made by the judge, opened anew for the program,
 read after its death). For a call it also gets one file for the encoded return value. The verdict is made from those
@@ -44,11 +50,13 @@ The judge and the warden:
     warden.py          the warden, and the judge's connection to it
     spawn.py           starts a zygote in its namespaces
     cgroups.py         limits on memory, processes and processor time, by cgroup v1 or v2
+    places.py          where runs take place without namespaces
+    obstacles.py       what on this machine refuses a level of isolation
     leftovers.py       finds and removes what killed owners have left behind
 What programs see:
-    image.py           makes the file system of programs, a copy in memory
+    image.py           makes the file system of programs, a copy in memory or in a folder
     rootfs.py          makes that image the root of a zygote
-Inside the namespaces:
+Behind the wall:
     zygote.py          forks, times and reaps one child for each run
     child.py           turns a forked child into the program
     workspace.py       the pid namespace, /tmp, /proc and source file of one run
@@ -57,6 +65,7 @@ Inside the namespaces:
     directories.py     empties directories that programs have filled
 System calls:
     linux.py           the system calls that the standard library does not have
+    landlock.py        makes the domain of Landlock that a run enters
     system_calls.py    lists which system calls programs may make, and why
     seccomp.py         makes a filter of these lists
     syscall_key.py     the key with which our own calls pass the filter

@@ -140,7 +140,10 @@ class ZygoteSetup:
 
     namespaces: bool
     mount_proc: linux.Prepared  # mounts a /proc that shows the child's own pid namespace
+    enter_domain: linux.Prepared | None  # enters a domain of Landlock
+    owner: int | None  # the user and group that the child becomes where there are no namespaces; None keeps ours
     by_cgroup: bool  # memory and the number of processes are bounded by a cgroup
+    counts_forks: bool  # the zygote bounds the number of processes
     languages: dict[str, ModuleType]
 
 
@@ -151,13 +154,15 @@ def steps(job: Job, setup: ZygoteSetup) -> list[linux.Prepared]:
         prepared.append(setup.mount_proc)
         prepared += linux.preparing_ids(UID) if os.getuid() == 0 else linux.preparing_no_capabilities()
     else:
+        prepared += linux.preparing_no_capabilities() if setup.owner is None else linux.preparing_ids(setup.owner)
         prepared.append(linux.preparing_prctl(linux.PR_SET_PDEATHSIG, signal.SIGKILL))
     prepared.append(linux.preparing_prctl(linux.PR_SET_DUMPABLE, 1))  # or its /proc/self would be root's
     cpu_seconds = int(job.cpu_seconds) + 1
     prepared.append(linux.preparing_limit(resource.RLIMIT_CPU, cpu_seconds, cpu_seconds + 1))
     prepared.append(linux.preparing_limit(resource.RLIMIT_FSIZE, job.output_bytes, job.output_bytes))
     if not setup.by_cgroup:
-        prepared.append(linux.preparing_limit(resource.RLIMIT_NPROC, job.processes, job.processes))
+        if not setup.counts_forks:
+            prepared.append(linux.preparing_limit(resource.RLIMIT_NPROC, job.processes, job.processes))
         # Address space, not memory: room for the interpreter, its libraries and the stacks of threads.
         address_space = (job.memory_mb + 1024) << 20
         prepared.append(linux.preparing_limit(resource.RLIMIT_AS, address_space, address_space))
@@ -165,10 +170,17 @@ def steps(job: Job, setup: ZygoteSetup) -> list[linux.Prepared]:
 
 
 def become(
-    job: Job, language: ModuleType, fds: RunDescriptors, prepared: list[linux.Prepared], owner: int | None, ready: mmap
+    job: Job,
+    language: ModuleType,
+    fds: RunDescriptors,
+    enter_domain: linux.Prepared | None,
+    prepared: list[linux.Prepared],
+    owner: int | None,
+    ready: mmap,
 ) -> NoReturn:
     """Turn this freshly forked process, whose streams and directory are those of its run, into the program of `job`.
 
+    enter_domain  see ZygoteSetup
     prepared  what `steps` returned
     owner     uid and gid of the files that the program finds; None keeps our own
     ready     a page shared with the zygote, which reads from it when the program began, or what prevented that. It is
@@ -183,6 +195,8 @@ def become(
         instructions = Instructions.read(fds.instructions) if fds.instructions >= 0 else _NONE
         if fds.packed >= 0:
             files.place(fds.packed, owner)
+        if enter_domain is not None:
+            enter_domain()  # before its ruleset is closed
         kept = fds.artifact if executable else fds.result
         if kept >= 0:
             os.dup2(kept, KEPT, inheritable=False)

@@ -4,31 +4,34 @@ from dataclasses import dataclass
 
 from sandbox.jail.packages import Packages
 
-HINT = (
-    "User namespaces must be allowed (sysctl user.max_user_namespaces above 0, and on Ubuntu"
-    " kernel.apparmor_restrict_unprivileged_userns=0; a container needs --privileged or --security-opt"
-    ' seccomp=unconfined apparmor=unconfined). To run with weaker isolation, say isolation="best-effort"'
-    " (--isolation best-effort)."
-)
+# The levels of isolation, from the strongest to the weakest; see docs/concepts/isolation.md.
+NAMESPACES, LANDLOCK, NONE = "namespaces", "landlock", "none"
+WALLS = (NAMESPACES, LANDLOCK)  # those that keep programs from one another, and from their expected outputs
+
+NEWEST_ABI = 7  # of Landlock, as far as landlock.py knows it
 
 
 @dataclass(frozen=True, slots=True)
 class Configuration:
     """What a worker is told and given at its start.
 
-    full_isolation   True: every layer, or BackendUnavailable. False: what this machine allows
-    seed             see Sandbox
-    packages         what programs can import besides the standard library
-    image            descriptors of the namespaces of an image (image.py); empty: the worker makes one of its own
-    no_namespaces    why there can be no namespaces; "" if there can
-    shared           directory in which the workers of a Sandbox share results of long compilations; "" for none
-    alone            whether only the worker and its runs are in its cgroup, as in a container of its own
+    level      "namespaces", "landlock" or "none"
+    seed       see Sandbox
+    packages   what programs can import besides the standard library
+    image      descriptors of the namespaces of an image (image.py); empty: the worker makes one of its own
+    copy       the folder that holds the image for Landlock (image.py); "": the worker makes one of its own
+    abi        the highest version of Landlock to use
+    refused    why there is no stronger level; "" if there is
+    shared     directory in which the workers of a Sandbox share results of long compilations; "" for none
+    alone      whether only the worker and its runs are in its cgroup, as in a container of its own
     """
 
-    full_isolation: bool
+    level: str
     seed: int | None
     packages: Packages
     image: tuple[int, ...] = ()
-    no_namespaces: str = ""
+    copy: str = ""
+    abi: int = NEWEST_ABI
+    refused: str = ""
     shared: str = ""
     alone: bool = False

@@ -3,6 +3,8 @@
 import contextlib
 import os
 
+from sandbox.jail import linux
+
 AS_IT_IS = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC  # to open a directory, whatever its mode
 
 
@@ -16,49 +18,62 @@ def empty(directory: str) -> None:
         os.close(opened)
 
 
-def empty_opened(directory: int) -> None:
+def empty_opened(directory: int, proc: int | None = None) -> None:
     """Do the same for a directory that was opened AS_IT_IS. Raises OSError.
+
+    proc   descriptor of /proc, where that cannot be opened
 
     The subfolders of a folder are moved up before it is removed: a program can nest them deeper than we could follow
     with one descriptor per level. No path is walked, so no link is followed.
     """
-    top = _writable(directory)
+    opened = os.open("/proc", os.O_RDONLY | os.O_DIRECTORY) if proc is None else os.dup(proc)
     try:
-        while names := os.listdir(top):
-            for name in names:
-                _remove(name, top)
-    finally:
-        os.close(top)
-
-
-def _remove(name: str, top: int) -> None:
-    """Remove an entry of the directory `top`; the folders in it are moved to `top`."""
-    with contextlib.suppress(IsADirectoryError):
-        os.unlink(name, dir_fd=top)
-        return
-    folder = _open_writable(name, top)
-    try:
-        for below in os.listdir(folder):
-            try:
-                os.unlink(below, dir_fd=folder)
-            except IsADirectoryError:
-                os.close(_open_writable(below, folder))  # only a folder that is writable may be moved
-                os.rename(below, os.urandom(16).hex(), src_dir_fd=folder, dst_dir_fd=top)
-    finally:
-        os.close(folder)
-    os.rmdir(name, dir_fd=top)
-
-
-def _open_writable(name: str, parent: int) -> int:
-    opened = os.open(name, AS_IT_IS, dir_fd=parent)
-    try:
-        return _writable(opened)
+        _Emptying(opened).empty(directory)
     finally:
         os.close(opened)
 
 
-def _writable(directory: int) -> int:
-    """Make a directory that was opened AS_IT_IS writable for us, and return a descriptor to read it."""
-    itself = f"/proc/self/fd/{directory}"
-    os.chmod(itself, 0o700)
-    return os.open(itself, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+class _Emptying:
+    """Empties directories. proc: descriptor of /proc, through which a directory is reached whose path may change."""
+
+    def __init__(self, proc: int) -> None:
+        self._proc = proc
+
+    def empty(self, directory: int) -> None:
+        top = self._writable(directory)
+        try:
+            while names := os.listdir(top):
+                for name in names:
+                    self._remove(name, top)
+        finally:
+            os.close(top)
+
+    def _remove(self, name: str, top: int) -> None:
+        """Remove an entry of the directory `top`; the folders in it are moved to `top`."""
+        with contextlib.suppress(IsADirectoryError):
+            os.unlink(name, dir_fd=top)
+            return
+        folder = self._open_writable(name, top)
+        try:
+            for below in os.listdir(folder):
+                try:
+                    os.unlink(below, dir_fd=folder)
+                except IsADirectoryError:
+                    os.close(self._open_writable(below, folder))  # only a folder that is writable may be moved
+                    os.rename(below, os.urandom(16).hex(), src_dir_fd=folder, dst_dir_fd=top)
+        finally:
+            os.close(folder)
+        os.rmdir(name, dir_fd=top)
+
+    def _open_writable(self, name: str, parent: int) -> int:
+        opened = os.open(name, AS_IT_IS, dir_fd=parent)
+        try:
+            return self._writable(opened)
+        finally:
+            os.close(opened)
+
+    def _writable(self, directory: int) -> int:
+        """Make a directory that was opened AS_IT_IS writable for us, and return a descriptor to read it."""
+        itself = f"self/fd/{directory}"
+        linux.chmod(itself, 0o700, self._proc)
+        return os.open(itself, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=self._proc)

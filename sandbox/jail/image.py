@@ -12,6 +12,8 @@ beside the library may hold answers. The copy lies in file systems of its own, w
 
 All of them live in a mount namespace of their own and vanish with the last process that uses them, however it ends. The
 compilers of sandbox/languages, a hundred megabytes each, are not copied: a zygote that compiles sees the machine's.
+
+Where there can be no mounts, the same copy is made in a plain folder (make_copy), for programs that Landlock confines.
 """
 
 import contextlib
@@ -25,6 +27,7 @@ import socket
 import stat
 import sys
 from collections.abc import Iterable
+from dataclasses import dataclass
 from glob import glob
 from importlib.machinery import SourceFileLoader
 from importlib.util import MAGIC_NUMBER, cache_from_source
@@ -42,13 +45,13 @@ HOME = "/tmp"  # where the copies are mounted, in their own namespace only; a di
 ROOT, PACKAGES = f"{HOME}/root", f"{HOME}/packages"
 COMPILING = f"{ROOT}{BOX}/compiling"
 CODE, LIBRARIES = f"{BOX}/code", f"{BOX}/lib"  # below ROOT; LIBRARIES has those from outside the system's folders
+MADE = b"made"
 _PYTHON = f"python{sys.version_info.major}.{sys.version_info.minor}"
 INTERPRETER = f"/usr/bin/{_PYTHON}"
-_DEVICES = ("null", "zero", "full", "random", "urandom")
+DEVICES = ("null", "zero", "full", "random", "urandom")
 _EXTENSIONS = "lib-dynload"
+_MOUNTED = {"proc": f"{BOX}/proc", "tmp": f"{BOX}/tmp"}  # links to what each run mounts
 _LINKS = {
-    "proc": f"{BOX}/proc",
-    "tmp": f"{BOX}/tmp",
     "dev/fd": "/proc/self/fd",
     "dev/stdin": "/proc/self/fd/0",
     "dev/stdout": "/proc/self/fd/1",
@@ -70,17 +73,25 @@ _SYSTEM_FOLDER = re.compile(r"(/usr)?/lib(32|64)?(/[^/]*-linux-[^/]*)?")
 _WANTED = "libgcc_s.so.1 libstdc++.so.6 libpthread.so.0 libdl.so.2 librt.so.1 libutil.so.1".split()
 
 
-def main(socket_fd: int) -> None:
-    """Make an image for the process at the other end of the socket. It gets the descriptors of the namespaces to enter,
-    or a message that says why there is no image."""
+def main(socket_fd: int, folder: str) -> None:
+    """Make an image for the process at the other end of the socket.
+
+    folder   where to make a copy; "" for an image in namespaces, whose descriptors are then sent
+
+    The answer is MADE, or a message that says why there is no image.
+    """
     channel = socket.socket(fileno=socket_fd)
+    packages = Packages(**json.loads(channel.recv(1 << 16)))
+    names: list[str] = []
     try:
-        apart = make(Packages(**json.loads(channel.recv(1 << 16))))
+        if folder:
+            make_copy(packages, folder)
+        else:
+            names = ["user", "mnt"] if make(packages) else ["mnt"]
     except Exception as error:
         channel.send(f"{type(error).__name__}: {error}".encode())
         return
-    names = ["user", "mnt"] if apart else ["mnt"]
-    socket.send_fds(channel, [b"made"], [os.open(f"/proc/self/ns/{name}", os.O_RDONLY) for name in names])
+    socket.send_fds(channel, [MADE], [os.open(f"/proc/self/ns/{name}", os.O_RDONLY) for name in names])
 
 
 def enter(namespaces: Iterable[int]) -> None:
@@ -96,53 +107,23 @@ def make(packages: Packages) -> bool:
 
     Returns whether that also took a new user namespace. Raises OSError.
     """
-    stdlib, target = os.path.dirname(os.__file__), f"/usr/{sys.platlibdir}/{_PYTHON}"
-    # An interpreter without extension modules has no such folder; where lib and lib64 differ, it lies apart.
-    extensions = [path for path in sys.path if os.path.basename(path) == _EXTENSIONS and os.path.isdir(path)]
-    apart_from_it = [path for path in extensions if os.path.dirname(path) != stdlib]
-    distributions = [_Distribution(path) for path in packages.distributions]
-    libraries, foreign = _needed_libraries([*extensions, *packages.trees.values()], distributions)
-    trees = [
-        _Tree(stdlib, target, _LEFT_OUT),
-        *(_Tree(path, f"{target}/{_EXTENSIONS}", _LEFT_OUT) for path in apart_from_it),
-        _Tree(os.path.realpath(sys.executable), INTERPRETER, _LEFT_OUT),
-        *(_Tree(path, path, _LEFT_OUT_OF_DATA) for path in _DATA if os.path.isdir(path)),
-        *(_Tree(source, target, _LEFT_OUT) for target, source in libraries.items()),
-    ]
-    beside: list[_Tree | _Distribution] = [
-        *(_Tree(path, f"/{name}", LEFT_OUT_OF_PACKAGES) for name, path in packages.trees.items()),
-        *distributions,
-    ]
-    code = os.open(Path(__file__).parents[1], os.O_PATH)
-    toolchains = _toolchains()
-    links = {path: os.readlink(path) for path in ("/lib", "/lib64", "/bin") if os.path.islink(path)}
-
     apart = _leave()
     linux.mount(None, "/", None, linux.MS_REC | linux.MS_PRIVATE)
+    content = _Content(packages)
+    toolchains = _toolchains()
     for place in (HOME, ROOT, PACKAGES):
         if place != HOME:
             os.mkdir(place, 0o755)
         linux.mount("tmpfs", place, "tmpfs", linux.MS_NOSUID | linux.MS_NODEV, "mode=755")
-    for path, destination in links.items():
-        os.symlink(destination, ROOT + path)
-    for folder in ("/dev", "/packages", "/var", f"{BOX}/proc", f"{BOX}/tmp", CODE, LIBRARIES, "/lib64"):
-        if folder not in links:
-            os.makedirs(ROOT + folder, 0o755, exist_ok=True)
-    for tree in trees:
-        tree.copy(ROOT)
-    for package in beside:
-        package.copy(PACKAGES)
-    for path in foreign:  # the folders of a compiler hide their first place
-        os.link(ROOT + path, f"{ROOT}{LIBRARIES}/{os.path.basename(path)}")
-    for name, destination in _LINKS.items():
+    content.copy(ROOT, PACKAGES)
+    for name, destination in _MOUNTED.items():
         os.symlink(destination, f"{ROOT}/{name}")
-    _compile_ourselves(code)
     if toolchains:
-        _link_folder(ROOT, COMPILING)
+        link_folder(ROOT, COMPILING, left_out=COMPILING)
     for path in toolchains:
         _make_mount_point(path)
     for root in [ROOT, COMPILING] if toolchains else [ROOT]:
-        for name in _DEVICES:
+        for name in DEVICES:
             device = f"{root}/dev/{name}"
             os.close(os.open(device, os.O_CREAT | os.O_WRONLY, 0o644))
             linux.mount(f"/dev/{name}", device, None, linux.MS_BIND)
@@ -150,6 +131,101 @@ def make(packages: Packages) -> bool:
     for place in (HOME, ROOT, PACKAGES):
         linux.mount(None, place, None, linux.MS_REMOUNT | linux.MS_RDONLY | linux.MS_NOSUID | linux.MS_NODEV)
     return apart
+
+
+def make_copy(packages: Packages, folder: str) -> None:
+    """Make the same copy in a folder, which must be empty: its root, packages and our own code. All files in it are
+    read-only. Raises OSError."""
+    os.umask(0o022)
+    content = _Content(packages)
+    copy = Copy(folder)
+    for path in (copy.root, copy.packages):
+        os.mkdir(path, 0o755)
+    content.copy(copy.root, copy.packages)
+    content.link_libraries(copy.root)
+    for path, _, names in os.walk(folder):
+        for name in names:
+            if not os.path.islink(place := f"{path}/{name}"):
+                os.chmod(place, 0o555 if os.stat(place).st_mode & stat.S_IXUSR else 0o444)
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """The folders of a copy that make_copy has made."""
+
+    folder: str
+
+    @property
+    def root(self) -> str:
+        return f"{self.folder}/root"
+
+    @property
+    def packages(self) -> str:
+        return f"{self.folder}/packages"
+
+    @property
+    def libraries(self) -> str:
+        """The folder in which a loader finds all libraries."""
+        return self.root + LIBRARIES
+
+
+def readable(root: str) -> list[str]:
+    """Return the paths of a root that programs must read and execute: all but our own code, and folders of a run."""
+    folders = [entry for entry in os.scandir(root) if not entry.is_symlink() and entry.name not in (BOX[1:], "tmp")]
+    return [*(folder.path for folder in folders), f"{root}{LIBRARIES}"]
+
+
+def loaders() -> list[str]:
+    """Return the paths of the loaders by which executables ask for them."""
+    return glob("/lib*/ld-*.so*")
+
+
+class _Content:
+    """What an image consists of. All of it is opened at once: by the time it is copied, HOME may hide it."""
+
+    def __init__(self, packages: Packages) -> None:
+        stdlib, target = os.path.dirname(os.__file__), f"/usr/{sys.platlibdir}/{_PYTHON}"
+        # An interpreter without extension modules has no such folder; where lib and lib64 differ, it lies apart.
+        extensions = [path for path in sys.path if os.path.basename(path) == _EXTENSIONS and os.path.isdir(path)]
+        apart_from_it = [path for path in extensions if os.path.dirname(path) != stdlib]
+        distributions = [_Distribution(path) for path in packages.distributions]
+        self._libraries, self._foreign = _needed_libraries([*extensions, *packages.trees.values()], distributions)
+        self._trees = [
+            _Tree(stdlib, target, _LEFT_OUT),
+            *(_Tree(path, f"{target}/{_EXTENSIONS}", _LEFT_OUT) for path in apart_from_it),
+            _Tree(os.path.realpath(sys.executable), INTERPRETER, _LEFT_OUT),
+            *(_Tree(path, path, _LEFT_OUT_OF_DATA) for path in _DATA if os.path.isdir(path)),
+            *(_Tree(source, target, _LEFT_OUT) for target, source in self._libraries.items()),
+        ]
+        self._beside: list[_Tree | _Distribution] = [
+            *(_Tree(path, f"/{name}", LEFT_OUT_OF_PACKAGES) for name, path in packages.trees.items()),
+            *distributions,
+        ]
+        self._code = os.open(Path(__file__).parents[1], os.O_PATH)
+        self._links = {path: os.readlink(path) for path in ("/lib", "/lib64", "/bin") if os.path.islink(path)}
+
+    def copy(self, root: str, packages: str) -> None:
+        """Copy everything to a root, and the packages to a folder beside it. Raises OSError."""
+        for path, destination in self._links.items():
+            os.symlink(destination, root + path)
+        for folder in ("/dev", SHOWN_PACKAGES, "/var", f"{BOX}/proc", f"{BOX}/tmp", CODE, LIBRARIES, "/lib64"):
+            if folder not in self._links:
+                os.makedirs(root + folder, 0o755, exist_ok=True)
+        for tree in self._trees:
+            tree.copy(root)
+        for package in self._beside:
+            package.copy(packages)
+        for path in self._foreign:  # the folders of a compiler hide their first place
+            os.link(root + path, f"{root}{LIBRARIES}/{os.path.basename(path)}")
+        for name, destination in _LINKS.items():
+            os.symlink(destination, f"{root}/{name}")
+        _compile_ourselves(self._code, root)
+
+    def link_libraries(self, root: str) -> None:
+        """Put all libraries into one folder, for a loader to which another one than the copy is the root."""
+        for path in self._libraries:
+            with contextlib.suppress(FileExistsError):
+                os.link(root + path, f"{root}{LIBRARIES}/{os.path.basename(path)}")
 
 
 def _leave() -> bool:
@@ -167,8 +243,7 @@ def _leave() -> bool:
 
 
 class _Tree:
-    """A file or folder of the machine and its place in the image. It is opened at once: by the time it is copied, HOME
-    may hide it."""
+    """A file or folder of the machine and its place in the image."""
 
     def __init__(self, source: str, target: str, left_out: re.Pattern[str]) -> None:
         self._source = os.open(source, os.O_PATH)
@@ -236,18 +311,18 @@ def _copy_file(source: str, target: str) -> None:
         os.close(reader)
 
 
-def _compile_ourselves(package: int) -> None:
+def _compile_ourselves(package: int, root: str) -> None:
     """Compile what a zygote imports from this package into the image. package: descriptor of its directory."""
     source = f"/proc/self/fd/{package}"
     names = ["__init__.py"]
     for folder in ("jail", "languages"):
-        os.makedirs(f"{ROOT}{CODE}/sandbox/{folder}", 0o755)
+        os.makedirs(f"{root}{CODE}/sandbox/{folder}", 0o755)
         names += (f"{folder}/{name}" for name in os.listdir(f"{source}/{folder}") if name.endswith(".py"))
     for name in names:
         # Usually it is compiled already, with its path on this machine.
         code = SourceFileLoader(name, f"{source}/{name}").get_code(name)
         assert code is not None
-        with open(f"{ROOT}{CODE}/sandbox/{name}c", "wb") as file:
+        with open(f"{root}{CODE}/sandbox/{name}c", "wb") as file:
             file.write(_UNCHECKED + marshal.dumps(_moved(code, f"{CODE}/sandbox/{name}")))
     os.close(package)
 
@@ -263,15 +338,15 @@ def _compile(source: str, target: str, shown: str) -> None:
     py_compile.compile(source, target, shown, True, -1, py_compile.PycInvalidationMode.UNCHECKED_HASH)
 
 
-def _link_folder(source: str, target: str) -> None:
-    """Copy a folder tree, with hard links to the same files."""
+def link_folder(source: str, target: str, left_out: str = "") -> None:
+    """Copy a folder tree, except the folder `left_out`, with hard links to the same files."""
     entries = list(os.scandir(source))
-    os.makedirs(target, 0o755)
+    os.makedirs(target, 0o755, exist_ok=True)
     for entry in entries:
-        if entry.path == COMPILING:
+        if entry.path == left_out:
             continue
         if entry.is_dir(follow_symlinks=False):
-            _link_folder(entry.path, f"{target}/{entry.name}")
+            link_folder(entry.path, f"{target}/{entry.name}", left_out)
         else:
             os.link(entry.path, f"{target}/{entry.name}", follow_symlinks=False)
 
@@ -344,7 +419,7 @@ def _needed_libraries(
         else:  # it goes where the loader looks in any case
             sources[f"{system}/{os.path.basename(name)}"] = name
             foreign.append(os.path.basename(name))
-    for loader in glob("/lib*/ld-*.so*"):  # under the name by which executables ask for it
+    for loader in loaders():
         sources[f"{os.path.realpath(os.path.dirname(loader))}/{os.path.basename(loader)}"] = loader
     return sources, [f"{system}/{name}" for name in foreign]
 

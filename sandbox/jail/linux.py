@@ -6,6 +6,7 @@ key, once there is one (`use`).
 """
 
 import ctypes
+import mmap
 import os
 import struct
 from collections.abc import Callable
@@ -14,6 +15,7 @@ from sandbox.jail.syscall_key import SyscallKey
 
 CLONE_VM = 0x00000100
 CLONE_PARENT = 0x00008000
+CLONE_CHILD_CLEARTID, CLONE_CHILD_SETTID = 0x00200000, 0x01000000
 CLONE_NEWNS = 0x00020000
 CLONE_NEWCGROUP = 0x02000000
 CLONE_NEWUTS = 0x04000000
@@ -26,7 +28,8 @@ MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC = 0x1, 0x2, 0x4, 0x8
 MS_REMOUNT, MS_BIND, MS_REC, MS_PRIVATE = 0x20, 0x1000, 0x4000, 0x40000
 MNT_DETACH = 0x2
 
-CAP_DAC_OVERRIDE, CAP_FOWNER, CAP_KILL, CAP_SETGID, CAP_SETUID, CAP_SYS_ADMIN = 1, 3, 5, 6, 7, 21
+CAP_CHOWN, CAP_DAC_OVERRIDE, CAP_FOWNER, CAP_KILL, CAP_SETGID, CAP_SETUID = 0, 1, 3, 5, 6, 7
+CAP_SETPCAP, CAP_SYS_CHROOT, CAP_SYS_ADMIN, CAP_MKNOD = 8, 18, 21, 27
 
 PR_SET_PDEATHSIG = 1
 PR_SET_DUMPABLE = 4
@@ -35,6 +38,7 @@ PR_CAPBSET_READ = 23
 PR_CAPBSET_DROP = 24
 PR_SET_CHILD_SUBREAPER = 36
 PR_SET_NO_NEW_PRIVS = 38
+PR_GET_TID_ADDRESS = 40
 PR_CAP_AMBIENT = 47
 PR_CAP_AMBIENT_RAISE = 2
 PR_CAP_AMBIENT_CLEAR_ALL = 4
@@ -54,7 +58,11 @@ _SYS_PRCTL = 157 if _X86 else 167
 _SYS_PRLIMIT64 = 302 if _X86 else 261
 _SYS_SETRESUID = 117 if _X86 else 147
 _SYS_SETRESGID = 119 if _X86 else 149
+_SYS_SETFSUID, _SYS_SETFSGID = (122, 123) if _X86 else (151, 152)
 _SYS_KILL = 62 if _X86 else 129
+_SYS_GETDENTS64 = 217 if _X86 else 61
+_SYS_FCHMODAT = 268 if _X86 else 53
+_SYS_PIDFD_OPEN = 434
 _SYS_MOUNT_SETATTR = 442
 _CAPABILITY_VERSION_3 = 0x20080522
 _AT_FDCWD, _AT_RECURSIVE = -100, 0x8000
@@ -80,12 +88,19 @@ def _through_libc(number: int, *arguments: int) -> int:
 
 _through: Callable[..., int] = _through_libc
 _key: SyscallKey | None = None
+_keyed_fork: "Prepared | None" = None
 
 
-def use(key: SyscallKey) -> None:
-    """From now on, pass this key in all calls that the filter reserves for us."""
-    global _key, _through
+def use(key: SyscallKey, *, forks: bool = False) -> None:
+    """From now on, pass this key in all calls that the filter reserves for us. forks: whether forking is one of them.
+    Raises OSError."""
+    global _key, _through, _keyed_fork
     _key, _through = key, key.call
+    if forks:  # as libc does it, which keeps the thread's id in memory
+        address = ctypes.c_void_p()
+        prctl(PR_GET_TID_ADDRESS, ctypes.addressof(address))
+        flags, place = CLONE_CHILD_CLEARTID | CLONE_CHILD_SETTID | SIGCHLD, address.value or 0
+        _keyed_fork = Prepared(_SYS_CLONE, flags, 0, 0, *((place, 0) if _X86 else (0, place)))
 
 
 def throw_key_away() -> None:
@@ -123,11 +138,12 @@ class Prepared:
         given = [next(places) if isinstance(argument, bytes) else argument for argument in arguments]
         self._arguments = (*given, 0, 0, 0, 0, 0)[:5]
 
-    def __call__(self) -> None:
-        """Make the call. Raises OSError."""
+    def __call__(self) -> int:
+        """Make the call and return what the kernel returns. Raises OSError."""
         returned = _through(self._number, *self._arguments)
         if returned < 0:
             raise OSError(-returned, os.strerror(-returned))
+        return returned
 
 
 def preparing_mount(source: str, target: str, kind: str, flags: int, data: str) -> Prepared:
@@ -166,6 +182,8 @@ def give_freed_memory_back() -> None:
 
 def fork() -> int:
     """Fork the calling, single-threaded process without running Python's at-fork handlers."""
+    if _keyed_fork is not None:
+        return _keyed_fork()
     return _check(_fork(), "fork") if _fork is not None else os.fork()
 
 
@@ -210,6 +228,29 @@ def unmount(target: str) -> None:
 def kill(pid: int, number: int) -> None:
     """Do the same as os.kill, even where the filter forbids programs to do so."""
     _named("kill", _SYS_KILL, pid, number)
+
+
+def pidfd_open(pid: int) -> int:
+    """Do the same as os.pidfd_open, even where the filter forbids programs to do so."""
+    return _named("pidfd_open", _SYS_PIDFD_OPEN, pid)
+
+
+def chmod(path: str, mode: int, folder: int) -> None:
+    """Do the same as os.chmod with dir_fd, even where the filter forbids programs to do so."""
+    Prepared(_SYS_FCHMODAT, folder, path.encode(), mode)()
+
+
+def list_directory(descriptor: int, page: mmap.mmap) -> int:
+    """Have the kernel write the next entries of an open directory (struct linux_dirent64) to a page; return their
+    length in bytes, 0 at the end."""
+    start = ctypes.addressof(ctypes.c_char.from_buffer(page))
+    return system_call(_SYS_GETDENTS64, descriptor, start, len(page))
+
+
+def set_file_ids(number: int) -> None:
+    """Access files as this user and group from now on, and make new ones for them. Needs CAP_SETUID and CAP_SETGID."""
+    for call in (_SYS_SETFSGID, _SYS_SETFSUID):
+        system_call(call, number)
 
 
 def make_readonly(target: str, *, nodev: bool) -> None:

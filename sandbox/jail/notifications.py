@@ -12,9 +12,11 @@ import ctypes
 import errno
 import mmap
 import os
+import stat
 import struct
 
 from sandbox.jail import linux, system_calls
+from sandbox.jail.process_tree import ProcessTree
 
 _MOST_LOCKS = 10_000  # calls of one run, each good for two locks of some 200 bytes; a transaction of SQLite takes eight
 _NOTICE = struct.Struct("QI4xi12xi4xi")  # id, pid, number, first two arguments; the rest is not looked at
@@ -30,25 +32,43 @@ class Notifications:
 
     descriptor  what seccomp.install has returned; readable when a call waits for its answer. -1: there are no
                 notifications
+    tree        the processes of the run
+    proc        descriptor of /proc
     directory   the directory on whose file system locks may be taken; "" allows any file system
+    shared      whether that file system has other files than those of the run, which nobody in the run can write to
+    only_own    whether signals are only for processes of the run
     """
 
-    def __init__(self, descriptor: int, directory: str = "") -> None:
+    def __init__(
+        self,
+        descriptor: int,
+        tree: ProcessTree,
+        proc: int,
+        directory: str = "",
+        *,
+        shared: bool = False,
+        only_own: bool = False,
+    ) -> None:
         self.descriptor = descriptor
+        self._tree = tree
         self._directory = directory
-        self._proc = os.open("/proc", os.O_RDONLY | os.O_DIRECTORY)  # ours; a run's own is mounted over it
+        self._shared = shared
+        self._only_own = only_own
+        self._proc = proc
         numbers = system_calls.NUMBERS.get(os.uname().machine, {})
         self._ioctl, self._fcntl = numbers.get("ioctl", -1), numbers.get("fcntl", -1)
+        self._forks = {numbers.get(name, -1) for name in ("fork", "vfork", "clone")}
         # Later runs must not find the registers of earlier programs: a fork does not inherit this page.
         self._page = mmap.mmap(-1, mmap.PAGESIZE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
         self._page.madvise(mmap.MADV_DONTFORK)
         self._start = ctypes.addressof(ctypes.c_char.from_buffer(self._page))
-        self._locks = 0
+        self._locks = self._threads = self._most_threads = 0
         self.has_used_sigkill = False
 
-    def begin(self) -> None:
-        """Forget the last run."""
+    def begin(self, processes: int) -> None:
+        """Forget the last run. The next one may have so many processes and threads."""
         self._locks, self.has_used_sigkill = 0, False
+        self._threads, self._most_threads = 1, processes
 
     def answer(self) -> None:
         """Answer one notification. Nothing happens if the process that made the call has gone meanwhile."""
@@ -59,13 +79,26 @@ class Notifications:
             error, flags = 0, _CONTINUE
             if number == self._fcntl:
                 error, flags = self._answer_for_lock(pid, first, second)
+            elif number in self._forks:
+                error, flags = self._answer_for_fork()
             else:
                 self.has_used_sigkill = True
+                if self._only_own and not self._tree.has(first):
+                    error, flags = errno.EPERM, 0
             _ANSWER.pack_into(self._page, 0, identity, 0, -error, flags)
             self._exchange(_SEND)
         except OSError as error:
             if error.errno not in (errno.ENOENT, errno.EINTR):
                 raise
+
+    def _answer_for_fork(self) -> tuple[int, int]:
+        """Return the error and the flags of the answer to a call that makes a process or thread."""
+        if self._threads >= self._most_threads:
+            self._threads = self._tree.count()  # those that have ended do not count
+        if self._threads >= self._most_threads:
+            return errno.EAGAIN, 0
+        self._threads += 1
+        return 0, _CONTINUE
 
     def _answer_for_lock(self, pid: int, descriptor: int, command: int) -> tuple[int, int]:
         """Return the error and the flags of the answer to a call that asks for a lock."""
@@ -88,9 +121,17 @@ class Notifications:
         """Return whether a program's open file lies in the workspace of its run: other runs would notice a lock on any
         other file."""
         try:
-            return not self._directory or _device(f"{pid}/fd/{descriptor}", self._proc) == _device(self._directory)
+            if self._directory and _device(f"{pid}/fd/{descriptor}", self._proc) != _device(self._directory):
+                return False
+            return not self._shared or self._is_writable(pid, descriptor)
         except OSError:  # the process is gone, or the file is closed
             return False
+
+    def _is_writable(self, pid: int, descriptor: int) -> bool:
+        """Return whether a program's open file is open for writing, and no device. Raises OSError."""
+        place = f"{pid}/fd/{descriptor}"
+        opened = os.stat(place, dir_fd=self._proc, follow_symlinks=False)  # its mode tells how the file was opened
+        return bool(opened.st_mode & stat.S_IWUSR) and stat.S_ISREG(os.stat(place, dir_fd=self._proc).st_mode)
 
     def _exchange(self, request: int) -> None:
         linux.system_call(self._ioctl, self.descriptor, request, self._start)

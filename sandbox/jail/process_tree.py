@@ -1,10 +1,11 @@
 """The processes of a run: what they have used, and how to end them all where no pid namespace does so."""
 
+import contextlib
 import mmap
 import os
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from sandbox.jail import linux
 
@@ -15,14 +16,17 @@ _SLACK_MB = 16  # allowance for what the processes share with the zygote
 class ProcessTree:
     """The processes of the run in progress.
 
+    proc        descriptor of /proc
     all_but_us  if True, the run is everything in our pid namespace except us, pid 1; otherwise it is all our
                 descendants, and we must be a subreaper
     cpu_usage   descriptor of the CPU counter of the cgroup that we and the run are in; -1 without one
+
+    Nothing that a program has made, such as the name of a process, is kept in memory that later runs inherit.
     """
 
-    def __init__(self, *, all_but_us: bool, cpu_usage: int) -> None:
+    def __init__(self, proc: int, *, all_but_us: bool, cpu_usage: int) -> None:
         self._all_but_us = all_but_us
-        self._proc = os.open("/proc", os.O_RDONLY | os.O_DIRECTORY)  # ours; a run's own is mounted over it
+        self._proc = proc
         self._cpu_usage = cpu_usage
         self._before = 0.0
         self._page = mmap.mmap(-1, mmap.PAGESIZE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
@@ -101,58 +105,67 @@ class ProcessTree:
         fields = self._read(f"{pid}/statm").split()
         return int(fields[1]) * mmap.PAGESIZE >> 10 if len(fields) > 1 else 0
 
-    def kill(self, keep: int) -> None:
-        """Kill all processes of the run, and reap all but `keep`, which is left as a zombie."""
+    def count(self) -> int:
+        """Return the number of threads of all processes of the run."""
+        return sum(len(self._list(f"{pid}/task")) for pid in self._pids())
+
+    def has(self, pid: int) -> bool:
+        """Return whether a process belongs to the run."""
+        return pid in self._pids()
+
+    def kill(self) -> float:
+        """Kill and reap all processes of the run, and return their CPU seconds.
+
+        Whoever loses its parent becomes our child, so nobody is left when we have no child. The run cannot outrun us,
+        as nobody answers its notifications (notifications.py) when it forks.
+        """
+        cpu_seconds = 0.0
         while True:
-            alive = [pid for pid in self._pids() if self._stat(pid)[:1] not in ([b"Z"], [b"X"], [])]
-            if not alive:
-                return
-            for pid in alive:
-                try:
+            try:
+                os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT | linux.WAIT_ALL)
+            except ChildProcessError:
+                return cpu_seconds
+            for pid in self._pids():
+                with contextlib.suppress(ProcessLookupError):
                     linux.kill(pid, signal.SIGKILL)
-                except ProcessLookupError:
-                    continue
-            reap(keep)
+            for pid in self._children(os.getpid()):
+                ended, _, usage = os.wait4(pid, os.WNOHANG | linux.WAIT_ALL)
+                cpu_seconds += usage.ru_utime + usage.ru_stime if ended else 0
             time.sleep(0.001)
 
     def _pids(self) -> list[int]:
-        present = [int(name) for name in os.listdir(self._proc) if name.isdigit()]
         if self._all_but_us:
-            return [pid for pid in present if pid != os.getpid()]
-        children: dict[int, list[int]] = {}
-        for pid in present:
-            for parent in self._stat(pid)[1:2]:
-                children.setdefault(int(parent), []).append(pid)
+            return [int(name) for name in os.listdir(self._proc) if name.isdigit() and int(name) != os.getpid()]
         descendants: list[int] = []
         pending = [os.getpid()]
         while pending:
-            below = children.get(pending.pop(), [])
+            below = self._children(pending.pop())
             descendants += below
             pending += below
         return descendants
 
+    def _children(self, pid: int) -> list[int]:
+        lists = (self._read(f"{pid}/task/{thread}/children") for thread in self._list(f"{pid}/task"))
+        return [int(child) for children in lists for child in children.split()]
+
     def _stat(self, pid: int) -> list[bytes]:
-        """Return the fields of a process's stat after its name: state, parent and so on; empty if it is gone."""
-        return self._read(f"{pid}/stat").rpartition(b")")[2].split()
-
-    def _state(self, pid: int) -> bytes:
-        """Return the letter of a thread's state; empty if it is gone.
-
-        The file is read into a page that no fork inherits: it also contains a name that the program has given itself,
-        which later runs must not find in their memory.
-        """
+        """Return the fields of a process's or thread's stat after its name: state, parent and so on; empty if it is
+        gone."""
         try:
             descriptor = os.open(f"{pid}/stat", os.O_RDONLY, dir_fd=self._proc)
         except OSError:
-            return b""
+            return []
         try:
-            length = os.readv(descriptor, [self._page])
+            length = os.readv(descriptor, [self._page])  # a page that no fork inherits, because of the name
         except OSError:
-            return b""
+            return []
         finally:
             os.close(descriptor)
-        end = self._page.rfind(b")", 0, length)
-        return self._page[end + 2 : end + 3]
+        return self._page[self._page.rfind(b")", 0, length) + 2 : length].split()
+
+    def _state(self, pid: int) -> bytes:
+        """Return the letter of a thread's state; empty if it is gone."""
+        return b"".join(self._stat(pid)[:1])
 
     def _read(self, path: str) -> bytes:
         """Return the content of a file below /proc; empty if its process has gone meanwhile, or the kernel has no such
@@ -162,7 +175,7 @@ class ProcessTree:
         except OSError:
             return b""
         try:
-            return os.read(descriptor, 4096)
+            return os.read(descriptor, 1 << 16)
         except OSError:
             return b""
         finally:
@@ -181,13 +194,15 @@ class ProcessTree:
             os.close(descriptor)
 
 
-def reap(keep: int = 0) -> None:
-    """Reap children that have ended, stopping at the first that is `keep`."""
+def kill_children(but: Collection[int]) -> None:
+    """Kill and reap all children of this process, which is a subreaper, except these."""
+    tree = f"/proc/self/task/{os.getpid()}/children"
     while True:
-        try:
-            ended = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
-        except ChildProcessError:
+        with open(tree) as file:
+            others = {int(pid) for pid in file.read().split()}.difference(but)
+        if not others:
             return
-        if ended is None or ended.si_pid == keep:
-            return
-        os.waitpid(ended.si_pid, 0)
+        for pid in others:
+            os.kill(pid, signal.SIGKILL)  # a child that nobody has reaped keeps its pid
+        for pid in others:
+            os.waitpid(pid, linux.WAIT_ALL)

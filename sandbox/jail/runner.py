@@ -17,7 +17,7 @@ from sandbox.jail import cgroups
 from sandbox.jail.child import Job
 from sandbox.jail.compiled import Compiled
 from sandbox.jail.compiler import Compiler
-from sandbox.jail.configuration import Configuration
+from sandbox.jail.configuration import NONE, Configuration
 from sandbox.jail.order import Order, make_order
 from sandbox.jail.outcome import Finished, Lost, Memory, Report, loss_of, outcome_of
 from sandbox.jail.run_files import Pipes, RunFiles
@@ -47,7 +47,7 @@ class Runner:
         ends: dict[int, int],
     ) -> None:
         self._seed = configuration.seed
-        self._has_namespaces = not configuration.no_namespaces
+        self._has_wall = configuration.level != NONE
         self._compiler = Compiler(self.execute, self._seed, warden if configuration.shared else None)
         self._zygotes = WarmZygotes(configuration, warden, cgroup, place, ends)
 
@@ -82,8 +82,8 @@ class Runner:
                 was_killed = True  # by a process or thread of its own, or from outside: the next attempt shows which
             else:
                 return attempt.result
-        if lost.with_zygote and not self._has_namespaces:
-            # Without namespaces a program can kill its zygote, and no other program has done so three times.
+        if lost.with_zygote and not self._has_wall:
+            # Then a program can kill its zygote, and no other program has done so three times.
             return RunResult(Outcome.VIOLATION, -signal.SIGKILL, b"", lost.reason.encode(), 0, 0, 0)
         raise ExecutionLost(f"a run was lost {ATTEMPTS} times: {lost.reason}")
 

@@ -5,6 +5,9 @@ until they become programs, must carry a key (syscall_key.py).
 
 A filter sees numbers and registers, never memory. Calls whose meaning lies in memory are always allowed, always
 refused, or left to the zygote, which is notified before the kernel carries them out (notifications.py).
+
+Where Landlock stands in place of namespaces (landlock.py), the filter also refuses what Landlock leaves open to
+processes that have our user id and see the machine's files, processes and sockets.
 """
 
 import ctypes
@@ -12,9 +15,9 @@ import errno
 import os
 import signal
 import struct
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from sandbox.jail import linux, system_calls
+from sandbox.jail import landlock, linux, system_calls
 from sandbox.jail.syscall_key import SyscallKey
 
 _KILL, _ERRNO, _NOTIFY, _ALLOW = 0x80000000, 0x00050000, 0x7FC00000, 0x7FFF0000
@@ -22,6 +25,26 @@ _NOTHING = _ERRNO  # succeed without doing anything
 _EPERM, _EINVAL, _ENOMEM, _ENOTTY = (_ERRNO | e for e in (errno.EPERM, errno.EINVAL, errno.ENOMEM, errno.ENOTTY))
 _ENOSYS, _EOPNOTSUPP, _ENOPROTOOPT = (_ERRNO | e for e in (errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOPROTOOPT))
 _ALL_BITS = 0xFFFFFFFF
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What the filter depends on.
+
+    memfds    whether memfd_create is allowed; only a cgroup sees the memory of such files
+    notify    whether the zygote answers notifications (notifications.py); otherwise the calls concerned are refused, or
+              allowed where honest programs need them
+    forks     whether the zygote is also notified of forks, because no pid namespace ends all processes of a run
+    abi       the version of Landlock that confines runs; 0 if there are namespaces, or nothing in their place. With it,
+              there must be notifications
+    own_uid   whether programs have a user id of their own
+    """
+
+    memfds: bool
+    notify: bool = False
+    forks: bool = False
+    abi: int = 0
+    own_uid: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +78,7 @@ def _null(argument: int, then: "_Rule", otherwise: "_Rule") -> _If:
 
 
 _AF_UNIX = 1
+_STREAM, _SEQPACKET, _SOCKET_TYPES = 1, 5, 0xF
 _SOL_SOCKET = 1
 _REUSEADDR, _SNDBUF, _RCVBUF, _KEEPALIVE, _LINGER, _REUSEPORT, _PASSCRED = 2, 7, 8, 9, 13, 15, 16
 _SOCKET_TIMEOUTS = (20, 21, 66, 67)
@@ -99,17 +123,19 @@ _SETS_NO_LIMIT_OF_OURS = _If(1, _OUR_LIMITS, _EPERM, _ALLOW)
 _OF_ITSELF = _If(1, (0,), _unless(2, _NEGATIVE, _EPERM, _NOTHING), _EPERM)
 
 
-def _conditions(*, memfds: bool, notify: bool) -> dict[str, _Rule]:
+def _conditions(setting: Setting) -> dict[str, _Rule]:
     """Return the calls that are allowed under conditions: name -> rule."""
-    notified = _NOTIFY if notify else _EPERM
+    notified = _NOTIFY if setting.notify else _EPERM
+    # Others can be signalled, unless they are in another pid namespace or outside of a domain of Landlock that says so.
+    others = _Ours(_NOTIFY) if 0 < setting.abi < landlock.SIGNALS_ABI else _ALLOW
 
     def sends(argument: int, kills: _Rule) -> _If:
         """Return the rule for a call that sends a signal, whose number is in that argument."""
-        return _If(argument, (signal.SIGKILL,), kills, _If(argument, _VERDICTS, _EPERM, _ALLOW))
+        return _If(argument, (signal.SIGKILL,), kills, _If(argument, _VERDICTS, _EPERM, others))
 
     # A program that was killed, but by no process of its run, was killed from outside: so the zygote is notified of
     # every use of SIGKILL. Without notifications, nobody may kill the first process of the program.
-    kills = _Ours(_NOTIFY if notify else _If(0, (0, _MAIN), _EPERM, _unless(0, _NEGATIVE, _EPERM)))
+    kills = _Ours(_NOTIFY if setting.notify else _If(0, (0, _MAIN), _EPERM, _unless(0, _NEGATIVE, _EPERM)))
     own_files = _If(0, (_AF_UNIX,), _ALLOW, _EPERM)
     known_flags = _If(5, (0,), _ALLOW, _EOPNOTSUPP)  # other flags reveal what is in the page cache
     harmless = (_REUSEADDR, _KEEPALIVE, _LINGER, _REUSEPORT, _PASSCRED, *_SOCKET_TIMEOUTS)
@@ -162,7 +188,7 @@ def _conditions(*, memfds: bool, notify: bool) -> dict[str, _Rule]:
             _If(1, (_FICLONE, _FICLONERANGE), _EOPNOTSUPP, _Ours(_ENOTTY)),
         ),
         "mmap": _unless(3, _MAP_HUGETLB, _ENOMEM),  # of the host's, whose number is not the run's
-        "memfd_create": _unless(1, _MFD_HUGETLB, _EINVAL) if memfds else _EPERM,
+        "memfd_create": _unless(1, _MFD_HUGETLB, _EINVAL) if setting.memfds else _EPERM,
         "madvise": _If(2, _ADVICE, _ALLOW, _If(2, _IDLE_ADVICE, _NOTHING, _EINVAL)),
         "preadv2": known_flags,
         "pwritev2": known_flags,
@@ -175,17 +201,60 @@ def _conditions(*, memfds: bool, notify: bool) -> dict[str, _Rule]:
     }
 
 
-CONDITIONAL = frozenset(_conditions(memfds=True, notify=True))  # names of calls
+CONDITIONAL = frozenset(_conditions(Setting(memfds=True, notify=True)))  # names of calls
 
 
-def _rules(machine: str, *, memfds: bool, notify: bool) -> dict[int, _Rule]:
+def _beside_landlock(setting: Setting) -> dict[str, _Rule]:
+    """Return the rules that differ where runs are in domains of Landlock, and in no namespaces: name -> rule."""
+    usual = _conditions(setting)
+
+    def names(text: str, rule: _Rule) -> dict[str, _Rule]:
+        return dict.fromkeys(text.split(), rule)
+
+    rules = {
+        # Landlock does not restrict connecting to a named socket, whose owner may be anybody. So there are only pairs,
+        # and none of datagrams, since these can be sent to a name.
+        **names("socket bind connect listen accept accept4", _EPERM),
+        "socketpair": _If(0, (_AF_UNIX,), _If(1, (_STREAM, _SEQPACKET), _ALLOW, _EPERM, mask=_SOCKET_TYPES), _EPERM),
+        # Descriptors and limits of processes that are none of the run's.
+        "pidfd_open": _Ours(_ENOSYS),
+        "prlimit64": _If(0, (0,), usual["prlimit64"], _Ours(_EPERM)),
+        **names("getxattr lgetxattr listxattr llistxattr", _EOPNOTSUPP),
+        # Whoever may write to a file may set its times to now, those of a device, too.
+        **names("utime utimes futimesat utimensat", _EPERM),
+    }
+    if not setting.own_uid:  # the files of the machine that have our uid could be changed by their path alone
+        rules |= names("chmod fchmod fchmodat fchmodat2", _Ours(_NOTHING))
+        rules |= names("chown lchown fchown fchownat", _EPERM)
+    if setting.abi < landlock.TRUNCATING_ABI:
+        rules["truncate"] = _EPERM
+    if setting.abi < landlock.SIGNALS_ABI:
+        rules |= names("pidfd_send_signal tkill", _EPERM)
+    return rules
+
+
+def _with(rule: _Rule, old: int, new: _Rule) -> _Rule:
+    """Return a rule in which every answer `old` is replaced."""
+    if isinstance(rule, _If):
+        return replace(rule, then=_with(rule.then, old, new), otherwise=_with(rule.otherwise, old, new))
+    if isinstance(rule, _Ours):
+        return _Ours(_with(rule.otherwise, old, new))
+    return new if rule == old else rule
+
+
+def _rules(machine: str, setting: Setting) -> dict[int, _Rule]:
     named: dict[str, _Rule] = dict.fromkeys(system_calls.ALLOWED, _ALLOW)
     named |= dict.fromkeys(system_calls.OURS, _Ours(_EPERM))
     named |= dict.fromkeys(system_calls.IDLE, _NOTHING)
     named |= dict.fromkeys(system_calls.REFUSED, _EPERM)
     named |= dict.fromkeys(system_calls.NOT_SUPPORTED, _EOPNOTSUPP)
     named |= dict.fromkeys(system_calls.KILLED, _KILL)
-    named |= _conditions(memfds=memfds, notify=notify)
+    named |= _conditions(setting)
+    if setting.forks and setting.notify:
+        # The zygote counts the processes of a run. While it ends a run, it answers nobody, so nobody can fork.
+        named |= {"fork": _NOTIFY, "vfork": _NOTIFY, "clone": _Ours(_with(named["clone"], _ALLOW, _NOTIFY))}
+    if setting.abi:
+        named |= _beside_landlock(setting)
     numbers = system_calls.NUMBERS[machine]
     return {numbers[name]: rule for name, rule in named.items() if name in numbers}
 
@@ -236,8 +305,8 @@ def _decision_tree(ranges: list[tuple[int, _Rule]]) -> list[_Line]:
     return [(_AT_LEAST, 0, 1, first), (_JUMP, 0, 0, len(below)), *below, *above]
 
 
-def _lines(machine: str, *, memfds: bool, notify: bool) -> list[_Line]:
-    rules = _rules(machine, memfds=memfds, notify=notify)
+def _lines(machine: str, setting: Setting) -> list[_Line]:
+    rules = _rules(machine, setting)
     ranges: list[tuple[int, _Rule]] = []
     for number in range(max(rules) + 2):
         rule = rules.get(number, _ENOSYS)
@@ -252,16 +321,12 @@ def _lines(machine: str, *, memfds: bool, notify: bool) -> list[_Line]:
     ]
 
 
-def program(machine: str, *, memfds: bool, notify: bool = False) -> bytes:
+def program(machine: str, setting: Setting) -> bytes:
     """Return the filter as classic BPF, with zeros in place of the key.
-
-    memfds  whether memfd_create is allowed; only a cgroup sees the memory of such files
-    notify  whether the zygote answers notifications (notifications.py); otherwise the calls concerned are refused, or
-            allowed where honest programs need them
 
     Raises KeyError for a machine other than x86_64 and aarch64.
     """
-    lines = _lines(machine, memfds=memfds, notify=notify)
+    lines = _lines(machine, setting)
     return b"".join(struct.pack("HBBI", *line[:3], max(0, line[3])) for line in lines)
 
 
@@ -269,34 +334,37 @@ _PR_SET_SECCOMP, _SECCOMP_MODE_FILTER = 22, 2
 _SECCOMP_SET_MODE_FILTER, _FLAG_NEW_LISTENER = 1, 8
 
 
-def install(*, memfds: bool, notify: bool = False) -> int:
+def install(setting: Setting) -> int:
     """Put the filter on the calling process and all its forks; from now on linux.py makes its calls with the key.
 
-    Returns the descriptor at which notifications arrive; -1 if there are none, because `notify` is False or the kernel
-    older than Linux 5.5. Raises OSError if the kernel has no seccomp, and KeyError for an unknown machine.
+    Returns the descriptor at which notifications arrive; -1 if there are none, because the setting says so, the kernel
+    is older than Linux 5.5, or a filter around us has taken them. Raises OSError if the kernel has no seccomp, or if
+    Landlock confines runs and there are no notifications, and KeyError for an unknown machine.
     """
     linux.prctl(linux.PR_SET_NO_NEW_PRIVS, 1)
     key = SyscallKey()
-    if notify and _kernel() >= (5, 5):
+    if setting.notify and _kernel() >= (5, 5):
         try:
-            listener = _install(key, memfds=memfds, notify=True)
+            listener = _install(key, setting)
         except OSError:  # a filter around us, such as a container's, may already have a listener
-            listener = _install(key, memfds=memfds, notify=False)
+            if setting.abi:
+                raise
+            listener = _install(key, replace(setting, notify=False))
     else:
-        listener = _install(key, memfds=memfds, notify=False)
-    linux.use(key)
+        listener = _install(key, replace(setting, notify=False))
+    linux.use(key, forks=setting.forks and listener >= 0)
     return listener
 
 
-def _install(key: SyscallKey, *, memfds: bool, notify: bool) -> int:
+def _install(key: SyscallKey, setting: Setting) -> int:
     machine = os.uname().machine
-    lines = _lines(machine, memfds=memfds, notify=notify)
+    lines = _lines(machine, setting)
     halves = [(8 * index + 4, -1 - line[3]) for index, line in enumerate(lines) if line[3] < 0]
-    memory, start = key.put_into(program(machine, memfds=memfds, notify=notify), halves)
+    memory, start = key.put_into(program(machine, setting), halves)
     try:
         pointer = struct.pack("HxxxxxxP", len(lines), start)
         holder = ctypes.create_string_buffer(pointer, len(pointer))
-        if notify:
+        if setting.notify:
             number = system_calls.NUMBERS[machine]["seccomp"]
             return linux.system_call(number, _SECCOMP_SET_MODE_FILTER, _FLAG_NEW_LISTENER, ctypes.addressof(holder))
         linux.prctl(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, ctypes.addressof(holder))

@@ -6,7 +6,7 @@ import os
 import resource
 import signal
 import socket
-import sys
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
@@ -14,6 +14,8 @@ from typing import NoReturn
 from sandbox import languages
 from sandbox.jail import image, linux, rootfs
 from sandbox.jail.cgroups import Cgroup
+from sandbox.jail.child import PACKAGES
+from sandbox.jail.configuration import NAMESPACES
 
 _NAMESPACES = (
     linux.CLONE_NEWUSER
@@ -26,7 +28,11 @@ _NAMESPACES = (
 _FIRST_UID = 1 << 30  # the first of the host uids for judges and programs; far from those of users and containers
 _UIDS = 64  # host uids for each worker
 _STACK = 1 << 30  # bytes; must be set before exec, which lays out the address space around it
-OWN_IDS = "user namespace; programs have a uid of their own and no capabilities"
+_FIRST_MAPPED_UID = 20_000  # the first where the former is not mapped, as in a container with a user namespace
+_WORKERS = 600  # with such uids
+# To change to the uid of programs, to kill them, and to open their directory.
+_OF_ZYGOTES = (linux.CAP_SETUID, linux.CAP_SETGID, linux.CAP_KILL, linux.CAP_DAC_OVERRIDE)
+_STREAMS = 3
 _ASIDE = 200  # above every descriptor that a warden has open
 _ENVIRONMENT = {
     "PATH": "/usr/bin:/bin",
@@ -53,11 +59,36 @@ class Kind:
     referee: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where the runs of a zygote take place.
+
+    level      see Configuration
+    work       without namespaces, the directory of its runs, as the zygote sees it
+    copy       without namespaces, the folders of the image, as the zygote sees them
+    root       the folder that becomes the root; "" if it stays that of the machine
+    owner      without namespaces, the user and group of programs; None if they are ours
+    abi        the version of Landlock that confines runs; 0 if none does
+    """
+
+    level: str
+    work: str = ""
+    copy: image.Copy = image.Copy("")
+    root: str = ""
+    owner: int | None = None
+    abi: int = 0
+
+    def readable(self, kind: Kind, toolchain: list[str]) -> list[str]:
+        """Return the paths that the runs of such a zygote may read and execute, as the zygote sees them."""
+        if self.root:
+            return [path.removeprefix(self.root) for path in image.readable(self.root)]
+        packages = [self.copy.packages] if kind.loaded else []
+        return [*image.readable(self.copy.root), *packages, *image.loaders(), *toolchain]
+
+
 class ZygoteProcess:
     """A zygote that has been started; `channel` leads to it, and its first message says what it has become.
 
-    full    whether a zygote without a filter of system calls must fail
-    work    the directory of its runs if there are no namespaces; "" if it has namespaces of its own, and the image
     seed    determines the hash seed of programs; None leaves it random
     cgroup  the cgroup that it joins; None for none
     turn    distinguishes the zygotes of one worker
@@ -65,39 +96,50 @@ class ZygoteProcess:
     Raises OSError, and CannotJoin if the cgroup refuses it.
     """
 
-    def __init__(
-        self, kind: Kind, *, full: bool, work: str, seed: int | None, cgroup: Cgroup | None, turn: int
-    ) -> None:
-        namespaces = not work
+    def __init__(self, kind: Kind, place: Place, *, seed: int | None, cgroup: Cgroup | None, turn: int) -> None:
+        self._place = place
+        namespaces = place.level == NAMESPACES
         self.channel, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.stderr = os.memfd_create("zygote")  # what the interpreter prints there if it fails
-        self.user = "none: no user namespace"
+        self.shares_uid = place.owner is None
+        self.user = _user_without_namespaces(place.owner)
         toolchain = languages.load(kind.compiles).toolchain() if kind.compiles else []
-        configuration = {
-            "loaded": kind.loaded,
-            "referee": kind.referee,
-            "namespaces": namespaces,
-            "full": full,
-            "work": work,
-            "cgroup": cgroup is not None,
-            "parent": os.getpid(),
-        }
         environment = dict(_ENVIRONMENT)
         if seed is not None:
             environment["PYTHONHASHSEED"] = str(seed % 2**32)
         if namespaces and toolchain:
             environment["LD_LIBRARY_PATH"] = image.LIBRARIES  # the interpreter's own may be hidden by the compiler's
+        readable = [] if namespaces else place.readable(kind, toolchain)
+        if not namespaces and not place.root:
+            environment |= {"HOME": place.work, "TMPDIR": place.work, "LD_LIBRARY_PATH": place.copy.libraries}
         inherited = [theirs.fileno()] + ([cgroup.cpu_usage] if cgroup is not None else [])
+        proc = os.open("/proc", os.O_RDONLY | os.O_DIRECTORY)
+        if place.root:
+            inherited.append(proc)
+        configuration = {
+            "level": place.level,
+            "work": place.work,
+            "packages": PACKAGES if namespaces or place.root else place.copy.packages,
+            "readable": readable,
+            "owner": place.owner,
+            "abi": place.abi,
+            "loaded": kind.loaded,
+            "referee": kind.referee,
+            "cgroup": cgroup is not None,
+            "proc": _STREAMS + len(inherited) - 1 if place.root else -1,
+            "parent": os.getpid(),
+        }
         gate, opener = os.pipe()
         self.pid = linux.clone(_NAMESPACES) if namespaces else linux.fork()
         if self.pid == 0:
             os.close(opener)
-            self._become(kind, toolchain, environment, inherited, gate, namespaces=namespaces)
+            self._become(kind, toolchain, environment, inherited, gate)
+        os.close(proc)
         theirs.close()
         os.close(gate)
         try:
             if namespaces:
-                self.user = _map_ids(self.pid, turn)
+                self.user, self.shares_uid = _map_ids(self.pid, turn)
             if cgroup is not None:
                 cgroup.add(self.pid)
             self.channel.send(json.dumps(configuration).encode())
@@ -115,8 +157,6 @@ class ZygoteProcess:
         environment: dict[str, str],
         inherited: list[int],
         gate: int,
-        *,
-        namespaces: bool,
     ) -> NoReturn:
         """Turn this clone into a fresh interpreter that inherits only the descriptors `inherited`, numbered from 3 on.
 
@@ -125,18 +165,24 @@ class ZygoteProcess:
         try:
             if os.read(gate, 2) != b"go":
                 raise EOFError("the warden gave up")
-            if namespaces:
+            if self._place.level == NAMESPACES:
                 linux.unshare(linux.CLONE_NEWCGROUP)  # it is in its cgroup by now, whose name programs then do not see
             # The streams are files, as in the runs: what the interpreter learns about its own is true of theirs, too.
             streams = [os.memfd_create("std"), os.memfd_create("std"), self.stderr]
             hard = resource.getrlimit(resource.RLIMIT_STACK)[1]
             stack = _STACK if hard == resource.RLIM_INFINITY else min(_STACK, hard)
             resource.setrlimit(resource.RLIMIT_STACK, (stack, hard))
-            interpreter, code = os.path.realpath(sys.executable), str(Path(__file__).parents[2])
-            if namespaces:
+            interpreter, code = image.INTERPRETER, image.CODE
+            if self._place.level == NAMESPACES:
                 rootfs.enter(packages=bool(kind.loaded), toolchain=toolchain)
                 linux.keep_capabilities_over_exec()
-                interpreter, code = image.INTERPRETER, image.CODE
+            elif self._place.root:
+                os.chroot(self._place.root)
+                os.chdir("/")
+            else:
+                interpreter, code = self._place.copy.root + interpreter, self._place.copy.root + code
+            if self._place.level != NAMESPACES and os.geteuid() == 0:
+                _keep_capabilities(() if self._place.owner is None else _OF_ZYGOTES)
             for number, descriptor in enumerate(streams + inherited):
                 os.dup2(descriptor, _ASIDE + number, inheritable=False)
             for number in range(len(streams + inherited)):
@@ -164,9 +210,35 @@ class ZygoteProcess:
             os.close(self.stderr)
 
 
+def _keep_capabilities(kept: Collection[int]) -> None:
+    """Make sure that an interpreter that root executes has no other capabilities. Raises OSError."""
+    with contextlib.suppress(PermissionError):
+        os.setgroups([])
+    for capability in set(linux.capabilities()).difference(kept):
+        with contextlib.suppress(PermissionError):  # CAP_SETPCAP is missing
+            linux.prctl(linux.PR_CAPBSET_DROP, capability)
+
+
 def judges_uid() -> int:
     """Return a host uid for the judge of this warden. Nothing on the machine belongs to that uid."""
-    return _FIRST_UID + _UIDS * os.getpid()
+    uid = _FIRST_UID + _UIDS * os.getpid()
+    return uid if _is_mapped(uid) else _FIRST_MAPPED_UID + _UIDS * (os.getpid() % _WORKERS)
+
+
+def _is_mapped(uid: int) -> bool:
+    """Return whether a process may have this uid in our user namespace."""
+    ranges = (map(int, line.split()) for line in Path("/proc/self/uid_map").read_text().splitlines())
+    return any(first <= uid < first + length for first, _, length in ranges)
+
+
+def programs_uid(turn: int) -> int | None:
+    """Return a host uid for the programs of one zygote of this warden; None if nobody may have it."""
+    uid = judges_uid() + 3 + 2 * (turn % (_UIDS // 2 - 1))
+    return uid if _is_mapped(uid) else None
+
+
+def _user_without_namespaces(owner: int | None) -> str:
+    return f"programs have {'your uid' if owner is None else 'a uid of their own'} and no capabilities"
 
 
 def wardens_uid() -> int:
@@ -174,19 +246,20 @@ def wardens_uid() -> int:
     return judges_uid() + 1
 
 
-def _map_ids(pid: int, turn: int) -> str:
+def _map_ids(pid: int, turn: int) -> tuple[str, bool]:
     """Give the user namespace of `pid` two host ids of its own or, for an ordinary user, that user's id.
 
-    Inside, 0 is the zygote and 1000 are the programs. Returns a description of this layer. Raises OSError.
+    Inside, 0 is the zygote and 1000 are the programs. Returns a description of this layer, and whether programs have
+    our id. Raises OSError.
     """
     first = judges_uid() + 2 + 2 * (turn % (_UIDS // 2 - 1))
     two_ids = f"0 {first} 1\n1000 {first + 1} 1\n"
     try:
         Path(f"/proc/{pid}/gid_map").write_text(two_ids)
         Path(f"/proc/{pid}/uid_map").write_text(two_ids)
-        return OWN_IDS
+        return "user namespace; programs have a uid of their own and no capabilities", False
     except OSError:
         Path(f"/proc/{pid}/setgroups").write_text("deny")
         Path(f"/proc/{pid}/gid_map").write_text(f"1000 {os.getegid()} 1\n")
         Path(f"/proc/{pid}/uid_map").write_text(f"1000 {os.geteuid()} 1\n")
-        return "user namespace; programs have your uid, which sees nothing outside, and no capabilities"
+        return "user namespace; programs have your uid, which sees nothing outside, and no capabilities", True

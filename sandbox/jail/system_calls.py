@@ -49,7 +49,7 @@ ALLOWED = frozenset(
 
 # Only for the zygote, and for its children until they become programs; a program gets EPERM, as it does from a kernel
 # if it lacks the capability.
-OURS = frozenset("mount umount2 unshare setns capset seccomp".split())
+OURS = frozenset("mount umount2 unshare setns capset seccomp landlock_restrict_self".split())
 
 # They succeed without doing anything. Programs can only write to memory, so nothing has to reach a disk; and reading
 # ahead or dropping pages would affect the machine's page cache, where other runs could notice it.
@@ -109,7 +109,8 @@ _TABLE = """
     getsid 124 156  getsockname 51 204  getsockopt 55 209  gettid 186 178  gettimeofday 96 169  getuid 102 174
     getxattr 191 8  init_module 175 105  inotify_init 253 -  inotify_init1 294 26  io_uring_enter 426 426
     io_uring_register 427 427  io_uring_setup 425 425  ioctl 16 29  ioperm 173 -  iopl 172 -  ioprio_set 251 30
-    kcmp 312 272  kexec_file_load 320 294  kexec_load 246 104  keyctl 250 219  kill 62 129  lchown 94 -
+    kcmp 312 272  kexec_file_load 320 294  kexec_load 246 104  keyctl 250 219  kill 62 129
+    landlock_restrict_self 446 446  lchown 94 -
     lgetxattr 192 9  link 86 -  linkat 265 37  listen 50 201  listxattr 194 11  llistxattr 195 12
     lremovexattr 198 15  lseek 8 62  lsetxattr 189 6  lstat 6 -  madvise 28 233  mbind 237 235  memfd_create 319 279
     migrate_pages 256 238  mkdir 83 -  mkdirat 258 34  mknod 133 -  mknodat 259 33  mlock 149 228  mlock2 325 284

@@ -22,11 +22,12 @@ from dataclasses import asdict
 from typing import Any
 
 from sandbox.errors import BackendUnavailable
-from sandbox.jail import cgroups, directories, image, leftovers, linux, spawn
+from sandbox.jail import cgroups, image, linux, process_tree, spawn
 from sandbox.jail.cgroups import CannotJoin, Cgroup
 from sandbox.jail.compiled import SharedFolder, memfd
-from sandbox.jail.configuration import Configuration
-from sandbox.jail.spawn import Kind
+from sandbox.jail.configuration import NAMESPACES, Configuration
+from sandbox.jail.places import Places
+from sandbox.jail.spawn import Kind, Place
 from sandbox.jail.zygotes import Zygote
 
 _NAME = re.compile(r"[0-9a-f]{64}")
@@ -65,7 +66,7 @@ class Warden:
                 raise BackendUnavailable(reason)
         zygote = Zygote(socket.socket(fileno=descriptors[0]), descriptors[1], lambda: self._end(answer["number"]))
         try:
-            zygote.settle(answer["user"], shares_uid=answer["user"] != spawn.OWN_IDS)
+            zygote.settle(answer["user"], shares_uid=answer["shares_uid"])
         except BaseException:
             zygote.close()
             raise
@@ -129,7 +130,7 @@ def keep(judge: int, channel: socket.socket, groups: list[Cgroup | None], config
     with contextlib.suppress(ValueError):  # a lower limit has been set above us
         resource.setrlimit(resource.RLIMIT_CORE, (1, 1))  # with 0, a core handler that is a pipe would be started
     gone = os.pidfd_open(judge)
-    keeper = _Keeper(groups, configuration)
+    keeper = _Keeper(judge, groups, configuration)
     poll = select.poll()
     poll.register(gone, select.POLLIN)
     poll.register(channel, select.POLLIN)
@@ -155,9 +156,10 @@ def keep(judge: int, channel: socket.socket, groups: list[Cgroup | None], config
 class _Keeper:
     """The zygotes, cgroups and shared compilations that the warden keeps for its judge."""
 
-    def __init__(self, groups: list[Cgroup | None], configuration: Configuration) -> None:
+    def __init__(self, judge: int, groups: list[Cgroup | None], configuration: Configuration) -> None:
+        self._judge = judge
         self._cgroups = groups
-        self._full = configuration.full_isolation
+        self._level = configuration.level
         self._seed = configuration.seed
         self._zygotes: dict[int, spawn.ZygoteProcess] = {}
         self._turn = self._renewals = 0
@@ -165,19 +167,18 @@ class _Keeper:
         self._shares_any = bool(configuration.shared)
         folder = os.open(configuration.shared or "/", os.O_RDONLY | os.O_DIRECTORY)  # before the image hides it
         self._shared = SharedFolder(f"/proc/self/fd/{folder}")
-        self._work = ""  # directory of runs; "" if there are namespaces
-        self._no_image = configuration.no_namespaces
-        if self._no_image:
-            linux.prctl(linux.PR_SET_DUMPABLE, 0)  # programs have our uid, and could read what we hold
-            self._work = leftovers.make_directory()
-            return
+        self._places: Places | None = None  # without namespaces
+        self._no_image = ""  # why there is no image
         try:
-            if configuration.image:
+            if configuration.level != NAMESPACES:
+                self._places = Places(configuration)
+            elif configuration.image:
                 image.enter(configuration.image)
             else:
                 image.make(configuration.packages)
         except OSError as error:
             self._no_image = str(error)
+        if self._no_image or self._places is not None:
             return
         if os.geteuid() == 0:
             with contextlib.suppress(OSError):  # in a user namespace that has but one user
@@ -213,6 +214,9 @@ class _Keeper:
                 return self._start(Kind(**kind), runner)
             case {"end": int(number)} if number in self._zygotes:
                 self._zygotes.pop(number).close()
+                if self._places is not None:
+                    self._end_orphans()
+                    self._places.remove(number)
             case {"renew": int(runner)}:
                 return self._renew(runner)
             case {"fetch": str(name)} if self._shares(name):
@@ -228,15 +232,11 @@ class _Keeper:
     def _start(self, kind: Kind, runner: int) -> tuple[dict[str, Any], list[int]]:
         self._turn += 1
         cgroup = self._cgroups[runner]
-        if self._no_image and not self._work:
+        if self._no_image:
             return {"unavailable": self._no_image}, []
-        work = os.path.join(self._work, str(self._turn)) if self._work else ""
         try:
-            if work:
-                os.mkdir(work, 0o700)  # each zygote empties its own
-            zygote = spawn.ZygoteProcess(
-                kind, full=self._full, work=work, seed=self._seed, cgroup=cgroup, turn=self._turn
-            )
+            place = self._places.make(kind, self._turn) if self._places is not None else Place(NAMESPACES)
+            zygote = spawn.ZygoteProcess(kind, place, seed=self._seed, cgroup=cgroup, turn=self._turn)
         except CannotJoin as error:
             assert cgroup is not None
             cgroup.remove()
@@ -245,7 +245,7 @@ class _Keeper:
         except (OSError, LookupError) as error:
             return {"unavailable": str(error)}, []
         self._zygotes[self._turn] = zygote
-        return {"number": self._turn, "user": zygote.user}, zygote.hand_over()
+        return {"number": self._turn, "user": zygote.user, "shares_uid": zygote.shares_uid}, zygote.hand_over()
 
     def _renew(self, runner: int) -> tuple[dict[str, Any], list[int]]:
         former = self._cgroups[runner]
@@ -258,13 +258,17 @@ class _Keeper:
             former.remove()
         return {"version": cgroup.version, "files": list(cgroup.files)}, list(map(os.dup, cgroup.files.values()))
 
+    def _end_orphans(self) -> None:
+        """Kill what a zygote that has ended may have left of its run: no namespace does so, but we are its subreaper,
+        and nobody can fork any more, because nobody answers for it (notifications.py)."""
+        process_tree.kill_children({self._judge, *(zygote.pid for zygote in self._zygotes.values())})
+
     def close(self) -> None:
-        for zygote in self._zygotes.values():
-            zygote.close()
+        while self._zygotes:
+            self._zygotes.popitem()[1].close()
+        if self._places is not None:
+            self._end_orphans()
+            self._places.close()
         for cgroup in self._cgroups:
             if cgroup is not None:
                 cgroup.remove()
-        if self._work:
-            with contextlib.suppress(OSError):
-                directories.empty(self._work)
-                os.rmdir(self._work)

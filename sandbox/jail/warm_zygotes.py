@@ -9,10 +9,10 @@ import contextlib
 import logging
 
 from sandbox import languages
-from sandbox.errors import BackendUnavailable
-from sandbox.jail import cgroups
+from sandbox.errors import BackendUnavailable, CannotIsolate
+from sandbox.jail import cgroups, obstacles
 from sandbox.jail.child import Job
-from sandbox.jail.configuration import HINT, Configuration
+from sandbox.jail.configuration import LANDLOCK, NAMESPACES, NONE, Configuration
 from sandbox.jail.order import Order
 from sandbox.jail.outcome import Memory, Report
 from sandbox.jail.spawn import Kind
@@ -23,6 +23,24 @@ log = logging.getLogger(__name__)
 
 _STARTS = 3  # failed starts of the first zygote until the machine counts as unable to isolate
 _PARALLEL_SECONDS = 0.05  # CPU time beyond wall time: with less, a run cannot have used up a period of 0.1 s
+_OF_WALL = ("processes", "files", "network", "ipc", "host name")
+_HOW = {
+    NAMESPACES: (
+        "pid namespace for each run; the whole tree is killed and reaped",
+        "read-only copy of the standard library in memory; fresh /tmp and /proc for each run",
+        "empty network namespace; sockets other than AF_UNIX refused",
+        "ipc namespace; objects that outlive their process refused",
+        "uts namespace",
+    ),
+    LANDLOCK: (
+        "Landlock domain for each run; forks are counted, and the whole tree is killed and reaped",
+        "Landlock: read-only copy of the standard library, and a directory that is emptied after each run; no /proc",
+        "all sockets refused, except connected pairs",
+        "objects that outlive their process refused",
+        "the machine's is seen",
+    ),
+    NONE: (),
+}
 _WITHOUT_CGROUP = (
     "resident memory of the tree, looked at 20 times a second, and the address space of each process; not what the"
     " kernel holds for them, such as the buffers of sockets and pipes",
@@ -77,14 +95,20 @@ class WarmZygotes:
             except ZygoteLost as error:  # killed while it started: that says nothing about the machine
                 lost += 1
                 if lost == _STARTS:
-                    raise BackendUnavailable(f"a zygote ended {lost} times while it started: {error}") from error
+                    reason = f"a zygote ended {lost} times while it started: {error}"
+                    raise self._cannot_isolate(reason) from error
             except (BackendUnavailable, OSError) as error:
-                raise BackendUnavailable(f"cannot isolate programs on this machine: {error}. {HINT}") from error
+                raise self._cannot_isolate(str(error)) from error
+
+    def _cannot_isolate(self, reason: str) -> BackendUnavailable:
+        level = self._configuration.level
+        return BackendUnavailable(reason) if level == NONE else CannotIsolate(obstacles.describe(level, reason))
 
     @property
     def layers(self) -> dict[str, str]:
         """The layers that isolate a run: name -> how."""
-        missing = f"none: {self._configuration.no_namespaces}" if self._configuration.no_namespaces else ""
+        level, refused = self._configuration.level, self._configuration.refused
+        of_wall = dict(zip(_OF_WALL, _HOW[level] or (f"none: {refused}",) * len(_OF_WALL), strict=True))
         memory, processes, processors = (f"best-effort: {how}" for how in _WITHOUT_CGROUP)
         memory = f"{memory}. No cgroup: {self._no_cgroup}"
         if self._cgroup:
@@ -93,14 +117,14 @@ class WarmZygotes:
                 processors = f"best-effort: {_WITHOUT_CGROUP[2]}: the cgroup has no cpu controller"
         elif self._surroundings is not None:  # each worker has a container, with bounds for all that is in it
             memory, processes, processors = (f"the container's bounds; {how}" for how in _WITHOUT_CGROUP)
+        if self._cgroup is None and level == LANDLOCK:
+            processes = "counted at each fork"
         packages = self._configuration.packages
         return {
-            "user": missing or "",
-            "processes": missing or "pid namespace for each run; the whole tree is killed and reaped",
-            "files": missing or "read-only copy of the standard library in memory; fresh /tmp and /proc for each run",
-            "network": missing or "empty network namespace; sockets other than AF_UNIX refused",
-            "ipc": missing or "ipc namespace; objects that outlive their process refused",
-            "host name": missing or "uts namespace",
+            "level": level,
+            **({"stronger levels": f"refused: {refused}"} if refused else {}),
+            "user": "",
+            **of_wall,
             "privileges": "no new privileges, scrubbed environment, three descriptors",
             **self._zygotes[Kind()].layers,
             "memory": memory,

@@ -20,6 +20,7 @@ _ERRORS: dict[str, type[Exception]] = {
     kind.__name__: kind
     for kind in (
         errors.BackendUnavailable,
+        errors.CannotIsolate,
         errors.ExecutionLost,
         errors.KilledFromOutside,
         errors.RefereeFailed,

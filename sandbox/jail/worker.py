@@ -265,7 +265,7 @@ def _give_up_privileges(uid: int, *, parent: bool) -> None:
     parent   whether our parent is a part of the worker; if so, we end with it
     """
     if os.geteuid() == 0:
-        with contextlib.suppress(PermissionError):  # in a user namespace that has but one
+        with contextlib.suppress(OSError):  # in a user namespace that has but one
             os.setgroups([])
             os.setresgid(uid, uid, uid)
             os.setresuid(uid, uid, uid)

@@ -3,10 +3,17 @@
 The zygote makes it before the fork and removes it after the run. It is not made in the child, because every page that
 a child writes to is copied first: in the zygote the same work costs half. The mounts are made in the zygote's mount
 namespace, which holds one run at a time and which no run may change.
+
+Without namespaces, all runs of a zygote have the same directory, which is emptied after each of them. Only forks of the
+zygote look at what a run has left there: names of files must not stay in the memory that later runs inherit.
 """
 
+import contextlib
+import mmap
 import os
 import signal
+import sys
+from collections.abc import Callable
 
 from sandbox.jail import directories, files, linux
 from sandbox.jail.child import BOX, UID, WORK, Job
@@ -25,18 +32,27 @@ class Workspace:
     """Makes the workspace of each run, and removes it when all of the run's processes are gone.
 
     work        the working directory of runs
+    proc        descriptor of /proc
     namespaces  False if there can be none: then the runs share `work`, which is emptied after each of them
 
     Create it while this process is still dumpable: later its /proc entries belong to root.
     """
 
-    def __init__(self, work: str, *, namespaces: bool) -> None:
+    def __init__(self, work: str, proc: int, *, namespaces: bool) -> None:
         self.work = work
+        self._proc = proc
         self._namespaces = namespaces
+        self._oom_score = os.open("self/oom_score_adj", os.O_RDWR, dir_fd=proc)
+        self._own_score = os.pread(self._oom_score, 16, 0)
         if namespaces:
-            self._home = os.open("/proc/self/ns/pid", os.O_RDONLY)
-            self._oom_score = os.open("/proc/self/oom_score_adj", os.O_RDWR)
-            self._own_score = os.pread(self._oom_score, 16, 0)
+            self._home = os.open("self/ns/pid", os.O_RDONLY, dir_fd=proc)
+        else:
+            self._directory = os.open(work, os.O_RDONLY | os.O_DIRECTORY)
+            self._source_file = ""
+            self._free = (0, 0)
+            # For names that a run has made: a fork does not inherit this page.
+            self._page = mmap.mmap(-1, mmap.PAGESIZE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+            self._page.madvise(mmap.MADV_DONTFORK)
 
     def enter(self, job: Job, source: int, source_file: str) -> int:
         """Make the workspace; the next fork goes into it. Raises OSError.
@@ -52,11 +68,14 @@ class Workspace:
             init = linux.clone_stub()
             signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
             size = min(job.disk_mb, max(1, job.memory_mb // 2))  # its pages count as the run's memory
-            linux.mount("tmpfs", BOX, "tmpfs", _PLAIN, f"size={size}m,nr_inodes={256 + 64 * size},mode=755")
+            linux.mount("tmpfs", BOX, "tmpfs", _PLAIN, f"size={size}m,nr_inodes={_files(size)},mode=755")
             os.mkdir(_PROC, 0o755)
             os.mkdir(WORK, 0o755)
             os.chown(WORK, UID, UID)
-            self.expose()
+        else:
+            self._source_file = source_file
+            self._free = self._free_now()
+        self.expose()
         os.chdir(self.work)
         owner = UID if self._namespaces else None
         # From file to file, not through our memory.
@@ -65,13 +84,11 @@ class Workspace:
 
     def expose(self) -> None:
         """Make the next fork the first process to be killed when memory runs out. Raises OSError."""
-        if self._namespaces:
-            os.pwrite(self._oom_score, b"1000", 0)  # the fork inherits it
+        os.pwrite(self._oom_score, b"1000", 0)  # the fork inherits it
 
     def step_back(self) -> None:
         """Call this right after the fork: when memory runs out, the program is to be killed, not us. Raises OSError."""
-        if self._namespaces:
-            os.pwrite(self._oom_score, self._own_score, 0)
+        os.pwrite(self._oom_score, self._own_score, 0)
 
     def used_bytes(self) -> int:
         """Return the bytes used by files that the run has left; 0 without namespaces."""
@@ -79,6 +96,31 @@ class Workspace:
             return 0
         usage = os.statvfs(BOX)
         return (usage.f_blocks - usage.f_bfree) * usage.f_bsize
+
+    def exceeds(self, disk_mb: int) -> bool:
+        """Return whether the run has written more files than it may, where its file system does not prevent that."""
+        if self._namespaces:
+            return False
+        n_bytes, n_files = disk_mb << 20, _files(disk_mb)
+        before, now = self._free, self._free_now()
+        if before[0] - now[0] <= n_bytes and before[1] - now[1] <= n_files:  # of everybody on that file system
+            return False
+        return self._in_fork(lambda: _holds_more(self.work, n_bytes, n_files)) != 0
+
+    def _free_now(self) -> tuple[int, int]:
+        usage = os.fstatvfs(self._directory)
+        return usage.f_bfree * usage.f_frsize, usage.f_ffree
+
+    def _in_fork(self, look: Callable[[], bool]) -> int:
+        """Return the wait status of a fork that looks at what a run has made: 0 if it has returned False."""
+        pid = linux.fork()
+        if pid == 0:
+            status = 1
+            try:
+                status = int(look())
+            finally:
+                os._exit(status)
+        return os.waitpid(pid, 0)[1]
 
     def step_out(self) -> None:
         """Leave the pid namespace of the run, so that the next fork is in our own again. Raises OSError."""
@@ -91,5 +133,51 @@ class Workspace:
         self.step_out()
         if self._namespaces:
             linux.unmount(BOX)  # and the /proc in it: every unmount waits for all processors of the machine
-        else:
-            directories.empty(self.work)
+            return
+        with contextlib.suppress(OSError):
+            os.unlink(self._source_file, dir_fd=self._directory)
+        if not self._is_empty() and self._in_fork(self._empty) != 0:
+            raise OSError(f"cannot empty {self.work}")
+
+    def _is_empty(self) -> bool:
+        """Return whether the directory holds nothing but itself and its parent."""
+        os.lseek(self._directory, 0, os.SEEK_SET)
+        n_entries = 0
+        while length := linux.list_directory(self._directory, self._page):
+            place = 0
+            while place < length:
+                place += int.from_bytes(self._page[place + 16 : place + 18], sys.byteorder)
+                n_entries += 1
+        return n_entries <= 2
+
+    def _empty(self) -> bool:
+        opened = os.open(self.work, directories.AS_IT_IS)
+        directories.empty_opened(opened, self._proc)
+        return False
+
+
+def _files(disk_mb: int) -> int:
+    """Return the number of files that a run may make."""
+    return 256 + 64 * disk_mb
+
+
+def _holds_more(folder: str, n_bytes: int, n_files: int) -> bool:
+    """Return whether a folder holds more than so many bytes or files, while others change it."""
+    pending = [folder]
+    while pending:
+        try:
+            entries = list(os.scandir(pending.pop()))
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        except OSError:  # it is too deep, or its mode is in the way: no honest run does that and fills the disk, too
+            return True
+        for entry in entries:
+            with contextlib.suppress(OSError):
+                status = entry.stat(follow_symlinks=False)
+                n_bytes -= status.st_blocks * 512
+                n_files -= 1
+                if entry.is_dir(follow_symlinks=False):
+                    pending.append(entry.path)
+        if n_bytes < 0 or n_files < 0:
+            return True
+    return False

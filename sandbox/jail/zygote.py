@@ -1,9 +1,10 @@
-"""The warm, trusted process inside the namespaces: it forks one child for each run, times it and reaps its tree.
+"""The warm, trusted process behind the wall around programs: it forks one child for each run, times it and reaps its
+tree.
 
 The warden starts it as a fresh interpreter (`python -S -s -P -B -c ...`). Descriptor 3 is the channel to the judge, and
-4, if there is a cgroup, its counter of CPU time. It never sees an expected output or a verdict. Nor does anything
-that a run is given or produces pass through its memory, which all later runs inherit: only the forked child reads
-programs, inputs, arguments and names of files.
+4, if there is a cgroup, its counter of CPU time; the last one is /proc, if that cannot be opened. It never sees an
+expected output or a verdict. Nor does anything that a run is given or produces pass through its memory, which all later
+runs inherit: only the forked child reads programs, inputs, arguments and names of files.
 """
 
 import contextlib
@@ -21,10 +22,9 @@ import time
 from importlib import import_module
 from typing import Any
 
-from sandbox.jail import linux, process_tree, seccomp
+from sandbox.jail import landlock, linux, process_tree, seccomp
 from sandbox.jail.child import (
     BEGAN,
-    PACKAGES,
     SHOWN,
     UID,
     WORK,
@@ -35,6 +35,7 @@ from sandbox.jail.child import (
     collect,
     steps,
 )
+from sandbox.jail.configuration import NAMESPACES, NONE
 from sandbox.jail.notifications import Notifications
 from sandbox.jail.packages import ALWAYS_WARM
 from sandbox.jail.workspace import Workspace, mounting_proc
@@ -52,11 +53,12 @@ _OURS: dict[str, object] = {}  # our own modules, kept alive but hidden from pro
 
 _LITTLE = 1 << 20  # bytes of files that may be removed after the answer has been sent
 _POLL_SECONDS = 0.05  # time between two checks of the memory of a process tree that no cgroup bounds
+_SLACK_MB = 16  # allowance for what the peak of resident memory includes beside that of the program
 _FIRST_PID_AFTER_THE_PROGRAM = 3  # in the pid namespace of a run: 1 is its init, 2 the program
 
 
 def main() -> None:
-    """Be a zygote. The first message is JSON with loaded, referee, namespaces, full, cgroup, parent and work."""
+    """Be a zygote. The first message is JSON: loaded, referee, cgroup, parent, and what spawn.Place says."""
     channel = socket.socket(fileno=3)
     config = json.loads(channel.recv(1 << 16))
     layers: dict[str, str] = {}
@@ -69,16 +71,16 @@ def main() -> None:
     _serve(channel, launcher)
 
 
-def _filter_calls(directory: str, *, memfds: bool, required: bool) -> tuple[str, Notifications]:
-    """Install the filter of system calls; return a description for people, and what answers its notifications."""
+def _filter_calls(setting: seccomp.Setting, *, required: bool) -> tuple[str, int]:
+    """Install the filter of system calls; return a description for people, and the descriptor of notifications."""
     try:
-        notifications = Notifications(seccomp.install(memfds=memfds, notify=True), directory)
+        listener = seccomp.install(setting)
     except (OSError, KeyError) as error:
         if required:
             raise
-        return f"none: {error}", Notifications(-1)
-    missing = "" if notifications.descriptor >= 0 else "; no locks on ranges of files, which need Linux 5.5"
-    return f"list of allowed system calls{missing}", notifications
+        return f"none: {error}", -1
+    missing = "" if listener >= 0 else "; no locks on ranges of files, which need Linux 5.5"
+    return f"list of allowed system calls{missing}", listener
 
 
 def _settle(config: dict[str, Any], layers: dict[str, str]) -> "_RunLauncher":
@@ -96,31 +98,56 @@ def _settle(config: dict[str, Any], layers: dict[str, str]) -> "_RunLauncher":
         resource.setrlimit(kind, (0, 0))
     resource.setrlimit(resource.RLIMIT_NOFILE, (512, 512))
     linux.set_default_thread_stack(8 << 20)  # otherwise libc takes the huge main stack's for each thread
+    level, owner, abi = config["level"], config["owner"], config["abi"]
+    has_namespaces = level == NAMESPACES
     work = shown = config["work"]
-    if config["namespaces"]:
+    if has_namespaces:
         work, shown = WORK, SHOWN
         if os.getuid() == 0:
             os.setgroups([])
-        for capability in linux.capabilities():
-            linux.prctl(linux.PR_CAPBSET_DROP, capability)
     else:
         linux.prctl(linux.PR_SET_CHILD_SUBREAPER, 1)
-    sys.path[:] = [*library, PACKAGES]
+    with contextlib.nullcontext() if has_namespaces else contextlib.suppress(PermissionError):
+        for capability in linux.capabilities():
+            linux.prctl(linux.PR_CAPBSET_DROP, capability)
+    sys.path[:] = [*library, config["packages"]]
     for name in config["loaded"]:
         # A numpy that is broken here concerns only programs that import it, and they will say so.
         with contextlib.suppress(ImportError) if name in ALWAYS_WARM else contextlib.nullcontext():
             import_module(name)
-    workspace = Workspace(work, namespaces=config["namespaces"])
+    proc = config["proc"] if config["proc"] >= 0 else os.open("/proc", os.O_RDONLY | os.O_DIRECTORY)
+    workspace = Workspace(work, proc, namespaces=has_namespaces)
+    ruleset = landlock.make_ruleset(abi, readable=config["readable"], writable=work) if abi else -1
+    if owner is not None:
+        linux.set_file_ids(owner)  # files of a run are its own, and so are the processes that we look at
     linux.prctl(linux.PR_SET_DUMPABLE, 0)
     linux.prctl(linux.PR_SET_NO_NEW_PRIVS, 1)
-    layers["seccomp"], notifications = _filter_calls(
-        WORK if config["namespaces"] else "", memfds=config["cgroup"], required=config["full"]
+    setting = seccomp.Setting(
+        memfds=config["cgroup"], notify=True, forks=not has_namespaces, abi=abi, own_uid=owner is not None
     )
+    layers["seccomp"], listener = _filter_calls(setting, required=level != NONE)
     linux.prctl(linux.PR_SET_PDEATHSIG, signal.SIGKILL)
-    if config["namespaces"] is False and os.getppid() != config["parent"]:
+    if not has_namespaces and os.getppid() != config["parent"]:
         raise ProcessLookupError("the worker died while the zygote started")
-    setup = ZygoteSetup(config["namespaces"], mounting_proc(), by_cgroup=config["cgroup"], languages=languages)
-    launcher = _RunLauncher(setup, workspace, notifications, 4 if config["cgroup"] else -1)
+    setup = ZygoteSetup(
+        has_namespaces,
+        mounting_proc(),
+        landlock.preparing_entry(ruleset, abi) if abi else None,
+        owner,
+        by_cgroup=config["cgroup"],
+        counts_forks=setting.forks and listener >= 0,
+        languages=languages,
+    )
+    tree = process_tree.ProcessTree(proc, all_but_us=has_namespaces, cpu_usage=4 if config["cgroup"] else -1)
+    notifications = Notifications(
+        listener,
+        tree,
+        proc,
+        work if has_namespaces or abi else "",
+        shared=abi > 0,
+        only_own=0 < abi < landlock.SIGNALS_ABI,
+    )
+    launcher = _RunLauncher(setup, workspace, notifications, tree)
     for name in [name for name in sys.modules if name.split(".")[0] == "sandbox"]:
         _OURS[name] = sys.modules.pop(name)  # a program's `import sandbox` finds nothing
     gc.collect()
@@ -167,15 +194,22 @@ def _was_killed(pid: int) -> bool:
 class _RunLauncher:
     """Forks, times and reaps runs, one at a time."""
 
-    def __init__(self, setup: ZygoteSetup, workspace: Workspace, notifications: Notifications, cpu_usage: int) -> None:
+    def __init__(
+        self,
+        setup: ZygoteSetup,
+        workspace: Workspace,
+        notifications: Notifications,
+        tree: process_tree.ProcessTree,
+    ) -> None:
         self._setup = setup
         self._notifications = notifications
         self._workspace = workspace
         self._job: Job | None = None  # the latest
         self._steps: list[linux.Prepared] = []  # of its child
         self._ready = mmap.mmap(-1, mmap.PAGESIZE)  # shared with the child until it becomes the program
+        self._own_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
         self._null = os.open("/dev/null", os.O_RDWR)
-        self._tree = process_tree.ProcessTree(all_but_us=setup.namespaces, cpu_usage=cpu_usage)
+        self._tree = tree
 
     def run(self, job: Job, descriptors: list[int]) -> dict[str, Any]:
         """Do one run; return how it ended, for the judge. Raises OSError."""
@@ -191,18 +225,20 @@ class _RunLauncher:
         if "numpy" in sys.modules:
             sys.modules["numpy"].random.seed(job.seed)
         self._tree.begin()
-        self._notifications.begin()
+        self._notifications.begin(self._most_processes(job))
         init = self._workspace.enter(job, source, language.SOURCE_FILE)
         pid = linux.fork()
         if pid == 0:
-            become(job, language, fds, self._steps, owner, self._ready)
+            become(job, language, fds, self._setup.enter_domain, self._steps, owner, self._ready)
         self._workspace.step_back()
         # From here to the end of the child as little as possible: pages that we write to are copied meanwhile.
         ended_by = self._wait(pid, job)
         ended = time.monotonic()
         killed = not ended_by and _was_killed(pid)
-        from_outside = killed and init != 0 and not self._has_killed()
+        from_outside = killed and (init != 0 or self._setup.counts_forks) and not self._has_killed()
         status, cpu_seconds, resident_mb = self._reap(pid, init)
+        if not self._setup.by_cgroup and resident_mb > job.memory_mb + self._own_mb + _SLACK_MB:
+            ended_by = ended_by or "memory"  # it held more between two checks
         began = self._began()
         answer = {
             "status": status,
@@ -220,6 +256,9 @@ class _RunLauncher:
             message = self._ready[BEGAN.size :].split(b"\0")[0].decode("utf-8", "replace")
             answer["lost"] = message or f"the child ended with wait status {status} before the program began"
         return answer
+
+    def _most_processes(self, job: Job) -> int:
+        return sys.maxsize if self._setup.by_cgroup else job.processes
 
     def _has_killed(self) -> bool:
         """Return whether the run may have sent a SIGKILL itself.
@@ -265,7 +304,7 @@ class _RunLauncher:
 
     def _wait(self, pid: int, job: Job) -> str:
         """Wait until the program ends or must be ended; return why it must: "" (it ended), time, memory or starved."""
-        descriptor = os.pidfd_open(pid)
+        descriptor = linux.pidfd_open(pid)
         try:
             poll = select.poll()
             poll.register(descriptor, select.POLLIN)
@@ -275,7 +314,7 @@ class _RunLauncher:
             deadline = forked + job.wall_seconds
             while True:
                 left = deadline - time.monotonic()
-                if not self._setup.by_cgroup:
+                if not self._setup.by_cgroup or not self._setup.namespaces:
                     left = min(left, _POLL_SECONDS)
                 ready = [number for number, _ in poll.poll(max(0.0, left) * 1000 + 1)]
                 if descriptor in ready:
@@ -284,6 +323,8 @@ class _RunLauncher:
                     self._notifications.answer()
                 now = time.monotonic()
                 if not self._setup.by_cgroup and self._tree.exceeds(job.memory_mb):
+                    return "memory"
+                if self._workspace.exceeds(job.disk_mb):
                     return "memory"
                 if now < deadline:
                     continue
@@ -303,11 +344,8 @@ class _RunLauncher:
 
     def _reap(self, pid: int, init: int) -> tuple[int, float, float]:
         """Kill what is left of the run and reap it; return wait status, CPU seconds and peak resident MB."""
-        if init:
-            linux.kill(init, signal.SIGKILL)  # and with it everything in its pid namespace
-        else:
-            self._tree.kill(keep=pid)
         cpu_seconds, status, resident_mb = 0.0, 0, 0.0
+        linux.kill(init or pid, signal.SIGKILL)  # with the init goes everything in its pid namespace
         missing = {pid, init} - {0}
         while missing:  # init ends when the last process of the run is gone
             ended, wait_status, usage = os.wait4(-1, linux.WAIT_ALL)
@@ -316,5 +354,5 @@ class _RunLauncher:
             if ended == pid:
                 status, resident_mb = wait_status, usage.ru_maxrss / 1024
         if not init:
-            process_tree.reap()
+            cpu_seconds += self._tree.kill()
         return status, cpu_seconds, resident_mb

@@ -64,13 +64,14 @@ class Zygote:
         events = poll.poll(patience_seconds * 1000)
         if any(descriptor in self._ends for descriptor, _ in events):
             raise SystemExit(0)
+        data, end = b"", "it ended" if events else "it did not respond"
         try:
             data = self._channel.recv(1 << 16) if events else b""
-        except OSError as error:
-            raise ZygoteLost(str(error)) from error
+        except OSError as error:  # it ended without having read what it was sent
+            end = f"it ended: {error}"
         if not data:
             message = os.pread(self._stderr, 2000, 0).decode("utf-8", "replace").strip()
-            raise ZygoteLost(message or ("it ended" if events else "it did not respond"))
+            raise ZygoteLost(message or end)
         answer: dict[str, Any] = json.loads(data)
         return answer
 

@@ -28,7 +28,7 @@ def test_a_manifest_is_read_as_it_was_written(manifest):
 def test_the_keys_of_the_file_keep_their_order():
     assert list(manifests.to_json(BUILT)) == [
         *("plan", "content_hash", "counts", "decontamination", "strength", "locations", "workers", "isolation"),
-        *("backend", "versions", "machine", "seconds", "reference_cpu_seconds", "executed_cpu_seconds"),
+        *("levels", "backend", "versions", "machine", "seconds", "reference_cpu_seconds", "executed_cpu_seconds"),
     ]
     assert list(manifests.to_json(FOREIGN)) == ["plan", "content_hash", "counts", "decontamination", "seconds"]
 

@@ -27,7 +27,7 @@ from test_conformance_sample import KIT, needs_kit
 
 from sandbox import BackendUnavailable, Case, Judgement, Limits, Program, Sandbox, SandboxError, Suite, Verdict, image
 from sandbox.backends import docker as backend
-from sandbox.conformance import CHECKS
+from sandbox.conformance import CHECKS, run
 from sandbox.jail import leftovers
 
 ROOT = Path(__file__).parents[3]
@@ -324,22 +324,25 @@ def test_more_processes_than_a_container_may_have_are_refused(box: Sandbox) -> N
     assert box.judge(ECHO, echo(1)).accepted
 
 
-def test_without_namespaces_full_isolation_is_refused_and_best_effort_says_what_is_missing(
-    box: Sandbox, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("hidden", ["namespaces", "parts of /proc"])
+def test_a_container_that_refuses_namespaces_isolates_by_landlock_and_says_why(
+    box: Sandbox, monkeypatch: pytest.MonkeyPatch, hidden: str
 ) -> None:
     def plain(memory_mb: int, *, apparmor: bool) -> dict[str, Any]:
-        """Start a container with default options, which refuse namespaces."""
-        return ours(memory_mb, apparmor=apparmor) | {"SecurityOpt": ["no-new-privileges"]}
+        """Start a container with default options, which refuse namespaces, or a new /proc in them."""
+        config = ours(memory_mb, apparmor=apparmor)
+        if hidden == "namespaces":
+            return config | {"SecurityOpt": ["no-new-privileges"]}
+        return {key: value for key, value in config.items() if key not in ("MaskedPaths", "ReadonlyPaths")}
 
     ours = backend.host_config
     monkeypatch.setattr(backend, "host_config", plain)
-    with pytest.raises(BackendUnavailable, match="cannot isolate .* best-effort"):
-        Sandbox(workers=1, backend="docker")
-    with Sandbox(workers=1, backend="docker", isolation="best-effort") as weaker:
-        missing = {name for name, how in weaker.layers.items() if how.startswith("none")}
-        assert {"files", "network", "processes", "user"} <= missing
-        assert weaker.judge(ECHO, echo(1)).accepted
-        assert weaker.judge(Program("while True: pass"), Suite([Case("", "")], limits=Limits(wall_seconds=0.5))).verdict
+    with Sandbox(workers=1, backend="docker") as other:
+        assert other.level == "landlock"
+        refused = "unshare: Operation not permitted" if hidden == "namespaces" else "/proc: Operation not permitted"
+        assert refused in other.layers["stronger levels"]
+        assert {name for name, how in other.layers.items() if how.startswith("none")} <= {"numpy"}
+        assert not [finding for finding in run(other) if not finding.holds]
 
 
 def test_a_missing_image_is_an_error_that_says_what_to_type(box: Sandbox) -> None:

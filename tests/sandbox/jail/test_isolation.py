@@ -2,6 +2,7 @@
 
 import os
 import pwd
+import re
 import shutil
 import subprocess
 import sys
@@ -25,24 +26,25 @@ except BackendUnavailable as error:
     print("refused:", error)
     raise SystemExit
 suite = Suite([Case("3 4", "7")], limits=Limits(wall_seconds=1, memory_mb=256))
+print("level:", box.level)
 print("missing:", *sorted(name for name, how in box.layers.items() if how.startswith("none")))
 for source in sys.stdin.read().split("\\0"):
     print(box.judge(Program(source), suite).verdict.value)
 box.close()
 """
 
-# Refuse user namespaces, as container runtimes do, then become the rest of the command line.
-WITHOUT_NAMESPACES = """
+# Refuse user namespaces, as container runtimes do, and Landlock if asked, then become the rest of the command line.
+WITHOUT = """
 import ctypes, errno, os, struct, sys
-CLONE, UNSHARE, NEWUSER = 56, 272, 0x10000000
-code = [(0x20, 0, 0, 0), (0x15, 2, 0, UNSHARE), (0x15, 1, 0, CLONE), (0x06, 0, 0, 0x7FFF0000), (0x20, 0, 0, 16),
-        (0x45, 0, 1, NEWUSER), (0x06, 0, 0, 0x50000 | errno.EPERM), (0x06, 0, 0, 0x7FFF0000)]
+CLONE, UNSHARE, NEWUSER, LANDLOCK = 56, 272, 0x10000000, 444 if sys.argv[1] == "landlock" else -1 & 0xFFFFFFFF
+code = [(0x20, 0, 0, 0), (0x15, 5, 0, LANDLOCK), (0x15, 2, 0, UNSHARE), (0x15, 1, 0, CLONE), (0x06, 0, 0, 0x7FFF0000),
+        (0x20, 0, 0, 16), (0x45, 0, 1, NEWUSER), (0x06, 0, 0, 0x50000 | errno.EPERM), (0x06, 0, 0, 0x7FFF0000)]
 filter = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *line) for line in code))
 head = ctypes.create_string_buffer(struct.pack("HxxxxxxP", len(code), ctypes.addressof(filter)))
 libc = ctypes.CDLL(None)
 assert libc.prctl(38, 1, 0, 0, 0) == 0
 assert libc.prctl(22, 2, ctypes.c_ulong(ctypes.addressof(head)), 0, 0) == 0
-os.execv(sys.argv[1], sys.argv[1:])
+os.execv(sys.argv[2], sys.argv[2:])
 """
 
 PROGRAMS = {
@@ -80,8 +82,11 @@ def interpreter(user: str | None) -> str:
     pytest.skip("no Python that an ordinary user may run")
 
 
-def judged(install: Path, isolation: str, *, namespaces: bool) -> list[str]:
-    """Return the lines that JUDGE prints when an ordinary user runs it."""
+def judged(install: Path, isolation: str, *, without: str = "") -> tuple[list[str], str]:
+    """Return the lines that JUDGE prints when an ordinary user runs it, and what it says on stderr.
+
+    without   "namespaces" if they are refused, "landlock" if both are
+    """
     user = None
     if os.getuid() == 0:
         try:
@@ -93,43 +98,54 @@ def judged(install: Path, isolation: str, *, namespaces: bool) -> list[str]:
     except PermissionError:
         python = "/usr/bin/python3"
     command = [python, "-c", JUDGE, str(install), isolation]
-    if not namespaces:
-        command = [python, "-c", WITHOUT_NAMESPACES, *command]
+    if without:
+        command = [python, "-c", WITHOUT, without, *command]
     done = subprocess.run(
         command, user=user, input="\0".join(PROGRAMS), capture_output=True, text=True, cwd="/", check=False
     )
     assert done.returncode == 0, done.stderr
-    return done.stdout.splitlines()
+    return done.stdout.splitlines(), done.stderr
 
 
 def test_all_layers_are_there(box: Sandbox) -> None:
     assert {name for name, how in box.layers.items() if how.startswith("none")} <= {"numpy"}
 
 
-def test_an_ordinary_user_gets_full_isolation_or_a_refusal_that_says_why(install: Path) -> None:
-    lines = judged(install, "full", namespaces=True)
-    if lines[0].startswith("refused:"):
-        assert "user namespaces" in lines[0].lower()
-        alone = ["unshare", "--user", "true"]
-        user = ORDINARY_USER if os.geteuid() == 0 else None
-        assert subprocess.run(alone, user=user, capture_output=True, check=False).returncode != 0, lines[0]
-        pytest.skip("this machine forbids user namespaces to ordinary users")
-    assert lines[0].split()[1:] in ([], ["numpy"])
-    assert lines[1:] == list(PROGRAMS.values())
+only_x86_64 = pytest.mark.skipif(os.uname().machine != "x86_64", reason="the filter that refuses is for x86-64")
 
 
-@pytest.mark.skipif(os.uname().machine != "x86_64", reason="the filter that takes namespaces away is for x86-64")
-def test_without_namespaces_full_isolation_is_refused_with_a_remedy(install: Path) -> None:
-    [line] = judged(install, "full", namespaces=False)
+def test_an_ordinary_user_gets_full_isolation(install: Path) -> None:
+    (level, missing, *verdicts), _ = judged(install, "full")
+    assert level in ("level: namespaces", "level: landlock")
+    assert missing.split()[1:] in ([], ["numpy"])
+    assert verdicts == list(PROGRAMS.values())
+
+
+@only_x86_64
+def test_without_namespaces_landlock_isolates(install: Path) -> None:
+    (level, missing, *verdicts), _ = judged(install, "full", without="namespaces")
+    assert level == "level: landlock"
+    assert missing.split()[1:] in ([], ["numpy"])
+    assert verdicts == list(PROGRAMS.values())
+
+
+@only_x86_64
+def test_without_a_wall_isolation_is_refused_with_what_was_tried_and_found(install: Path) -> None:
+    [line], _ = judged(install, "full", without="landlock")
     assert line.startswith("refused: cannot isolate")
-    assert "max_user_namespaces" in line
+    assert re.search(r"Tried namespaces: \w+: .*unshare: Operation not permitted", line)
+    assert "a filter of system calls around this process" in line
+    assert re.search(r"Tried landlock: .*landlock_create_ruleset: Operation not permitted", line)
+    assert "expected outputs" in line
     assert "best-effort" in line
 
 
-@pytest.mark.skipif(os.uname().machine != "x86_64", reason="the filter that takes namespaces away is for x86-64")
-def test_best_effort_judges_without_namespaces_and_says_what_is_missing(install: Path) -> None:
-    missing, *verdicts = judged(install, "best-effort", namespaces=False)
-    assert {"files", "network", "processes", "user"} <= set(missing.split())
+@only_x86_64
+def test_best_effort_judges_without_a_wall_and_warns(install: Path) -> None:
+    (level, missing, *verdicts), warnings = judged(install, "best-effort", without="landlock")
+    assert level == "level: none"
+    assert {"level", "files", "network", "processes", "ipc"} <= set(missing.split())
+    assert "submissions can read expected outputs" in warnings
     assert verdicts == list(PROGRAMS.values())
 
 

@@ -8,6 +8,7 @@ import shutil
 import signal
 import struct
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -104,9 +105,12 @@ REFUSE = 0x00050000
 NO_KEY = 1  # in the sixth register; the key of a filter that nobody has installed is 0
 
 
-def answer(machine: str, number: int, *arguments: int, notify: bool = True, memfds: bool = True) -> tuple[int, int]:
+def answer(
+    machine: str, number: int, *arguments: int, notify: bool = True, memfds: bool = True, **others: Any
+) -> tuple[int, int]:
     """Return the answer of the filter, and the number of instructions that it executes."""
-    code = list(struct.iter_unpack("HBBI", seccomp.program(machine, memfds=memfds, notify=notify)))
+    setting = seccomp.Setting(memfds=memfds, notify=notify, **others)
+    code = list(struct.iter_unpack("HBBI", seccomp.program(machine, setting)))
     padded = (*arguments, 0, 0, 0, 0, 0, 0)[:6]
     key = padded[5] or NO_KEY
     data = struct.pack("<iIQ6Q", number, ARCHITECTURES[machine], 0, *(value % 2**64 for value in (*padded[:5], key)))
@@ -209,6 +213,48 @@ def test_the_filter_decides_in_few_steps(machine: str) -> None:
     steps = [answer(machine, number)[1] for name, number in system_calls.NUMBERS[machine].items() if name in OPEN]
     assert max(steps) < 60
     assert sum(steps) / len(steps) < 20
+
+
+# In place of namespaces.
+
+
+def beside_landlock(machine: str, name: str, *arguments: int, abi: int = 6, own_uid: bool = False) -> int:
+    number = system_calls.NUMBERS[machine][name]
+    return answer(machine, number, *arguments, forks=True, abi=abi, own_uid=own_uid)[0]
+
+
+@pytest.mark.parametrize("machine", ARCHITECTURES)
+def test_beside_landlock_the_filter_refuses_what_landlock_leaves_open(machine: str) -> None:
+    def of(name: str, *arguments: int, **others: Any) -> int:
+        return beside_landlock(machine, name, *arguments, **others)
+
+    refused = REFUSE | errno.EPERM
+    assert {of(name) for name in ("socket", "bind", "listen", "connect", "accept4")} == {refused}
+    assert {of(name) for name in ("fchown", "fchownat", "utimensat")} == {refused}
+    pairs = {kind: of("socketpair", 1, kind | 0o2000000) for kind in (1, 2, 3, 5)}
+    assert pairs == {1: ALLOW, 2: refused, 3: refused, 5: ALLOW}
+    assert of("pidfd_open", 5) == REFUSE | errno.ENOSYS
+    assert of("prlimit64", 5, 7, 0) == refused
+    assert of("prlimit64", 0, 7, 0) == ALLOW
+    assert {of(name) for name in ("getxattr", "listxattr")} == {REFUSE | errno.ENOTSUP}
+    assert of("fchmod") == of("fchmodat2") == REFUSE  # succeeds without doing anything
+    assert of("fchmod", own_uid=True) == of("fchownat", own_uid=True) == ALLOW
+    thread, process = 0x3D0F00, 0x1200011
+    assert of("clone", thread) == of("clone", process) == NOTIFY
+    assert of("clone", process | 0x8000) == refused
+
+
+@pytest.mark.parametrize("machine", ARCHITECTURES)
+def test_what_older_versions_of_landlock_do_not_restrict_is_left_to_the_zygote_or_refused(machine: str) -> None:
+    def of(name: str, *arguments: int, abi: int) -> int:
+        return beside_landlock(machine, name, *arguments, abi=abi)
+
+    refused = REFUSE | errno.EPERM
+    assert [of("truncate", abi=abi) for abi in (1, 2, 3)] == [refused, refused, ALLOW]
+    assert [of("kill", 5, 15, abi=abi) for abi in (1, 5, 6)] == [NOTIFY, NOTIFY, ALLOW]
+    assert [of("tgkill", 5, 5, 15, abi=abi) for abi in (1, 5, 6)] == [NOTIFY, NOTIFY, ALLOW]
+    assert [of("pidfd_send_signal", 5, 15, abi=abi) for abi in (1, 5, 6)] == [refused, refused, ALLOW]
+    assert {of("kill", 5, 9, abi=abi) for abi in (1, 5, 6)} == {NOTIFY}
 
 
 # Containers.

@@ -1,0 +1,90 @@
+"""Landlock: a domain of file accesses, signals and sockets that a process enters for itself, without any privilege.
+
+Each run enters a domain of its own (child.py). What is not granted is refused, /proc included, and the kernel lets
+nobody in the domain trace or, from ABI 6 on, signal a process outside of it. What the kernel's ABI does not cover, the
+filter of system calls refuses (seccomp.py).
+
+    ABI   Linux   adds
+    1     5.13    opening, executing, making and removing files
+    2     5.19    moving and linking files from one folder to another; before, nobody may
+    3     6.2     truncating files
+    4     6.7     TCP
+    5     6.10    requests to devices
+    6     6.12    signals, and abstract Unix sockets
+    7     6.15    silence in the audit log
+"""
+
+import contextlib
+import os
+import stat
+import struct
+from collections.abc import Iterable
+
+from sandbox.jail import linux
+
+_SYS_CREATE_RULESET, _SYS_ADD_RULE, SYS_RESTRICT_SELF = 444, 445, 446
+_ONLY_VERSION = 1  # flag of the first: return the ABI instead
+_PATH_BENEATH = 1
+_NO_LOG = 1  # flag of the last: denials are not reported to the audit log
+_EXECUTE, _WRITE, _READ_FILE, _READ_FOLDER = 0x1, 0x2, 0x4, 0x8
+_MAKE_DEVICES = 0x40 | 0x800
+_TRUNCATE, _DEVICE_REQUESTS = 0x4000, 0x8000
+_OF_FILES = _EXECUTE | _WRITE | _READ_FILE | _TRUNCATE  # rights that a rule for a single file may have
+_FILE_RIGHTS = (0x1FFF, 0x3FFF, 0x7FFF, 0x7FFF, 0xFFFF)  # all that ABI 1, 2, 3, 4, 5 and later know
+_TCP, _SCOPES = 0x3, 0x3
+_TCP_ABI, SIGNALS_ABI, _SILENT_ABI = 4, 6, 7
+TRUNCATING_ABI = 3
+_PLACES_WITHOUT_EFFECT = ("/dev/null", "/dev/zero", "/dev/full")
+_DEVICES = (*_PLACES_WITHOUT_EFFECT, "/dev/random", "/dev/urandom")
+
+
+def abi() -> int:
+    """Return the version of Landlock that this kernel offers. Raises OSError if it offers none."""
+    try:
+        return linux.system_call(_SYS_CREATE_RULESET, 0, 0, _ONLY_VERSION)
+    except OSError as error:
+        raise OSError(error.errno, f"landlock_create_ruleset: {error.strerror}") from None
+
+
+def make_ruleset(version: int, *, readable: Iterable[str], writable: str) -> int:
+    """Return the descriptor of a ruleset that grants these accesses and refuses all others. Raises OSError.
+
+    version    the ABI to use, at most that of the kernel
+    readable   files and folders to read and execute
+    writable   folder in which everything may be done
+    """
+    handled = _FILE_RIGHTS[min(version, len(_FILE_RIGHTS)) - 1]
+    attributes = struct.pack("Q", handled)
+    if version >= _TCP_ABI:
+        attributes += struct.pack("Q", _TCP)
+    if version >= SIGNALS_ABI:
+        attributes += struct.pack("Q", _SCOPES)
+    ruleset = linux.Prepared(_SYS_CREATE_RULESET, attributes, len(attributes), 0)()
+    os.set_inheritable(ruleset, False)
+    try:
+        for path in readable:
+            _grant(ruleset, path, handled & (_EXECUTE | _READ_FILE | _READ_FOLDER))
+        _grant(ruleset, writable, handled & ~(_MAKE_DEVICES | _DEVICE_REQUESTS))
+        for path in _DEVICES:
+            with contextlib.suppress(FileNotFoundError):
+                writes = _WRITE | _TRUNCATE if path in _PLACES_WITHOUT_EFFECT else 0
+                _grant(ruleset, path, handled & (_READ_FILE | writes))
+    except BaseException:
+        os.close(ruleset)
+        raise
+    return ruleset
+
+
+def _grant(ruleset: int, path: str, rights: int) -> None:
+    descriptor = os.open(path, os.O_PATH)
+    try:
+        if not stat.S_ISDIR(os.fstat(descriptor).st_mode):
+            rights &= _OF_FILES
+        linux.Prepared(_SYS_ADD_RULE, ruleset, _PATH_BENEATH, struct.pack("=Qi", rights, descriptor), 0)()
+    finally:
+        os.close(descriptor)
+
+
+def preparing_entry(ruleset: int, version: int) -> linux.Prepared:
+    """Return the call by which a process enters a new domain with these rules."""
+    return linux.Prepared(SYS_RESTRICT_SELF, ruleset, _NO_LOG if version >= _SILENT_ABI else 0)

@@ -1,0 +1,62 @@
+"""What stands in the way of a level of isolation on this machine: looked up, never guessed."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from sandbox.jail.configuration import LANDLOCK, NAMESPACES
+
+_CAP_SYS_ADMIN = 1 << 21
+# Settings that keep ordinary users from making user namespaces: name -> the value that does so.
+_SETTINGS = {"kernel.unprivileged_userns_clone": "0", "kernel.apparmor_restrict_unprivileged_userns": "1"}
+
+
+def describe(level: str, error: str) -> str:
+    """Say why this machine refuses a level of isolation: the call that failed, and what was found."""
+    found = list({NAMESPACES: _of_namespaces, LANDLOCK: _of_landlock}[level]())
+    return f"{error} (found: {'; '.join(found)})" if found else error
+
+
+def _of_namespaces() -> Iterator[str]:
+    if _setting("user.max_user_namespaces") == "0":
+        yield "user.max_user_namespaces is 0; type: sysctl user.max_user_namespaces=10000"
+    if not _status("CapEff", 16) & _CAP_SYS_ADMIN:
+        for name, refuses in _SETTINGS.items():
+            if _setting(name) == refuses:
+                yield f"{name} is {refuses}; type: sysctl {name}={1 - int(refuses)}"
+    yield from _of_filters()
+    masked = [line.split()[4] for line in _read("/proc/self/mountinfo").splitlines() if " /proc/" in line]
+    if masked:
+        yield f"{masked[0]} and {len(masked) - 1} other places below /proc are hidden by mounts, as in a container"
+
+
+def _of_landlock() -> Iterator[str]:
+    modules = _read("/sys/kernel/security/lsm").strip()
+    release = os.uname().release
+    if tuple(int("".join(filter(str.isdigit, part)) or 0) for part in release.split(".")[:2]) < (5, 13):
+        yield f"Linux {release}, and Landlock came with 5.13"
+    elif modules and "landlock" not in modules.split(","):
+        yield f"Landlock is not among the kernel's security modules: boot with lsm=landlock,{modules}"
+    else:
+        yield from _of_filters()
+
+
+def _of_filters() -> Iterator[str]:
+    if _status("Seccomp", 10) == 2:
+        yield "a filter of system calls around this process, as of a container"
+
+
+def _setting(name: str) -> str:
+    return _read(f"/proc/sys/{name.replace('.', '/')}").strip()
+
+
+def _status(name: str, base: int) -> int:
+    lines = (line.split() for line in _read("/proc/self/status").splitlines())
+    return next((int(words[1], base) for words in lines if words[0] == f"{name}:"), 0)
+
+
+def _read(path: str) -> str:
+    try:
+        return Path(path).read_text()
+    except OSError:
+        return ""

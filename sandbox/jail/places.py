@@ -1,0 +1,94 @@
+"""Where runs take place without namespaces: their directories, and for root a root directory of their own.
+
+Each zygote has one directory in which its runs follow one another. If the warden is root and may change roots and
+users, as in an ordinary container, programs get a user id of their own and a root that contains nothing but the image
+and that directory: hard links to the copy of the image. Otherwise they see the machine's root, and Landlock keeps them
+from opening what is there (landlock.py).
+
+A zygote that compiles keeps the machine's root, in which the compiler is.
+"""
+
+import contextlib
+import os
+import stat
+from pathlib import Path
+
+from sandbox.jail import directories, image, landlock, leftovers, linux
+from sandbox.jail.child import PACKAGES, SHOWN
+from sandbox.jail.configuration import LANDLOCK, Configuration
+from sandbox.jail.spawn import Kind, Place, programs_uid
+
+_FOR_OWN_UIDS = (linux.CAP_SETUID, linux.CAP_SETGID, linux.CAP_KILL, linux.CAP_CHOWN)
+_FOR_OWN_ROOTS = (*_FOR_OWN_UIDS, linux.CAP_SYS_CHROOT, linux.CAP_MKNOD)
+_DEVICES = {"null": 3, "zero": 5, "full": 7, "random": 8, "urandom": 9}  # minor numbers; the major number is 1
+
+
+class Places:
+    """The places of one warden's zygotes. Raises OSError if there is no Landlock that should confine runs."""
+
+    def __init__(self, configuration: Configuration) -> None:
+        self._level = configuration.level
+        self._abi = min(landlock.abi(), configuration.abi) if configuration.level == LANDLOCK else 0
+        if not os.path.exists(f"/proc/self/task/{os.getpid()}/children"):
+            raise FileNotFoundError("/proc does not list the children of a process (CONFIG_PROC_CHILDREN)")
+        linux.prctl(linux.PR_SET_DUMPABLE, 0)  # programs may have our uid, and could read what we hold
+        linux.prctl(linux.PR_SET_CHILD_SUBREAPER, 1)
+        self._folder = leftovers.make_directory()
+        capabilities = _capabilities()
+        self._has_own_uids = capabilities.issuperset(_FOR_OWN_UIDS)
+        self._has_own_roots = capabilities.issuperset(_FOR_OWN_ROOTS)
+        copy = configuration.copy
+        if not copy:
+            copy = f"{self._folder}/image"
+            os.mkdir(copy, 0o700)
+            image.make_copy(configuration.packages, copy)
+        self._copy = image.Copy(copy)
+        if self._has_own_uids:
+            for folder in {self._folder, copy}:  # for programs that have another uid
+                os.chmod(folder, 0o711)
+
+    def make(self, kind: Kind, turn: int) -> Place:
+        """Make the place of a zygote. Raises OSError."""
+        folder = f"{self._folder}/{turn}"
+        owner = programs_uid(turn) if self._has_own_uids else None
+        if self._has_own_roots and owner is not None and not kind.compiles:
+            with contextlib.suppress(OSError):  # the file system has no devices, for example
+                self._make_root(folder, owner, packages=bool(kind.loaded))
+                return Place(self._level, SHOWN, self._copy, folder, owner, self._abi)
+            self.remove(turn)
+            self._has_own_roots = False
+        os.mkdir(folder, 0o700)
+        if owner is not None:
+            os.chown(folder, owner, owner)
+        return Place(self._level, folder, self._copy, "", owner, self._abi)
+
+    def _make_root(self, folder: str, owner: int, *, packages: bool) -> None:
+        image.link_folder(self._copy.root, folder)
+        if packages:
+            image.link_folder(self._copy.packages, folder + PACKAGES)
+        os.mkdir(folder + SHOWN, 0o700)
+        os.chown(folder + SHOWN, owner, owner)
+        for name, minor in _DEVICES.items():
+            device = f"{folder}/dev/{name}"
+            os.mknod(device, stat.S_IFCHR | 0o666, os.makedev(1, minor))
+            os.chmod(device, 0o666)
+            os.close(os.open(device, os.O_RDONLY))
+
+    def remove(self, turn: int) -> None:
+        """Remove the place of a zygote that has ended."""
+        with contextlib.suppress(OSError):
+            directories.empty(f"{self._folder}/{turn}")
+            os.rmdir(f"{self._folder}/{turn}")
+
+    def close(self) -> None:
+        """Remove all places."""
+        with contextlib.suppress(OSError):
+            directories.empty(self._folder)
+            os.rmdir(self._folder)
+
+
+def _capabilities() -> set[int]:
+    """Return the capabilities of the calling process if it is root."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    mask = next(int(line.split()[1], 16) for line in lines if line.startswith("CapEff:"))
+    return {number for number in linux.capabilities() if mask >> number & 1} if os.geteuid() == 0 else set()
