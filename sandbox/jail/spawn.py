@@ -87,7 +87,7 @@ class ZygoteProcess:
             environment["PYTHONHASHSEED"] = str(seed % 2**32)
         if namespaces and toolchain:
             environment["LD_LIBRARY_PATH"] = image.LIBRARIES  # the interpreter's own may be hidden by the compiler's
-        inherited = [theirs.fileno()] + ([cgroup.cpu_usage] if cgroup is not None else [])
+        inherited = [theirs.fileno()] + (cgroup.counters if cgroup is not None else [])
         gate, opener = os.pipe()
         self.pid = linux.clone(_NAMESPACES) if namespaces else linux.fork()
         if self.pid == 0:

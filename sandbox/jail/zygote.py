@@ -1,9 +1,9 @@
 """The warm, trusted process inside the namespaces: it forks one child for each run, times it and reaps its tree.
 
-The warden starts it as a fresh interpreter (`python -S -s -P -B -c ...`). Descriptor 3 is the channel to the judge, and
-4, if there is a cgroup, its counter of CPU time. It never sees an expected output or a verdict. Nor does anything
-that a run is given or produces pass through its memory, which all later runs inherit: only the forked child reads
-programs, inputs, arguments and names of files.
+The warden starts it as a fresh interpreter (`python -S -s -P -B -c ...`). Descriptor 3 is the channel to the judge;
+4, 5 and 6, if there is a cgroup, are its counters (process_tree.Counters). It never sees an expected output or a
+verdict. Nor does anything that a run is given or produces pass through its memory, which all later runs inherit: only
+the forked child reads programs, inputs, arguments and names of files.
 """
 
 import contextlib
@@ -51,7 +51,8 @@ _NOT_READY = bytes(mmap.PAGESIZE)
 _OURS: dict[str, object] = {}  # our own modules, kept alive but hidden from programs
 
 _LITTLE = 1 << 20  # bytes of files that may be removed after the answer has been sent
-_POLL_SECONDS = 0.05  # time between two checks of the memory of a process tree that no cgroup bounds
+_SLICE_SECONDS = 0.0001  # the shortest
+_POLL_SECONDS = 0.05  # time between two checks of what a process tree has used
 _FIRST_PID_AFTER_THE_PROGRAM = 3  # in the pid namespace of a run: 1 is its init, 2 the program
 
 
@@ -83,6 +84,8 @@ def _filter_calls(directory: str, *, memfds: bool, required: bool) -> tuple[str,
 
 def _settle(config: dict[str, Any], layers: dict[str, str]) -> "_RunLauncher":
     """Become the process from which runs are forked. Raises OSError, which names the call that failed."""
+    with contextlib.suppress(OSError):
+        linux.set_slice(_SLICE_SECONDS)  # or a run of a hundred busy processes would end late
     library = sys.path[1:]  # the first one is ours, put there by the warden
     for name in WARM:
         import_module(name)
@@ -120,7 +123,7 @@ def _settle(config: dict[str, Any], layers: dict[str, str]) -> "_RunLauncher":
     if config["namespaces"] is False and os.getppid() != config["parent"]:
         raise ProcessLookupError("the worker died while the zygote started")
     setup = ZygoteSetup(config["namespaces"], mounting_proc(), by_cgroup=config["cgroup"], languages=languages)
-    launcher = _RunLauncher(setup, workspace, notifications, 4 if config["cgroup"] else -1)
+    launcher = _RunLauncher(setup, workspace, notifications)
     for name in [name for name in sys.modules if name.split(".")[0] == "sandbox"]:
         _OURS[name] = sys.modules.pop(name)  # a program's `import sandbox` finds nothing
     gc.collect()
@@ -167,7 +170,7 @@ def _was_killed(pid: int) -> bool:
 class _RunLauncher:
     """Forks, times and reaps runs, one at a time."""
 
-    def __init__(self, setup: ZygoteSetup, workspace: Workspace, notifications: Notifications, cpu_usage: int) -> None:
+    def __init__(self, setup: ZygoteSetup, workspace: Workspace, notifications: Notifications) -> None:
         self._setup = setup
         self._notifications = notifications
         self._workspace = workspace
@@ -175,7 +178,11 @@ class _RunLauncher:
         self._steps: list[linux.Prepared] = []  # of its child
         self._ready = mmap.mmap(-1, mmap.PAGESIZE)  # shared with the child until it becomes the program
         self._null = os.open("/dev/null", os.O_RDWR)
-        self._tree = process_tree.ProcessTree(all_but_us=setup.namespaces, cpu_usage=cpu_usage)
+        self._tree = process_tree.ProcessTree(
+            all_but_us=setup.namespaces,
+            uid=UID if setup.namespaces and os.getuid() == 0 else None,
+            counters=process_tree.Counters(4, 5, 6) if setup.by_cgroup else None,
+        )
 
     def run(self, job: Job, descriptors: list[int]) -> dict[str, Any]:
         """Do one run; return how it ended, for the judge. Raises OSError."""
@@ -272,19 +279,20 @@ class _RunLauncher:
             if self._notifications.descriptor >= 0:
                 poll.register(self._notifications.descriptor, select.POLLIN)
             forked = time.monotonic()
-            deadline = forked + job.wall_seconds
+            deadline, check = forked + job.wall_seconds, forked + _POLL_SECONDS
             while True:
-                left = deadline - time.monotonic()
-                if not self._setup.by_cgroup:
-                    left = min(left, _POLL_SECONDS)
+                left = min(deadline, check) - time.monotonic()
                 ready = [number for number, _ in poll.poll(max(0.0, left) * 1000 + 1)]
                 if descriptor in ready:
                     return ""
                 if ready:
                     self._notifications.answer()
                 now = time.monotonic()
-                if not self._setup.by_cgroup and self._tree.exceeds(job.memory_mb):
-                    return "memory"
+                if now >= check:
+                    exceeded = self._tree.limit_exceeded(job, deadline)
+                    if exceeded:
+                        return "" if descriptor in dict(poll.poll(0)) else exceeded
+                    check = time.monotonic() + _POLL_SECONDS
                 if now < deadline:
                     continue
                 # If it was not slow but kept from a processor, it gets the time that it missed.
