@@ -30,6 +30,7 @@ _SMALL_MB = 1  # what is still being freed when the next run begins, and what is
 _SPARE_PROCESSES = 2  # the run's init, and one process that the kernel still counts
 _PERIOD_US = 100_000
 _PROCESSORS = 2  # processors that the runs of one worker may keep busy: a program with one thread never notices
+_WEIGHTS = {1: (1024, 1 << 18), 2: (100, 10_000)}  # by version: the usual share of processors, and the largest
 _AT_ONCE_SECONDS = 0.005  # after this time, most of what a run has left is gone without our help
 _PATIENCE_SECONDS = 0.3
 _MB = 1 << 20
@@ -68,9 +69,9 @@ class Cgroup:
         self.version = version
         self.files = files
         self._directories = set(directories)
-        self.cpu_usage = files["cpu_usage"]  # zygotes count runs by it
         self._peak = files.get("peak", -1)
         self.bounds_cpu = self._refill()
+        self._has_raised_weight = False
         self._limit = self._limit_of_processes = 0
         self._idle = self._cached = 0  # bytes charged when nothing runs, and of file caches beside them
         self._left = 0  # bytes that runs had left when the latest zygote started
@@ -78,6 +79,11 @@ class Cgroup:
         self._sure = True  # whether file caches are known to be unchanged
         self._before = 0
         self._before_counts = (b"", b"")
+
+    @property
+    def counters(self) -> list[int]:
+        """The descriptors that zygotes inherit, see process_tree.Counters."""
+        return [self.files[name] for name in ("cpu_usage", "events", "processes_now")]
 
     def add(self, pid: int) -> None:
         """Move a process into the cgroup. Raises CannotJoin."""
@@ -146,6 +152,9 @@ class Cgroup:
         if now != self._before_counts:  # rare; parsing takes regular expressions
             killed = _was_killed(_counts(*self._before_counts), _counts(*now))
             hit = _counts(*now)[2] > _counts(*self._before_counts)[2]
+        if self._has_raised_weight:
+            self._weigh(_WEIGHTS[self.version][0])
+            self._has_raised_weight = False
         if was_parallel:  # or the next run would have to wait until this one's excess processor time is paid back
             self._refill()
         peak = self._limit if killed else -1
@@ -155,6 +164,19 @@ class Cgroup:
             self._sure = False
             self._before = min(self._before, self._idle + self._file_caches())
         return Used(max(0, peak - self._before) / _MB if peak >= 0 else None, killed, hit)
+
+    def raise_weight(self) -> None:
+        """Give the run in progress precedence over other processes of the machine until it ends.
+
+        A run that is past its wall limit is owed the time for which a busy machine has kept it from a processor.
+        """
+        self._weigh(_WEIGHTS[self.version][1])
+        self._has_raised_weight = True
+
+    def _weigh(self, weight: int) -> None:
+        if "weight" in self.files:
+            with contextlib.suppress(OSError):  # v2 can take the cpu controller away from a cgroup in use
+                self._write("weight", str(weight))
 
     def _come_down(self) -> int:
         """Wait until the charge has come down to the idle charge and file caches, and return it. Raises NotIdle if it
@@ -322,6 +344,8 @@ def _open_files(directories: dict[str, Path], *, v1: bool) -> dict[str, int]:
         files["peak"] = peak
     with contextlib.suppress(OSError):  # this controller may be missing
         files["quota"] = _open(cpu / ("cpu.cfs_quota_us" if v1 else "cpu.max"), os.O_WRONLY)
+    with contextlib.suppress(OSError):
+        files["weight"] = _open(cpu / ("cpu.shares" if v1 else "cpu.weight"), os.O_WRONLY)
     return files
 
 

@@ -26,6 +26,7 @@ COMPILER_BROKEN = 70  # exit status of a compilation that says nothing about the
 COMPILER_KILLED = 71  # exit status of a compilation whose compiler was ended by SIGKILL
 _DESCRIPTORS = 512  # the zygote may have this many open
 _PATIENCE, _PATIENCE_SECONDS = 5, 10  # times the wall limit, and seconds at least, before a run can be starved
+_COARSE_SECONDS = 0.01
 _STARVED = 20  # a run that gets less than this part of a processor is starved
 
 
@@ -66,6 +67,10 @@ class Job:
     @property
     def _patience_seconds(self) -> float:
         return max(_PATIENCE * self.wall_seconds, _PATIENCE_SECONDS)
+
+    def has_used_up(self, cpu_seconds: float) -> bool:
+        """Return whether the CPU limit is exceeded, with an allowance for the kernel's coarse counting."""
+        return cpu_seconds > self.cpu_seconds + _COARSE_SECONDS
 
     def is_starved(self, cpu_seconds: float, elapsed_seconds: float) -> bool:
         """Return whether the machine has given the run so little time that waiting for its end makes no sense.
@@ -149,7 +154,9 @@ class ZygoteSetup:
 
 def steps(job: Job, setup: ZygoteSetup) -> list[linux.Prepared]:
     """Return the system calls that a child makes on its way to becoming the program; the zygote prepares them."""
-    prepared: list[linux.Prepared] = []
+    # Or kill(0, ...) would reach the zygote. A session costs more. But without a cgroup, the kernel divides processors
+    # between sessions, and beside a hundred busy processes in its own one the zygote would wait for seconds.
+    prepared = [linux.preparing_process_group() if setup.by_cgroup else linux.preparing_session()]
     if setup.namespaces:
         prepared.append(setup.mount_proc)
         prepared += linux.preparing_ids(UID) if os.getuid() == 0 else linux.preparing_no_capabilities()
@@ -201,7 +208,6 @@ def become(
         if kept >= 0:
             os.dup2(kept, KEPT, inheritable=False)
         os.closerange(KEPT if kept < 0 else KEPT + 1, _DESCRIPTORS)
-        os.setpgid(0, 0)  # or kill(0, ...) would reach the zygote; no session, which costs more
         for step in prepared:
             step()
         linux.throw_key_away()

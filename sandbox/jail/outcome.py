@@ -99,9 +99,9 @@ def outcome_of(job: Job, report: Report, exit_code: int, longest_output: int, me
         return Outcome.OUT_OF_MEMORY
     if longest_output >= job.output_bytes:
         return Outcome.OUTPUT_LIMIT
-    # The hundredth of a second allows for the kernel's coarse counting; _NEARLY, for a limit that counts differently.
-    if report.ended_by == "time" or report.cpu_seconds > job.cpu_seconds + 0.01:
+    if report.ended_by == "time" or job.has_used_up(report.cpu_seconds):
         return Outcome.TIMED_OUT
+    # _NEARLY allows for a limit that counts differently.
     if exit_code in (-signal.SIGXCPU, -signal.SIGKILL) and report.cpu_seconds > _NEARLY * job.cpu_seconds:
         return Outcome.TIMED_OUT
     if exit_code == -signal.SIGSYS:

@@ -5,12 +5,28 @@ import mmap
 import os
 import signal
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
 
 from sandbox.jail import linux
+from sandbox.jail.child import Job
 
+_TICKS = os.sysconf("SC_CLK_TCK")  # in a second
 _TICKS_SECONDS = 0.025  # a running thread's counters move within that
+_STAT_FIELDS = 15
+_MANY = 32  # processes and threads: a run that has more gives way to us
+_NICER = 10  # added to its niceness: a ninth of our weight
 _SLACK_MB = 16  # allowance for what the processes share with the zygote
+
+
+@dataclass(frozen=True, slots=True)
+class Counters:
+    """Descriptors of the counters of the cgroup that the zygote and its run are in: CPU time, events, among them
+    processes killed for lack of memory, and the number of processes and threads."""
+
+    cpu_usage: int
+    events: int
+    tasks: int
 
 
 class ProcessTree:
@@ -19,22 +35,76 @@ class ProcessTree:
     proc        descriptor of /proc
     all_but_us  if True, the run is everything in our pid namespace except us, pid 1; otherwise it is all our
                 descendants, and we must be a subreaper
-    cpu_usage   descriptor of the CPU counter of the cgroup that we and the run are in; -1 without one
+    uid         the uid that all processes of the run have, and no others that we can see; None if there is no such uid
+    counters    of the cgroup that we and the run are in; None without one
 
     Nothing that a program has made, such as the name of a process, is kept in memory that later runs inherit.
     """
 
-    def __init__(self, proc: int, *, all_but_us: bool, cpu_usage: int) -> None:
+    def __init__(self, proc: int, *, all_but_us: bool, uid: int | None, counters: Counters | None) -> None:
         self._all_but_us = all_but_us
+        self._uid = uid
         self._proc = proc
-        self._cpu_usage = cpu_usage
+        self._counters = counters
         self._before = 0.0
+        self._kills_before = b""
+        self._hid_waits = False  # when it was last looked at
         self._page = mmap.mmap(-1, mmap.PAGESIZE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
         self._page.madvise(mmap.MADV_DONTFORK)
 
     def begin(self) -> None:
-        """Start counting CPU time."""
-        self._before = self._counted()
+        """Start counting CPU time and processes that are killed."""
+        self._before, self._kills_before = self._counted(), self._kills()
+        self._hid_waits = False
+
+    def limit_exceeded(self, job: Job, deadline: float) -> str:
+        """Return the limit that the run exceeds: memory, time, or "" if none.
+
+        A run in a cgroup exceeds its memory as soon as the kernel has killed one of its processes for that. Without a
+        cgroup, what cannot be measured before the deadline, in monotonic seconds, is left out: to look at a hundred
+        busy processes can take a minute.
+        """
+        if self._counters is not None:
+            if int(os.pread(self._counters.tasks, 32, 0)) > _MANY:
+                self._give_way()
+            holds_too_much = self._kills() != self._kills_before
+            used_seconds = self.used_seconds()
+        else:
+            pids = self._pids()
+            if sum(map(self._n_threads, _until(deadline, pids))) > _MANY:
+                self._give_way()
+            self._hid_waits = self._hides_waits(pids)
+            # Parents before their children: one that ends meanwhile is not counted twice.
+            used_seconds = sum(map(self._used_ticks, _until(deadline, pids))) / _TICKS
+            holds_too_much = self._holds_more_than(job.memory_mb, pids, deadline)
+        if holds_too_much:
+            return "memory"
+        return "time" if job.has_used_up(used_seconds) else ""
+
+    def _give_way(self) -> None:
+        """Lower the priority of the run's many threads, or we would wait for a hundred of them again and again.
+
+        In a cgroup, the run as a whole gets no less of the machine for it. Without CAP_SYS_NICE, we may not do so if
+        programs have a uid of their own.
+        """
+        nice = os.getpriority(os.PRIO_PROCESS, 0) + _NICER
+        if self._uid is not None:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                linux.set_nice(os.PRIO_USER, self._uid, nice)
+            return
+        for pid in self._pids():
+            for thread in self._list(f"{pid}/task"):
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    linux.set_nice(os.PRIO_PROCESS, int(thread), nice)
+
+    def _kills(self) -> bytes:
+        if self._counters is None:
+            return b""
+        return os.pread(self._counters.events, 4096, 0).partition(b"oom_kill ")[2]
+
+    def _used_ticks(self, pid: int) -> int:
+        """Return the clock ticks that a process, and the children that it has waited for, have spent on processors."""
+        return sum(map(int, self._stat(pid)[11:]))
 
     def used_seconds(self) -> float:
         """Return the CPU seconds of all processes of the run, including those that nobody waited for; 0 without a
@@ -42,9 +112,9 @@ class ProcessTree:
         return max(0.0, self._counted() - self._before)
 
     def _counted(self) -> float:
-        if self._cpu_usage < 0:
+        if self._counters is None:
             return 0.0
-        words = os.pread(self._cpu_usage, 64, 0).split()
+        words = os.pread(self._counters.cpu_usage, 64, 0).split()
         seconds = int(words[1]) / 1e6 if words[0] == b"usage_usec" else int(words[0]) / 1e9
         return seconds - time.process_time()
 
@@ -54,10 +124,12 @@ class ProcessTree:
         The latter is the longest time that one of its threads has waited for a processor, less the time for which it
         may have waited for other threads of the same run.
         """
+        if self._hid_waits:
+            return 0.0, 0.0
         pids = self._pids()
         threads = [(on_cpu, waited) for _, on_cpu, waited, _ in self._threads(pids)]
         used = max(self.used_seconds(), sum(on_cpu for on_cpu, _ in threads) / 1e9)
-        if self._hides_children(pids):
+        if self._hides_waits(pids):
             return used, 0.0
         kept = max(((waited + on_cpu) / 1e9 - used for on_cpu, waited in threads), default=0.0)
         return used, max(0.0, kept)
@@ -65,21 +137,35 @@ class ProcessTree:
     def is_waiting(self) -> bool:
         """Return whether a thread has been waiting for a processor for some milliseconds. The kernel counts a wait only
         when it is over, so `seconds` does not include this one."""
+        if self._hid_waits:
+            return False
         pids = self._pids()
-        if self._hides_children(pids):
+        if self._hides_waits(pids):
             return False
         used, started = self.used_seconds(), time.monotonic()
         before = set(self._threads(pids))
         time.sleep(_TICKS_SECONDS)
         if self.used_seconds() - used > time.monotonic() - started:
             return False  # its threads wait for one another
-        return any(thread in before and self._state(thread[0]) == b"R" for thread in self._threads(pids))
+        return any(thread in before and self._stat(thread[0])[:1] == [b"R"] for thread in self._threads(pids))
 
-    def _hides_children(self, pids: list[int]) -> bool:
-        """Return whether children that have ended may have used CPU time that we cannot see, and that other threads may
-        have waited for."""
+    def _hides_waits(self, pids: list[int]) -> bool:
+        """Return whether we cannot tell for which time the machine, not the run itself, kept its threads from a
+        processor.
+
+        Without a cgroup, children that have ended may have used CPU time that we cannot see, and that others waited
+        for; and on a busy machine, to look at many threads takes longer than the run may take.
+        """
+        if self._counters is not None:
+            return False
         init = self._all_but_us  # a run in a pid namespace has one, which only sleeps
-        return self._cpu_usage < 0 and len(pids) > 1 + init
+        return len(pids) > 1 + init or sum(map(self._n_threads, pids)) > _MANY
+
+    def _n_threads(self, pid: int) -> int:
+        try:
+            return os.stat(f"{pid}/task", dir_fd=self._proc).st_nlink - 2
+        except OSError:
+            return 0
 
     def _threads(self, pids: list[int]) -> Iterator[tuple[int, int, int, int]]:
         """Yield (thread id, nanoseconds on a processor, nanoseconds waiting for one, number of times it got one)."""
@@ -89,17 +175,19 @@ class ProcessTree:
                 if len(fields) == 3:
                     yield int(thread), int(fields[0]), int(fields[1]), int(fields[2])
 
-    def exceeds(self, memory_mb: int) -> bool:
+    def _holds_more_than(self, memory_mb: int, pids: list[int], deadline: float) -> bool:
         """Return whether the processes hold more memory than that; shared memory counts once, the zygote's pages do not
         count."""
-        resident_kb = {pid: self._resident_kb(pid) for pid in self._pids()}
-        if sum(resident_kb.values()) < memory_mb << 10:  # cheap, and never less than what follows
+        resident_kb = sum(map(self._resident_kb, _until(deadline, pids)))
+        if resident_kb < memory_mb << 10:  # cheap, and never less than what follows
             return False
         proportional_kb = 0
-        for pid, kb in resident_kb.items():
+        for pid in _until(deadline, pids):
             share = self._read(f"{pid}/smaps_rollup").partition(b"\nPss:")[2].split()
-            proportional_kb += int(share[0]) if share else min(kb, self._resident_kb(pid))  # not to be read, or gone
-        return proportional_kb > (memory_mb + _SLACK_MB) << 10
+            proportional_kb += int(share[0]) if share else self._resident_kb(pid)  # not to be read, or gone
+            if proportional_kb > (memory_mb + _SLACK_MB) << 10:
+                return True
+        return False
 
     def _resident_kb(self, pid: int) -> int:
         fields = self._read(f"{pid}/statm").split()
@@ -149,8 +237,11 @@ class ProcessTree:
         return [int(child) for children in lists for child in children.split()]
 
     def _stat(self, pid: int) -> list[bytes]:
-        """Return the fields of a process's or thread's stat after its name: state, parent and so on; empty if it is
-        gone."""
+        """Return the fields of a thread's stat from its state to the CPU time of its children; empty if it is gone.
+
+        The file is read into a page that no fork inherits: before and after these fields there is what the program has
+        chosen, its name and the signals that it blocks, which later runs must not find in their memory.
+        """
         try:
             descriptor = os.open(f"{pid}/stat", os.O_RDONLY, dir_fd=self._proc)
         except OSError:
@@ -161,11 +252,10 @@ class ProcessTree:
             return []
         finally:
             os.close(descriptor)
-        return self._page[self._page.rfind(b")", 0, length) + 2 : length].split()
-
-    def _state(self, pid: int) -> bytes:
-        """Return the letter of a thread's state; empty if it is gone."""
-        return b"".join(self._stat(pid)[:1])
+        start = end = self._page.rfind(b")", 0, length) + 1
+        for _ in range(_STAT_FIELDS):
+            end = self._page.find(b" ", end + 1, length)
+        return self._page[start:end].split()
 
     def _read(self, path: str) -> bytes:
         """Return the content of a file below /proc; empty if its process has gone meanwhile, or the kernel has no such
@@ -192,6 +282,14 @@ class ProcessTree:
             return []
         finally:
             os.close(descriptor)
+
+
+def _until(deadline: float, pids: Iterable[int]) -> Iterator[int]:
+    """Yield the pids one by one, the first in any case, until the deadline, in monotonic seconds."""
+    for pid in pids:
+        yield pid
+        if time.monotonic() >= deadline:
+            return
 
 
 def kill_children(but: Collection[int]) -> None:

@@ -117,6 +117,8 @@ class Runner:
             artifact = run_files.copy(artifact)
         zygote.begin(order.encoded, [compiled.source, artifact, *run_files.handed])
         run_files.hand_over()
+        if not zygote.ends_within(job.wall_seconds):
+            self._zygotes.raise_weight()
         return Report.from_answer(zygote.end(job.longest_seconds + _PATIENCE_SECONDS))
 
     def make_ready(self, order: Order) -> None:

@@ -196,7 +196,7 @@ def _conditions(setting: Setting) -> dict[str, _Rule]:
         "arch_prctl": _If(0, _ARCH_SET_AND_GET, _ALLOW, _EINVAL),
         "prlimit64": _null(2, _ALLOW, _Ours(_If(0, (0,), _SETS_NO_LIMIT_OF_OURS, _EPERM))),
         "setrlimit": _If(0, _OUR_LIMITS, _EPERM, _ALLOW),
-        "setpriority": _OF_ITSELF,
+        "setpriority": _Ours(_OF_ITSELF),
         "sched_setaffinity": _If(0, (0,), _NOTHING, _EPERM),
     }
 

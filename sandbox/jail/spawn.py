@@ -112,7 +112,7 @@ class ZygoteProcess:
         readable = [] if namespaces else place.readable(kind, toolchain)
         if not namespaces and not place.root:
             environment |= {"HOME": place.work, "TMPDIR": place.work, "LD_LIBRARY_PATH": place.copy.libraries}
-        inherited = [theirs.fileno()] + ([cgroup.cpu_usage] if cgroup is not None else [])
+        inherited = [theirs.fileno()] + (cgroup.counters if cgroup is not None else [])
         proc = os.open("/proc", os.O_RDONLY | os.O_DIRECTORY)
         if place.root:
             inherited.append(proc)

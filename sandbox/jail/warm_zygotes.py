@@ -167,6 +167,11 @@ class WarmZygotes:
             self._surroundings.begin()
         return zygote
 
+    def raise_weight(self) -> None:
+        """Give the run in progress precedence over other processes of the machine, if it has a cgroup."""
+        if self._cgroup is not None:
+            self._cgroup.raise_weight()
+
     def end_run(self, report: Report) -> Memory:
         """Return what is known of the memory of the run that has just ended.
 

@@ -1,10 +1,10 @@
 """The warm, trusted process behind the wall around programs: it forks one child for each run, times it and reaps its
 tree.
 
-The warden starts it as a fresh interpreter (`python -S -s -P -B -c ...`). Descriptor 3 is the channel to the judge, and
-4, if there is a cgroup, its counter of CPU time; the last one is /proc, if that cannot be opened. It never sees an
-expected output or a verdict. Nor does anything that a run is given or produces pass through its memory, which all later
-runs inherit: only the forked child reads programs, inputs, arguments and names of files.
+The warden starts it as a fresh interpreter (`python -S -s -P -B -c ...`). Descriptor 3 is the channel to the judge;
+4, 5 and 6, if there is a cgroup, are its counters (process_tree.Counters); the last one is /proc, if that cannot be
+opened. It never sees an expected output or a verdict. Nor does anything that a run is given or produces pass through
+its memory, which all later runs inherit: only the forked child reads programs, inputs, arguments and names of files.
 """
 
 import contextlib
@@ -52,7 +52,8 @@ _NOT_READY = bytes(mmap.PAGESIZE)
 _OURS: dict[str, object] = {}  # our own modules, kept alive but hidden from programs
 
 _LITTLE = 1 << 20  # bytes of files that may be removed after the answer has been sent
-_POLL_SECONDS = 0.05  # time between two checks of the memory of a process tree that no cgroup bounds
+_SLICE_SECONDS = 0.0001  # the shortest
+_POLL_SECONDS = 0.05  # time between two checks of what a run has used
 _SLACK_MB = 16  # allowance for what the peak of resident memory includes beside that of the program
 _FIRST_PID_AFTER_THE_PROGRAM = 3  # in the pid namespace of a run: 1 is its init, 2 the program
 
@@ -85,6 +86,8 @@ def _filter_calls(setting: seccomp.Setting, *, required: bool) -> tuple[str, int
 
 def _settle(config: dict[str, Any], layers: dict[str, str]) -> "_RunLauncher":
     """Become the process from which runs are forked. Raises OSError, which names the call that failed."""
+    with contextlib.suppress(OSError):
+        linux.set_slice(_SLICE_SECONDS)  # or a run of a hundred busy processes would end late
     library = sys.path[1:]  # the first one is ours, put there by the warden
     for name in WARM:
         import_module(name)
@@ -138,7 +141,12 @@ def _settle(config: dict[str, Any], layers: dict[str, str]) -> "_RunLauncher":
         counts_forks=setting.forks and listener >= 0,
         languages=languages,
     )
-    tree = process_tree.ProcessTree(proc, all_but_us=has_namespaces, cpu_usage=4 if config["cgroup"] else -1)
+    tree = process_tree.ProcessTree(
+        proc,
+        all_but_us=has_namespaces,
+        uid=UID if has_namespaces and os.getuid() == 0 else None,
+        counters=process_tree.Counters(4, 5, 6) if config["cgroup"] else None,
+    )
     notifications = Notifications(
         listener,
         tree,
@@ -311,21 +319,22 @@ class _RunLauncher:
             if self._notifications.descriptor >= 0:
                 poll.register(self._notifications.descriptor, select.POLLIN)
             forked = time.monotonic()
-            deadline = forked + job.wall_seconds
+            deadline, check = forked + job.wall_seconds, forked + _POLL_SECONDS
             while True:
-                left = deadline - time.monotonic()
-                if not self._setup.by_cgroup or not self._setup.namespaces:
-                    left = min(left, _POLL_SECONDS)
+                left = min(deadline, check) - time.monotonic()
                 ready = [number for number, _ in poll.poll(max(0.0, left) * 1000 + 1)]
                 if descriptor in ready:
                     return ""
                 if ready:
                     self._notifications.answer()
                 now = time.monotonic()
-                if not self._setup.by_cgroup and self._tree.exceeds(job.memory_mb):
-                    return "memory"
-                if self._workspace.exceeds(job.disk_mb):
-                    return "memory"
+                if now >= check:
+                    exceeded = self._tree.limit_exceeded(job, deadline)
+                    if exceeded:
+                        return "" if descriptor in dict(poll.poll(0)) else exceeded
+                    if self._workspace.exceeds(job.disk_mb):
+                        return "memory"
+                    check = time.monotonic() + _POLL_SECONDS
                 if now < deadline:
                     continue
                 # If it was not slow but kept from a processor, it gets the time that it missed.

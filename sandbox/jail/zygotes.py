@@ -48,6 +48,10 @@ class Zygote:
         except OSError as error:
             raise ZygoteLost(str(error)) from error
 
+    def ends_within(self, seconds: float) -> bool:
+        """Wait so long for the end of the job; return whether it has come, or anything else that `end` reports."""
+        return bool(self._events(seconds))
+
     def end(self, patience_seconds: float) -> dict[str, Any]:
         """Wait for the end of the job and return how it ended. Raises ZygoteLost."""
         return self._receive(patience_seconds)
@@ -57,11 +61,7 @@ class Zygote:
         self._ends = ends
 
     def _receive(self, patience_seconds: float) -> dict[str, Any]:
-        poll = select.poll()
-        poll.register(self._channel, select.POLLIN)
-        for descriptor, mask in self._ends.items():
-            poll.register(descriptor, mask)
-        events = poll.poll(patience_seconds * 1000)
+        events = self._events(patience_seconds)
         if any(descriptor in self._ends for descriptor, _ in events):
             raise SystemExit(0)
         data, end = b"", "it ended" if events else "it did not respond"
@@ -74,6 +74,13 @@ class Zygote:
             raise ZygoteLost(message or end)
         answer: dict[str, Any] = json.loads(data)
         return answer
+
+    def _events(self, seconds: float) -> list[tuple[int, int]]:
+        poll = select.poll()
+        poll.register(self._channel, select.POLLIN)
+        for descriptor, mask in self._ends.items():
+            poll.register(descriptor, mask)
+        return poll.poll(seconds * 1000)
 
     def close(self) -> None:
         """Kill the zygote, and with it all runs in its namespaces."""

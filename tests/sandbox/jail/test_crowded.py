@@ -1,11 +1,11 @@
 """On a machine that is too busy, a slow program is told from a slow machine: no right answer becomes a time limit."""
 
 import os
-import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
+from busy import busy_processes
 
 from sandbox import Limits, Outcome, Program, Sandbox
 from sandbox.jail.child import Job
@@ -42,21 +42,10 @@ def crowd(n_processes: int) -> Iterator[None]:
     """Keep one processor busy, and pin this process to it."""
     before = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {max(before)})
-    busy = []
     try:
-        for _ in range(n_processes):
-            pid = os.fork()
-            if pid == 0:
-                os.setsid()  # the kernel may give all processes of a session one share of the processor
-                signal.alarm(120)  # if this test is killed
-                while True:
-                    pass
-            busy.append(pid)
-        yield
+        with busy_processes(n_processes):
+            yield
     finally:
-        for pid in busy:
-            os.kill(pid, signal.SIGKILL)
-            os.waitpid(pid, 0)
         os.sched_setaffinity(0, before)
 
 

@@ -1,0 +1,8 @@
+# expect: time_limit
+import os
+
+while True:
+    try:
+        os.fork()
+    except OSError:
+        pass
