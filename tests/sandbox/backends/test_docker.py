@@ -14,6 +14,7 @@ import sys
 import tarfile
 import tempfile
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -65,12 +66,18 @@ def collecting() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def box() -> Iterator[Sandbox]:
+    missing = ""
     try:
         box = Sandbox(workers=2, backend="docker")
     except BackendUnavailable as error:
         if "CURATE_REQUIRE_DOCKER" in os.environ:
             raise
-        pytest.skip(f"no containers here: {error}")
+        missing = str(error)
+    if missing:
+        with warnings.catch_warnings():  # of the socket that docker's client leaves open
+            warnings.simplefilter("ignore", ResourceWarning)
+            gc.collect()
+        pytest.skip(f"no containers here: {missing}")
     with box:
         yield box
 
