@@ -1,5 +1,5 @@
 # make demo    build the sample dataset and show it        make setup   everything into .venv
-# make test    each promise once; 15 minutes               make check   linters and types
+# make test    each promise once; 12 minutes               make check   linters and types
 # make test-all   the repetitions, too: all kills, clusters, attacks in every language; half an hour
 # make sandbox-image   build the containers of the docker backend; PACKAGES="pandas scipy" IMAGE=NAME: with packages
 # make soak    200,000 runs with kills: half an hour
