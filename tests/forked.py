@@ -50,7 +50,7 @@ def _start_zygote(folder: Path) -> None:
             stderr=writer,
             start_new_session=True,
         )
-        process.returncode = 0  # it ends after this process
+        process.wait()  # what goes on is a fork of it
         os.close(reader)
         os.close(writer)
 

@@ -5,7 +5,7 @@ import pytest
 from curate.verification.failure_cause import cause
 from sandbox import Case, Limits, Program, Sandbox, Suite
 
-SUITE = Suite([Case("1\n", "2\n")], limits=Limits(wall_seconds=1.0))
+SUITE = Suite([Case("1\n", "2\n")], limits=Limits(wall_seconds=2.0))
 
 
 @pytest.fixture(scope="module")
