@@ -62,13 +62,13 @@ class Notifications:
         self._page = mmap.mmap(-1, mmap.PAGESIZE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
         self._page.madvise(mmap.MADV_DONTFORK)
         self._start = ctypes.addressof(ctypes.c_char.from_buffer(self._page))
-        self._locks = self._threads = self._most_threads = 0
+        self._locks = self._threads = self._max_threads = 0
         self.has_used_sigkill = False
 
     def begin(self, processes: int) -> None:
         """Forget the last run. The next one may have so many processes and threads."""
         self._locks, self.has_used_sigkill = 0, False
-        self._threads, self._most_threads = 1, processes
+        self._threads, self._max_threads = 1, processes
 
     def answer(self) -> None:
         """Answer one notification. Nothing happens if the process that made the call has gone meanwhile."""
@@ -93,9 +93,9 @@ class Notifications:
 
     def _answer_for_fork(self) -> tuple[int, int]:
         """Return the error and the flags of the answer to a call that makes a process or thread."""
-        if self._threads >= self._most_threads:
+        if self._threads >= self._max_threads:
             self._threads = self._tree.count()  # those that have ended do not count
-        if self._threads >= self._most_threads:
+        if self._threads >= self._max_threads:
             return errno.EAGAIN, 0
         self._threads += 1
         return 0, _CONTINUE
