@@ -49,13 +49,15 @@ class ProcessTree:
         self._before = 0.0
         self._kills_before = b""
         self._hid_waits = False  # when it was last looked at
+        self._looked = 0.0  # when that was, in monotonic seconds
+        self._runnable_seconds = 0.0  # while it had several processes, one of them running or waiting for a processor
         self._page = mmap.mmap(-1, mmap.PAGESIZE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
         self._page.madvise(mmap.MADV_DONTFORK)
 
     def begin(self) -> None:
         """Start counting CPU time and processes that are killed."""
         self._before, self._kills_before = self._counted(), self._kills()
-        self._hid_waits = False
+        self._hid_waits, self._looked, self._runnable_seconds = False, time.monotonic(), 0.0
 
     def limit_exceeded(self, job: Job, deadline: float) -> str:
         """Return the limit that the run exceeds: memory, time, or "" if none.
@@ -67,6 +69,10 @@ class ProcessTree:
         if self._counters is not None:
             if int(os.pread(self._counters.tasks, 32, 0)) > _MANY:
                 self._give_way()
+            now = time.monotonic()
+            if self._all_but_us and self._is_runnable():
+                self._runnable_seconds += now - self._looked
+            self._looked = now
             holds_too_much = self._kills() != self._kills_before
             used_seconds = self.used_seconds()
         else:
@@ -80,6 +86,11 @@ class ProcessTree:
         if holds_too_much:
             return "memory"
         return "time" if job.has_used_up(used_seconds) else ""
+
+    def _is_runnable(self) -> bool:
+        """Return whether the run has several processes, one of which is running or waits for a processor."""
+        pids = self._pids()
+        return len(pids) > 2 and any(self._stat(pid)[:1] == [b"R"] for pid in pids)  # the first is the run's init
 
     def _give_way(self) -> None:
         """Lower the priority of the run's many threads, or we would wait for a hundred of them again and again.
@@ -122,7 +133,8 @@ class ProcessTree:
         """Return the CPU seconds used so far, and for how many seconds the machine kept the run from a processor.
 
         The latter is the longest time that one of its threads has waited for a processor, less the time for which it
-        may have waited for other threads of the same run.
+        may have waited for other threads of the same run. Of short-lived processes, which take their waits with them,
+        it is an estimate: the time for which one was runnable whenever we looked, less what all have used.
         """
         if self._hid_waits:
             return 0.0, 0.0
@@ -132,7 +144,7 @@ class ProcessTree:
         if self._hides_waits(pids):
             return used, 0.0
         kept = max(((waited + on_cpu) / 1e9 - used for on_cpu, waited in threads), default=0.0)
-        return used, max(0.0, kept)
+        return used, max(0.0, kept, self._runnable_seconds - used)
 
     def is_waiting(self) -> bool:
         """Return whether a thread has been waiting for a processor for some milliseconds. The kernel counts a wait only
