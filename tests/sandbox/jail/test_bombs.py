@@ -77,7 +77,7 @@ def test_beside_twenty_busy_processes_a_bomb_ends_in_time(single: Sandbox, name:
 @pytest.mark.parametrize("n_busy", [0, pytest.param(20, marks=pytest.mark.thorough)])
 def test_a_program_of_many_processes_is_no_bomb(single: Sandbox, n_busy: int) -> None:
     with busy_processes(n_busy):
-        result = single.run(Program(MANY_PROCESSES), limits=Limits(wall_seconds=4, memory_mb=256))
+        result = single.run(Program(MANY_PROCESSES), limits=LIMITS)
     assert (result.outcome, result.stdout) == (Outcome.EXITED, b"40\n")
 
 
