@@ -196,6 +196,8 @@ CHECKS: tuple[Check, ...] = (
     # These things must be out of reach.
     _denied("host files", "open('/etc/passwd')"),
     _denied("host folders", "os.listdir('/etc')"),
+    # Landlock does not hide whether a file exists; there, /proc cannot be listed.
+    _denied("names of host files", "os.listdir('/proc') and any(map(os.path.exists, ('/etc/passwd', '/home')))"),
     _denied("other processes", "any(p not in ('1', str(os.getpid())) for p in os.listdir('/proc') if p.isdigit())"),
     _denied("network", "socket.socket(socket.AF_INET)"),
     _denied("namespaces", "libc.unshare(0x10000000) == 0"),
