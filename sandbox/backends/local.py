@@ -11,6 +11,7 @@ import shutil
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import weakref
 from collections.abc import Sequence
@@ -105,6 +106,10 @@ class _Image:
             if not self._copy:
                 folder = leftovers.make_directory()
                 self._remove = weakref.finalize(self, _remove, folder, os.getpid())
+                if os.statvfs(folder).f_flag & os.ST_NOEXEC:
+                    raise CannotIsolate(
+                        f"{tempfile.gettempdir()} is mounted noexec; type: export TMPDIR=FOLDER, where files may be executed"
+                    )
                 self._make(LANDLOCK, folder)
                 self._copy = folder
             return self._copy
@@ -233,6 +238,9 @@ def _start(
     project = str(Path(__file__).parents[2])
     code = f"import sys; sys.path.insert(0, {project!r}); from sandbox.jail.{module} import main; "
     code += f"sys.exit(main({arguments}))"
+    environment = {"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8", "TMPDIR": tempfile.gettempdir()}
+    if scope:
+        environment |= delegation.scope_environment()
     return subprocess.Popen(
         # The interpreter itself: a version manager's shim or a venv's .pth files cost more than a hundred runs.
         [*scope, _interpreter(), "-S", "-s", "-P", "-B", "-X", "utf8", "-c", code],
@@ -240,7 +248,7 @@ def _start(
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=words,
-        env={"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8", **(delegation.scope_environment() if scope else {})},
+        env=environment,
         cwd="/",
         start_new_session=True,  # Ctrl-C, or the end of a process group, is not meant for it: it ends when we end
     )
