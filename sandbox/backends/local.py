@@ -107,9 +107,8 @@ class _Image:
                 folder = leftovers.make_directory()
                 self._remove = weakref.finalize(self, _remove, folder, os.getpid())
                 if os.statvfs(folder).f_flag & os.ST_NOEXEC:
-                    raise CannotIsolate(
-                        f"{tempfile.gettempdir()} is mounted noexec; type: export TMPDIR=FOLDER, where files may be executed"
-                    )
+                    way_out = "type: export TMPDIR=FOLDER, where files may be executed"
+                    raise CannotIsolate(f"{tempfile.gettempdir()} is mounted noexec; {way_out}")
                 self._make(LANDLOCK, folder)
                 self._copy = folder
             return self._copy
