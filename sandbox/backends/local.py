@@ -161,7 +161,12 @@ class _Worker(Channel):
         level: str,
         refused: str,
     ) -> None:
-        scope = [] if no_scope else delegation.scope_command()
+        scope: list[str] = []
+        if not no_scope:
+            try:
+                scope = delegation.scope_command()
+            except OSError as error:  # the user has logged out, for example
+                no_scope = str(error)
         namespaces = image.namespaces() if level == NAMESPACES else ()
         copy = image.copy() if level != NAMESPACES else ""
         self._words = os.memfd_create("worker")  # holds what the worker says on stderr if it fails
