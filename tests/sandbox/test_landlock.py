@@ -277,6 +277,20 @@ def test_processes_and_threads_are_counted_for_each_run_alone(installed: Path) -
     assert judged(USER, installed, [(Program(source), suite)]) == [[("accepted", "")]]
 
 
+def test_memory_that_is_refused_without_a_cgroup_counts_if_the_program_fails(installed: Path) -> None:
+    """With a cgroup, the kernel kills the first of them."""
+    limits = Limits(memory_mb=256)
+    sources = [
+        "x = bytearray(2 << 30)",
+        "x = bytearray(b'x') * (500 << 20)",
+        "try: x = bytearray(2 << 30)\nexcept MemoryError: print(1)",
+        "1 / 0",
+    ]
+    verdicts = ["memory_limit", "memory_limit", "accepted", "runtime_error"]
+    answers = judged(USER, installed, [(Program(each), Suite([Case("", "1\n")], limits=limits)) for each in sources])
+    assert [verdict for [(verdict, _)] in answers] == verdicts
+
+
 def test_what_a_run_leaves_is_gone_when_its_zygote_is_lost(confined: Sandbox, worker: int) -> None:
     """The zygote is killed while a run has processes in sessions of their own."""
     assert confined.judge(ADDS, HARMLESS).accepted
