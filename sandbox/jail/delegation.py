@@ -177,10 +177,10 @@ def _own() -> dict[str, tuple[Path, Path]]:
 
 def _has_controllers(own: dict[str, tuple[Path, Path]]) -> bool:
     """Return whether the unified hierarchy has the controllers that we need; in a hybrid one, v1 has them."""
-    if "v2" not in own:
-        return False
-    point, _ = own["v2"]
-    return set((point / "cgroup.controllers").read_text().split()) >= _NEEDED
+    if "v2" in own:
+        with contextlib.suppress(OSError):  # it is hidden by another mount
+            return set((own["v2"][0] / "cgroup.controllers").read_text().split()) >= _NEEDED
+    return False
 
 
 def _ours(own: dict[str, tuple[Path, Path]]) -> Path | None:
@@ -229,7 +229,7 @@ def _empty(ours: Path) -> None:
 
 def _version_1(own: dict[str, tuple[Path, Path]]) -> Subtree:
     if not {"memory", "pids", "cpuacct"} <= own.keys():
-        raise FileNotFoundError("no cgroup with the controllers memory and pids is mounted below /sys/fs/cgroup")
+        raise FileNotFoundError(f"no cgroup has the controllers memory and pids. {_REMEDY}")
     names = [name for name in ("memory", "pids", "cpuacct", "cpu") if name in own]
     return Subtree(1, {name: own[name][1] for name in names})
 
