@@ -63,11 +63,11 @@ class Notifications:
         self._page.madvise(mmap.MADV_DONTFORK)
         self._start = ctypes.addressof(ctypes.c_char.from_buffer(self._page))
         self._locks = self._threads = self._max_threads = 0
-        self.has_used_sigkill = False
+        self.has_used_sigkill = self.has_refused_fork = False
 
     def begin(self, processes: int) -> None:
         """Forget the last run. The next one may have so many processes and threads."""
-        self._locks, self.has_used_sigkill = 0, False
+        self._locks, self.has_used_sigkill, self.has_refused_fork = 0, False, False
         self._threads, self._max_threads = 1, processes
 
     def answer(self) -> None:
@@ -96,6 +96,7 @@ class Notifications:
         if self._threads >= self._max_threads:
             self._threads = self._tree.count()  # those that have ended do not count
         if self._threads >= self._max_threads:
+            self.has_refused_fork = True
             return errno.EAGAIN, 0
         self._threads += 1
         return 0, _CONTINUE
