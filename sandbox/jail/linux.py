@@ -218,7 +218,10 @@ def clone_stub() -> int:
     is ten times cheaper than a fork.
     """
     top = (ctypes.addressof(_stub_stack) + len(_stub_stack)) & ~15
-    return _check(_libc.clone(_pause, top, CLONE_VM | SIGCHLD, None), "clone")
+    if _keyed_fork is None:
+        return _check(_libc.clone(_pause, top, CLONE_VM | SIGCHLD, None), "clone")
+    ctypes.c_void_p.from_address(top - 16).value = _pause.value  # to which the keyed call returns in the new process
+    return system_call(_SYS_CLONE, CLONE_VM | SIGCHLD, top - 16)
 
 
 def unshare(flags: int) -> None:

@@ -66,12 +66,12 @@ class Notifications:
         self._page.madvise(mmap.MADV_DONTFORK)
         self._start = ctypes.addressof(ctypes.c_char.from_buffer(self._page))
         self._locks = self._threads = self._max_threads = self._max_bytes = 0
-        self.has_used_sigkill = self.has_refused_memory = False
+        self.has_used_sigkill = self.has_refused_fork = self.has_refused_memory = False
 
     def begin(self, processes: int, address_space: int) -> None:
         """Forget the last run. The next one may have so many processes and threads, and so many bytes at once."""
         self._locks, self._max_bytes = 0, address_space
-        self.has_used_sigkill = self.has_refused_memory = False
+        self.has_used_sigkill = self.has_refused_fork = self.has_refused_memory = False
         self._threads, self._max_threads = 1, processes
 
     def answer(self) -> None:
@@ -102,6 +102,7 @@ class Notifications:
         if self._threads >= self._max_threads:
             self._threads = self._tree.count()  # those that have ended do not count
         if self._threads >= self._max_threads:
+            self.has_refused_fork = True
             return errno.EAGAIN, 0
         self._threads += 1
         return 0, _CONTINUE

@@ -13,10 +13,14 @@ from sandbox.jail.child import Job
 
 _TICKS = os.sysconf("SC_CLK_TCK")  # in a second
 _TICKS_SECONDS = 0.025  # a running thread's counters move within that
-_STAT_FIELDS = 15
-_MANY = 32  # processes and threads: a run that has more gives way to us
+_STAT_FIELDS = 22
+_USED_TICKS, _RESIDENT_PAGES = slice(11, 15), 21  # places of these fields
+_FEW = 4  # threads whose waits we can look at on a busy machine
+_MANY = 32  # processes and threads: a run in a cgroup that has more gives way to us
 _NICER = 10  # added to its niceness: a ninth of our weight
 _SLACK_MB = 16  # allowance for what the processes share with the zygote
+_LOOK_SECONDS = 0.1  # the longest look at all processes of a run
+_REST = 10  # times as long as it took to measure what the processes share, until it is measured again
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +54,7 @@ class ProcessTree:
         self._kills_before = b""
         self._hid_waits = False  # when it was last looked at
         self._looked = 0.0  # when that was, in monotonic seconds
+        self._measured_again = 0.0  # from this time on, in monotonic seconds, it may be measured what they share
         self._runnable_seconds = 0.0  # while it had several processes, one of them running or waiting for a processor
         self._page = mmap.mmap(-1, mmap.PAGESIZE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
         self._page.madvise(mmap.MADV_DONTFORK)
@@ -58,6 +63,7 @@ class ProcessTree:
         """Start counting CPU time and processes that are killed."""
         self._before, self._kills_before = self._counted(), self._kills()
         self._hid_waits, self._looked, self._runnable_seconds = False, time.monotonic(), 0.0
+        self._measured_again = 0.0
 
     def limit_exceeded(self, job: Job, deadline: float) -> str:
         """Return the limit that the run exceeds: memory, time, or "" if none.
@@ -76,13 +82,14 @@ class ProcessTree:
             holds_too_much = self._kills() != self._kills_before
             used_seconds = self.used_seconds()
         else:
+            deadline = min(deadline, time.monotonic() + _LOOK_SECONDS)
             pids = self._pids()
-            if sum(map(self._n_threads, _until(deadline, pids))) > _MANY:
-                self._give_way()
             self._hid_waits = self._hides_waits(pids)
             # Parents before their children: one that ends meanwhile is not counted twice.
-            used_seconds = sum(map(self._used_ticks, _until(deadline, pids))) / _TICKS
-            holds_too_much = self._holds_more_than(job.memory_mb, pids, deadline)
+            stats = [stat for stat in map(self._stat, _until(deadline, pids)) if stat]
+            used_seconds = sum(int(ticks) for stat in stats for ticks in stat[_USED_TICKS]) / _TICKS
+            resident_kb = sum(int(stat[_RESIDENT_PAGES]) for stat in stats) * mmap.PAGESIZE >> 10
+            holds_too_much = resident_kb > job.memory_mb << 10 and self._holds_more_than(job.memory_mb, pids, deadline)
         if holds_too_much:
             return "memory"
         return "time" if job.has_used_up(used_seconds) else ""
@@ -112,10 +119,6 @@ class ProcessTree:
         if self._counters is None:
             return b""
         return os.pread(self._counters.events, 4096, 0).partition(b"oom_kill ")[2]
-
-    def _used_ticks(self, pid: int) -> int:
-        """Return the clock ticks that a process, and the children that it has waited for, have spent on processors."""
-        return sum(map(int, self._stat(pid)[11:]))
 
     def used_seconds(self) -> float:
         """Return the CPU seconds of all processes of the run, including those that nobody waited for; 0 without a
@@ -171,7 +174,7 @@ class ProcessTree:
         if self._counters is not None:
             return False
         init = self._all_but_us  # a run in a pid namespace has one, which only sleeps
-        return len(pids) > 1 + init or sum(map(self._n_threads, pids)) > _MANY
+        return len(pids) > 1 + init or sum(map(self._n_threads, pids)) > _FEW
 
     def _n_threads(self, pid: int) -> int:
         try:
@@ -189,9 +192,9 @@ class ProcessTree:
 
     def _holds_more_than(self, memory_mb: int, pids: list[int], deadline: float) -> bool:
         """Return whether the processes hold more memory than that; shared memory counts once, the zygote's pages do not
-        count."""
-        resident_kb = sum(map(self._resident_kb, _until(deadline, pids)))
-        if resident_kb < memory_mb << 10:  # cheap, and never less than what follows
+        count. To measure this is slow, so False is returned unless it is time to do so again."""
+        started = time.monotonic()
+        if started < self._measured_again:
             return False
         proportional_kb = 0
         for pid in _until(deadline, pids):
@@ -199,6 +202,8 @@ class ProcessTree:
             proportional_kb += int(share[0]) if share else self._resident_kb(pid)  # not to be read, or gone
             if proportional_kb > (memory_mb + _SLACK_MB) << 10:
                 return True
+        now = time.monotonic()
+        self._measured_again = now + _REST * (now - started)
         return False
 
     def _resident_kb(self, pid: int) -> int:
@@ -219,19 +224,22 @@ class ProcessTree:
         Whoever loses its parent becomes our child, so nobody is left when we have no child. The run cannot outrun us,
         as nobody answers its notifications (notifications.py) when it forks.
         """
-        cpu_seconds = 0.0
+        cpu_seconds, pause_seconds = 0.0, 0.001
+        pids: list[int] = []
         while True:
             try:
-                os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT | linux.WAIT_ALL)
+                ended, _, usage = os.wait4(-1, os.WNOHANG | linux.WAIT_ALL)
             except ChildProcessError:
                 return cpu_seconds
-            for pid in self._pids():
+            if ended:
+                cpu_seconds += usage.ru_utime + usage.ru_stime
+                continue
+            pids = self._children(os.getpid()) if pids else self._pids()
+            for pid in pids:
                 with contextlib.suppress(ProcessLookupError):
                     linux.kill(pid, signal.SIGKILL)
-            for pid in self._children(os.getpid()):
-                ended, _, usage = os.wait4(pid, os.WNOHANG | linux.WAIT_ALL)
-                cpu_seconds += usage.ru_utime + usage.ru_stime if ended else 0
-            time.sleep(0.001)
+            time.sleep(pause_seconds)
+            pause_seconds = min(2 * pause_seconds, _TICKS_SECONDS)
 
     def _pids(self) -> list[int]:
         if self._all_but_us:
@@ -245,7 +253,8 @@ class ProcessTree:
         return descendants
 
     def _children(self, pid: int) -> list[int]:
-        lists = (self._read(f"{pid}/task/{thread}/children") for thread in self._list(f"{pid}/task"))
+        threads = [str(pid)] if self._n_threads(pid) == 1 else self._list(f"{pid}/task")
+        lists = (self._read(f"{pid}/task/{thread}/children") for thread in threads)
         return [int(child) for children in lists for child in children.split()]
 
     def _stat(self, pid: int) -> list[bytes]:

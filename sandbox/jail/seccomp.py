@@ -34,7 +34,8 @@ class Setting:
     memfds    whether memfd_create is allowed; only a cgroup sees the memory of such files
     notify    whether the zygote answers notifications (notifications.py); otherwise the calls concerned are refused, or
               allowed where honest programs need them
-    forks     whether the zygote is also notified of forks, because no pid namespace ends all processes of a run
+    forks     whether the zygote is also notified of forks, because no cgroup bounds the number of a run's processes, or
+              no pid namespace ends them all
     abi       the version of Landlock that confines runs; 0 if there are namespaces, or nothing in their place. With it,
               there must be notifications
     own_uid   whether programs have a user id of their own
@@ -255,7 +256,8 @@ def _rules(machine: str, setting: Setting) -> dict[int, _Rule]:
     named |= dict.fromkeys(system_calls.KILLED, _KILL)
     named |= _conditions(setting)
     if setting.forks and setting.notify:
-        # The zygote counts the processes of a run. While it ends a run, it answers nobody, so nobody can fork.
+        # The zygote counts the processes of a run. While it ends a run or looks at it, it answers nobody, so nobody can
+        # fork.
         named |= {"fork": _NOTIFY, "vfork": _NOTIFY, "clone": _Ours(_with(named["clone"], _ALLOW, _NOTIFY))}
     if setting.abi:
         named |= _beside_landlock(setting)

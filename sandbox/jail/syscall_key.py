@@ -19,7 +19,8 @@ _libc.getrandom.restype = ctypes.c_ssize_t
 _Call = ctypes.PYFUNCTYPE(ctypes.c_long, *[ctypes.c_long] * 6)
 
 BYTES = 8
-# The code of long call(long number, long a, long b, long c, long d, long e) before the key, and after it.
+# The code of long call(long number, long a, long b, long c, long d, long e) before the key, and after it. On the stack
+# that a clone has given to a new process, it returns to the address that lies there.
 _CODE = {
     "x86_64": (
         "4889f8"  # mov rax, rdi
@@ -40,8 +41,13 @@ _CODE = {
         "e20303aa"  # mov x2, x3
         "e30304aa"  # mov x3, x4
         "e40305aa"  # mov x4, x5
-        "85000058"  # ldr x5, key
+        "ea030091"  # mov x10, sp
+        "05010058"  # ldr x5, key
         "010000d4"  # svc 0
+        "e9030091"  # mov x9, sp
+        "3f010aeb"  # cmp x9, x10
+        "40000054"  # b.eq to the last but one
+        "fe0340f9"  # ldr x30, [sp]
         "e5031faa"  # mov x5, xzr
         "c0035fd6",  # ret; the key
         "",

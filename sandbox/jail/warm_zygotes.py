@@ -117,8 +117,6 @@ class WarmZygotes:
                 processors = f"best-effort: {_WITHOUT_CGROUP[2]}: the cgroup has no cpu controller"
         elif self._surroundings is not None:  # each worker has a container, with bounds for all that is in it
             memory, processes, processors = (f"the container's bounds; {how}" for how in _WITHOUT_CGROUP)
-        if self._cgroup is None and level == LANDLOCK:
-            processes = "counted at each fork"
         packages = self._configuration.packages
         return {
             "level": level,
@@ -126,13 +124,13 @@ class WarmZygotes:
             "user": "",
             **of_wall,
             "privileges": "no new privileges, scrubbed environment, three descriptors",
-            **self._zygotes[Kind()].layers,
+            "seccomp": "",
             "memory": memory,
             "number of processes": processes,
             "processors": processors,
             "time": "cpu and wall clock of the tree; time without a processor is not counted",
             "numpy": "yes" if "numpy" in packages.modules and packages else "none: not installed beside the sandbox",
-        }
+        } | self._zygotes[Kind()].layers
 
     def kind_for(self, order: Order) -> Kind:
         """Return the kind of zygote that an order needs."""

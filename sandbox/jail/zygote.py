@@ -126,9 +126,16 @@ def _settle(config: dict[str, Any], layers: dict[str, str]) -> "_RunLauncher":
     linux.prctl(linux.PR_SET_DUMPABLE, 0)
     linux.prctl(linux.PR_SET_NO_NEW_PRIVS, 1)
     setting = seccomp.Setting(
-        memfds=config["cgroup"], notify=True, forks=not has_namespaces, abi=abi, own_uid=owner is not None
+        memfds=config["cgroup"],
+        notify=True,
+        forks=not (has_namespaces and config["cgroup"]),
+        abi=abi,
+        own_uid=owner is not None,
     )
     layers["seccomp"], listener = _filter_calls(setting, required=level != NONE)
+    counts_forks = setting.forks and listener >= 0
+    if counts_forks and not config["cgroup"]:
+        layers["number of processes"] = "counted at each fork"
     linux.prctl(linux.PR_SET_PDEATHSIG, signal.SIGKILL)
     if not has_namespaces and os.getppid() != config["parent"]:
         raise ProcessLookupError("the worker died while the zygote started")
@@ -138,7 +145,7 @@ def _settle(config: dict[str, Any], layers: dict[str, str]) -> "_RunLauncher":
         landlock.preparing_entry(ruleset, abi) if abi else None,
         owner,
         by_cgroup=config["cgroup"],
-        counts_forks=setting.forks and listener >= 0,
+        counts_forks=counts_forks,
         languages=languages,
     )
     tree = process_tree.ProcessTree(
@@ -315,15 +322,18 @@ class _RunLauncher:
         """Wait until the program ends or must be ended; return why it must: "" (it ended), time, memory or starved."""
         descriptor = linux.pidfd_open(pid)
         try:
-            poll = select.poll()
-            poll.register(descriptor, select.POLLIN)
+            poll, poll_program = select.poll(), select.poll()
+            for each in (poll, poll_program):
+                each.register(descriptor, select.POLLIN)
             if self._notifications.descriptor >= 0:
                 poll.register(self._notifications.descriptor, select.POLLIN)
             forked = time.monotonic()
             deadline, check = forked + job.wall_seconds, forked + _POLL_SECONDS
             while True:
                 left = min(deadline, check) - time.monotonic()
-                ready = [number for number, _ in poll.poll(max(0.0, left) * 1000 + 1)]
+                # Who asks after a refused fork waits until the next check: a fork bomb would ask without end.
+                either = poll_program if self._notifications.has_refused_fork else poll
+                ready = [number for number, _ in either.poll(max(0.0, left) * 1000 + 1)]
                 if descriptor in ready:
                     return ""
                 if ready:
@@ -332,9 +342,10 @@ class _RunLauncher:
                 if now >= check:
                     exceeded = self._tree.limit_exceeded(job, deadline)
                     if exceeded:
-                        return "" if descriptor in dict(poll.poll(0)) else exceeded
+                        return "" if descriptor in dict(poll_program.poll(0)) else exceeded
                     if self._workspace.exceeds(job.disk_mb):
                         return "memory"
+                    self._notifications.has_refused_fork = False
                     check = time.monotonic() + _POLL_SECONDS
                 if now < deadline:
                     continue
@@ -345,7 +356,7 @@ class _RunLauncher:
                 if not late and elapsed - kept_seconds >= job.wall_seconds and not self._tree.is_waiting():
                     late = elapsed - self._tree.seconds()[1] >= job.wall_seconds  # all its waits are counted by now
                 if late:
-                    return "" if descriptor in dict(poll.poll(0)) else "time"
+                    return "" if descriptor in dict(poll_program.poll(0)) else "time"
                 if job.is_starved(cpu_seconds, now - forked):
                     return "starved"
                 deadline = now + max(0.01, job.wall_seconds - (elapsed - kept_seconds))

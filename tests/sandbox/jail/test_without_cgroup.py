@@ -52,7 +52,7 @@ def seen() -> tuple[dict[str, str], list[str]]:
 def test_layers_that_are_only_best_effort_say_so_and_what_to_do(seen: tuple[dict[str, str], list[str]]) -> None:
     layers, _ = seen
     weak = {name for name, how in layers.items() if how.startswith("best-effort")}
-    assert weak == {"memory", "number of processes", "processors"}
+    assert weak == {"memory", "processors"}
     assert "What to do" in layers["memory"]
 
 
@@ -73,6 +73,6 @@ def test_growing_programs_run_out_of_memory_and_messages_about_memory_do_not_cou
 def test_the_doctor_marks_what_is_weak() -> None:
     said = without_cgroups(["-m", "cli", "doctor"])
     marked = [line.split("  ")[0] for line in said.splitlines() if line.startswith("! ")]
-    assert marked[:3] == ["! memory", "! number of processes", "! processors"]
+    assert marked[:2] == ["! memory", "! processors"]
     assert "weaker" in marked[-1]
     assert "What to do" in said
