@@ -46,7 +46,7 @@ class ProcessTree:
     """
 
     def __init__(self, proc: int, *, all_but_us: bool, uid: int | None, counters: Counters | None) -> None:
-        self._all_but_us = all_but_us
+        self._all_but_us = self._has_init = all_but_us  # the init of a pid namespace only sleeps
         self._uid = uid
         self._proc = proc
         self._counters = counters
@@ -173,8 +173,7 @@ class ProcessTree:
         """
         if self._counters is not None:
             return False
-        init = self._all_but_us  # a run in a pid namespace has one, which only sleeps
-        return len(pids) > 1 + init or sum(map(self._n_threads, pids)) > _FEW
+        return len(pids) > 1 + self._has_init or sum(map(self._n_threads, pids)) > _FEW
 
     def _n_threads(self, pid: int) -> int:
         try:
@@ -212,7 +211,7 @@ class ProcessTree:
 
     def count(self) -> int:
         """Return the number of threads of all processes of the run."""
-        return sum(len(self._list(f"{pid}/task")) for pid in self._pids())
+        return sum(map(self._n_threads, self._pids())) - self._has_init
 
     def has(self, pid: int) -> bool:
         """Return whether a process belongs to the run."""
