@@ -101,11 +101,17 @@ def use(key: SyscallKey, *, forks: bool = False) -> None:
     Raises OSError."""
     global _key, _through, _keyed_fork
     _key, _through = key, key.call
-    if forks:  # as libc does it, which keeps the thread's id in memory
-        address = ctypes.c_void_p()
-        prctl(PR_GET_TID_ADDRESS, ctypes.addressof(address))
-        flags, place = CLONE_CHILD_CLEARTID | CLONE_CHILD_SETTID | SIGCHLD, address.value or 0
+    if forks:
+        flags, place = CLONE_CHILD_CLEARTID | CLONE_CHILD_SETTID | SIGCHLD, thread_id_address()
         _keyed_fork = Prepared(_SYS_CLONE, flags, 0, 0, *((place, 0) if _X86 else (0, place)))
+
+
+def thread_id_address() -> int:
+    """Return where libc keeps the id of the calling thread, which a fork must change. Raises OSError if the kernel was
+    built without CONFIG_CHECKPOINT_RESTORE."""
+    address = ctypes.c_void_p()
+    prctl(PR_GET_TID_ADDRESS, ctypes.addressof(address))
+    return address.value or 0
 
 
 def throw_key_away() -> None:

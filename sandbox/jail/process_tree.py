@@ -46,7 +46,7 @@ class ProcessTree:
     """
 
     def __init__(self, proc: int, *, all_but_us: bool, uid: int | None, counters: Counters | None) -> None:
-        self._all_but_us = all_but_us
+        self._all_but_us = self._has_init = all_but_us  # the init of a pid namespace only sleeps
         self._uid = uid
         self._proc = proc
         self._counters = counters
@@ -55,7 +55,11 @@ class ProcessTree:
         self._hid_waits = False  # when it was last looked at
         self._looked = 0.0  # when that was, in monotonic seconds
         self._measured_again = 0.0  # from this time on, in monotonic seconds, it may be measured what they share
+        self._own_waits = os.open("self/schedstat", os.O_RDONLY, dir_fd=proc)
+        self._own_wait_seconds = 0.0  # when we last answered
         self._runnable_seconds = 0.0  # while it had several processes, one of them running or waiting for a processor
+        self._answer_seconds = 0.0  # since the last look, while we waited for a processor and it for our answers
+        self._unanswered_seconds = 0.0  # the sum of these, apart from those while it was runnable
         self._page = mmap.mmap(-1, mmap.PAGESIZE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
         self._page.madvise(mmap.MADV_DONTFORK)
 
@@ -63,7 +67,8 @@ class ProcessTree:
         """Start counting CPU time and processes that are killed."""
         self._before, self._kills_before = self._counted(), self._kills()
         self._hid_waits, self._looked, self._runnable_seconds = False, time.monotonic(), 0.0
-        self._measured_again = 0.0
+        self._measured_again = self._answer_seconds = self._unanswered_seconds = 0.0
+        self._own_wait_seconds = self._own_wait()
 
     def limit_exceeded(self, job: Job, deadline: float) -> str:
         """Return the limit that the run exceeds: memory, time, or "" if none.
@@ -78,7 +83,9 @@ class ProcessTree:
             now = time.monotonic()
             if self._all_but_us and self._is_runnable():
                 self._runnable_seconds += now - self._looked
-            self._looked = now
+            else:
+                self._unanswered_seconds += self._answer_seconds
+            self._looked, self._answer_seconds = now, 0.0
             holds_too_much = self._kills() != self._kills_before
             used_seconds = self.used_seconds()
         else:
@@ -98,6 +105,15 @@ class ProcessTree:
         """Return whether the run has several processes, one of which is running or waits for a processor."""
         pids = self._pids()
         return len(pids) > 2 and any(self._stat(pid)[:1] == [b"R"] for pid in pids)  # the first is the run's init
+
+    def note_answer(self) -> None:
+        """Count the time for which we waited for a processor, and the run for our answer to one of its calls."""
+        waited_before, self._own_wait_seconds = self._own_wait_seconds, self._own_wait()
+        self._answer_seconds += self._own_wait_seconds - waited_before
+
+    def _own_wait(self) -> float:
+        """Return for how many seconds this process has waited for a processor since it began."""
+        return int(os.pread(self._own_waits, 64, 0).split()[1]) / 1e9
 
     def _give_way(self) -> None:
         """Lower the priority of the run's many threads, or we would wait for a hundred of them again and again.
@@ -137,7 +153,8 @@ class ProcessTree:
 
         The latter is the longest time that one of its threads has waited for a processor, less the time for which it
         may have waited for other threads of the same run. Of short-lived processes, which take their waits with them,
-        it is an estimate: the time for which one was runnable whenever we looked, less what all have used.
+        it is an estimate: the time for which one was runnable whenever we looked, less what all have used. In a cgroup,
+        the time is added for which the machine kept us from answering the run's calls.
         """
         if self._hid_waits:
             return 0.0, 0.0
@@ -147,7 +164,7 @@ class ProcessTree:
         if self._hides_waits(pids):
             return used, 0.0
         kept = max(((waited + on_cpu) / 1e9 - used for on_cpu, waited in threads), default=0.0)
-        return used, max(0.0, kept, self._runnable_seconds - used)
+        return used, max(0.0, kept, self._runnable_seconds - used) + self._unanswered_seconds
 
     def is_waiting(self) -> bool:
         """Return whether a thread has been waiting for a processor for some milliseconds. The kernel counts a wait only
@@ -173,8 +190,7 @@ class ProcessTree:
         """
         if self._counters is not None:
             return False
-        init = self._all_but_us  # a run in a pid namespace has one, which only sleeps
-        return len(pids) > 1 + init or sum(map(self._n_threads, pids)) > _FEW
+        return len(pids) > 1 + self._has_init or sum(map(self._n_threads, pids)) > _FEW
 
     def _n_threads(self, pid: int) -> int:
         try:
@@ -212,7 +228,7 @@ class ProcessTree:
 
     def count(self) -> int:
         """Return the number of threads of all processes of the run."""
-        return sum(len(self._list(f"{pid}/task")) for pid in self._pids())
+        return sum(map(self._n_threads, self._pids())) - self._has_init
 
     def has(self, pid: int) -> bool:
         """Return whether a process belongs to the run."""

@@ -34,8 +34,6 @@ class Setting:
     memfds    whether memfd_create is allowed; only a cgroup sees the memory of such files
     notify    whether the zygote answers notifications (notifications.py); otherwise the calls concerned are refused, or
               allowed where honest programs need them
-    forks     whether the zygote is also notified of forks, because no cgroup bounds the number of a run's processes, or
-              no pid namespace ends them all
     abi       the version of Landlock that confines runs; 0 if there are namespaces, or nothing in their place. With it,
               there must be notifications
     own_uid   whether programs have a user id of their own
@@ -43,7 +41,6 @@ class Setting:
 
     memfds: bool
     notify: bool = False
-    forks: bool = False
     abi: int = 0
     own_uid: bool = True
 
@@ -128,6 +125,7 @@ _OF_ITSELF = _If(1, (0,), _unless(2, _NEGATIVE, _EPERM, _NOTHING), _EPERM)
 def _conditions(setting: Setting) -> dict[str, _Rule]:
     """Return the calls that are allowed under conditions: name -> rule."""
     notified = _NOTIFY if setting.notify else _EPERM
+    forks = _NOTIFY if setting.notify else _ALLOW
     # Others can be signalled, unless they are in another pid namespace or outside of a domain of Landlock that says so.
     others = _Ours(_NOTIFY) if 0 < setting.abi < landlock.SIGNALS_ABI else _ALLOW
 
@@ -154,19 +152,23 @@ def _conditions(setting: Setting) -> dict[str, _Rule]:
             _If(2, harmless, _ALLOW, _If(2, (_SNDBUF, _RCVBUF), _NOTHING, _ENOPROTOOPT)),
             _ENOPROTOOPT,
         ),
+        "fork": forks,
+        "vfork": forks,
         # A sibling would be the zygote's child, not the run's; an exit signal would reach the parent unfiltered. A
         # process that shares descriptors with another could change them while a lock is checked (notifications.py).
-        "clone": _unless(
-            0,
-            _NAMESPACES | linux.CLONE_PARENT | _CLONE_PTRACE,
-            _EPERM,
-            _If(
+        "clone": _Ours(
+            _unless(
                 0,
-                (0, linux.SIGCHLD),
-                _If(0, (_CLONE_FILES,), _EPERM, _ALLOW, mask=_CLONE_FILES | _CLONE_THREAD),
+                _NAMESPACES | linux.CLONE_PARENT | _CLONE_PTRACE,
                 _EPERM,
-                mask=_CSIGNAL,
-            ),
+                _If(
+                    0,
+                    (0, linux.SIGCHLD),
+                    _If(0, (_CLONE_FILES,), _EPERM, forks, mask=_CLONE_FILES | _CLONE_THREAD),
+                    _EPERM,
+                    mask=_CSIGNAL,
+                ),
+            )
         ),
         "kill": sends(1, kills),
         "tkill": sends(1, notified),
@@ -238,15 +240,6 @@ def _beside_landlock(setting: Setting) -> dict[str, _Rule]:
     return rules
 
 
-def _with(rule: _Rule, old: int, new: _Rule) -> _Rule:
-    """Return a rule in which every answer `old` is replaced."""
-    if isinstance(rule, _If):
-        return replace(rule, then=_with(rule.then, old, new), otherwise=_with(rule.otherwise, old, new))
-    if isinstance(rule, _Ours):
-        return _Ours(_with(rule.otherwise, old, new))
-    return new if rule == old else rule
-
-
 def _rules(machine: str, setting: Setting) -> dict[int, _Rule]:
     named: dict[str, _Rule] = dict.fromkeys(system_calls.ALLOWED, _ALLOW)
     named |= dict.fromkeys(system_calls.OURS, _Ours(_EPERM))
@@ -255,10 +248,6 @@ def _rules(machine: str, setting: Setting) -> dict[int, _Rule]:
     named |= dict.fromkeys(system_calls.NOT_SUPPORTED, _EOPNOTSUPP)
     named |= dict.fromkeys(system_calls.KILLED, _KILL)
     named |= _conditions(setting)
-    if setting.forks and setting.notify:
-        # The zygote counts the processes of a run. While it ends a run or looks at it, it answers nobody, so nobody can
-        # fork.
-        named |= {"fork": _NOTIFY, "vfork": _NOTIFY, "clone": _Ours(_with(named["clone"], _ALLOW, _NOTIFY))}
     if setting.abi:
         named |= _beside_landlock(setting)
     numbers = system_calls.NUMBERS[machine]
@@ -344,13 +333,15 @@ def install(setting: Setting) -> int:
     """Put the filter on the calling process and all its forks; from now on linux.py makes its calls with the key.
 
     Returns the descriptor at which notifications arrive; -1 if there are none, because the setting says so, the kernel
-    is older than Linux 5.5, or a filter around us has taken them. Raises OSError if the kernel has no seccomp, or if
-    Landlock confines runs and there are no notifications, and KeyError for an unknown machine.
+    is older than Linux 5.5 or lacks CONFIG_CHECKPOINT_RESTORE, or a filter around us has taken them. Raises OSError if
+    the kernel has no seccomp, or if Landlock confines runs and there are no notifications, and KeyError for an unknown
+    machine.
     """
     linux.prctl(linux.PR_SET_NO_NEW_PRIVS, 1)
     key = SyscallKey()
     if setting.notify and _kernel() >= (5, 5):
         try:
+            linux.thread_id_address()  # or we could not fork any more
             listener = _install(key, setting)
         except OSError:  # a filter around us, such as a container's, may already have a listener
             if setting.abi:
@@ -358,7 +349,7 @@ def install(setting: Setting) -> int:
             listener = _install(key, replace(setting, notify=False))
     else:
         listener = _install(key, replace(setting, notify=False))
-    linux.use(key, forks=setting.forks and listener >= 0)
+    linux.use(key, forks=listener >= 0)
     return listener
 
 

@@ -24,7 +24,7 @@ ALLOWED = frozenset(
         "poll ppoll select pselect6 epoll_create epoll_create1 epoll_ctl epoll_wait epoll_pwait epoll_pwait2 eventfd "
         "eventfd2 timerfd_create timerfd_settime timerfd_gettime signalfd signalfd4 pidfd_open "
         # To start, execute, end and collect processes: os.fork, subprocess, multiprocessing.
-        "fork vfork execve execveat exit exit_group wait4 waitid getpid getppid getpgid setpgid getpgrp getsid setsid "
+        "execve execveat exit exit_group wait4 waitid getpid getppid getpgid setpgid getpgrp getsid setsid "
         # What libc builds threads and locks from. rseq and the newer futex calls come with newer versions of it.
         "gettid set_tid_address set_robust_list rseq futex futex_waitv futex_wake futex_wait futex_requeue "
         "sched_yield getcpu "

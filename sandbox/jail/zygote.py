@@ -125,16 +125,9 @@ def _settle(config: dict[str, Any], layers: dict[str, str]) -> "_RunLauncher":
         linux.set_file_ids(owner)  # files of a run are its own, and so are the processes that we look at
     linux.prctl(linux.PR_SET_DUMPABLE, 0)
     linux.prctl(linux.PR_SET_NO_NEW_PRIVS, 1)
-    setting = seccomp.Setting(
-        memfds=config["cgroup"],
-        notify=True,
-        forks=not (has_namespaces and config["cgroup"]),
-        abi=abi,
-        own_uid=owner is not None,
-    )
+    setting = seccomp.Setting(memfds=config["cgroup"], notify=True, abi=abi, own_uid=owner is not None)
     layers["seccomp"], listener = _filter_calls(setting, required=level != NONE)
-    counts_forks = setting.forks and listener >= 0
-    if counts_forks and not config["cgroup"]:
+    if listener >= 0 and not config["cgroup"]:
         layers["number of processes"] = "counted at each fork"
     linux.prctl(linux.PR_SET_PDEATHSIG, signal.SIGKILL)
     if not has_namespaces and os.getppid() != config["parent"]:
@@ -145,7 +138,7 @@ def _settle(config: dict[str, Any], layers: dict[str, str]) -> "_RunLauncher":
         landlock.preparing_entry(ruleset, abi) if abi else None,
         owner,
         by_cgroup=config["cgroup"],
-        counts_forks=counts_forks,
+        counts_forks=listener >= 0,
         languages=languages,
     )
     tree = process_tree.ProcessTree(
@@ -240,7 +233,7 @@ class _RunLauncher:
         if "numpy" in sys.modules:
             sys.modules["numpy"].random.seed(job.seed)
         self._tree.begin()
-        self._notifications.begin(self._most_processes(job), job.address_space)
+        self._notifications.begin(job.processes, job.address_space)
         init = self._workspace.enter(job, source, language.SOURCE_FILE)
         pid = linux.fork()
         if pid == 0:
@@ -272,9 +265,6 @@ class _RunLauncher:
             message = self._ready[BEGAN.size :].split(b"\0")[0].decode("utf-8", "replace")
             answer["lost"] = message or f"the child ended with wait status {status} before the program began"
         return answer
-
-    def _most_processes(self, job: Job) -> int:
-        return sys.maxsize if self._setup.by_cgroup else job.processes
 
     def _has_killed(self) -> bool:
         """Return whether the run may have sent a SIGKILL itself.

@@ -1,6 +1,7 @@
 """Judging where nobody has privileges: in a process of an ordinary user, or in a container of Docker's defaults.
 
 The sandbox starts at the level `landlock` there: the container refuses namespaces, and the user's process asks for it.
+In a mount namespace in which another mount hides the cgroups, there are namespaces, but no cgroup.
 """
 
 import os
@@ -19,6 +20,9 @@ from sandbox import Program, Suite, image
 ROOT = Path(__file__).parents[2]
 USER, CONTAINER, ROOT_OF_CONTAINER = "user", "container", "root of a container"
 PLACES = (USER, CONTAINER, ROOT_OF_CONTAINER)
+NO_CGROUP = "without a cgroup"
+_HIDING_CGROUPS = ["unshare", "--mount", *(["--map-root-user"] if os.geteuid() else []), "sh", "-ec"]
+_HIDING_CGROUPS += ['mount -t tmpfs none /sys/fs/cgroup; exec "$@"', "sh"]
 Answer = list[tuple[str, str]]  # the verdict of each case, and what is known about it
 
 JUDGE = """
@@ -46,6 +50,11 @@ def install(folder: Path) -> Path:
 
 def command(place: str, installed: Path) -> list[str]:
     """Return the beginning of a command line that runs Python in such a place; skip the test where there is none."""
+    if place == NO_CGROUP:
+        hidden = subprocess.run([*_HIDING_CGROUPS, "true"], capture_output=True, text=True, check=False)
+        if hidden.returncode != 0:
+            pytest.skip(f"hiding the cgroups takes a mount namespace of our own: {hidden.stderr.strip()}")
+        return [*_HIDING_CGROUPS, sys.executable]
     if place == USER:
         python = interpreter()
         if os.geteuid() != 0:

@@ -1,10 +1,13 @@
 """However a program forks, it holds its worker for little longer than its limits allow, on a busy machine, too."""
 
+import pickle
+import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 from busy import busy_processes
+from confined import NO_CGROUP, ROOT, USER, command, install
 from hostile import attacks
 
 from sandbox import Limits, Outcome, Program, Sandbox
@@ -22,7 +25,23 @@ BOMBS = {
     "memory in children in C++": (CPP["memory_in_children"], Outcome.OUT_OF_MEMORY),
     "memory in children again": (PYTHON["memory_in_children_again_and_again"], Outcome.OUT_OF_MEMORY),
 }
-QUICK_IN_A_CROWD = ("fork bomb", "memory in children in C++")
+QUICK_IN_A_CROWD = ("fork bomb", "thread bomb", "memory in children in C++")
+IN_A_CROWD = [pytest.param(name, marks=[pytest.mark.thorough] * (name not in QUICK_IN_A_CROWD)) for name in BOMBS]
+WITHOUT_CGROUP = {"namespaces": NO_CGROUP, "landlock": USER}  # by level
+# Reads programs and their limits, and writes for each how it ended and after how many seconds.
+RUN_EACH = """
+import pickle, sys, time
+sys.path.insert(0, sys.argv[1])
+from sandbox import Sandbox
+with Sandbox(workers=1, levels=(sys.argv[2],)) as box:
+    assert box.layers["memory"].startswith("best-effort"), box.layers
+    while sys.stdin.buffer.peek():
+        program, limits = pickle.load(sys.stdin.buffer)
+        started = time.monotonic()
+        outcome = box.run(program, b"1\\n", limits=limits).outcome
+        pickle.dump((outcome, time.monotonic() - started), sys.stdout.buffer)
+        sys.stdout.buffer.flush()
+"""
 # Two hundred processes one after another, then forty at a time, as a shell script or a pool of workers has them.
 MANY_PROCESSES = """
 import os
@@ -54,6 +73,31 @@ def single() -> Iterator[Sandbox]:
         yield box
 
 
+@pytest.fixture(scope="module", params=WITHOUT_CGROUP)
+def run_without_cgroup(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Callable[[Program, Limits], tuple[Outcome, float]]]:
+    """Return a function that runs a program where there is no cgroup, and returns how it ended and when."""
+    place = WITHOUT_CGROUP[request.param]
+    package = install(tmp_path_factory.mktemp("installed")) if place == USER else ROOT
+    arguments = [*command(place, package), "-c", RUN_EACH, str(package), request.param]
+    with subprocess.Popen(arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
+        assert child.stdin is not None
+        assert child.stdout is not None
+        requests, answers = child.stdin, child.stdout
+
+        def run(program: Program, limits: Limits) -> tuple[Outcome, float]:
+            pickle.dump((program, limits), requests)
+            requests.flush()
+            answer: tuple[Outcome, float] = pickle.load(answers)
+            return answer
+
+        for (program, _), _ in BOMBS.values():
+            if program.language == "cpp":
+                run(program, Limits(wall_seconds=0.01))
+        yield run
+
+
 def assert_ends_in_time(box: Sandbox, name: str) -> None:
     (program, _), outcome = BOMBS[name]
     started = time.monotonic()
@@ -66,12 +110,21 @@ def test_a_bomb_ends_in_time(single: Sandbox, name: str) -> None:
     assert_ends_in_time(single, name)
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[pytest.mark.thorough] * (name not in QUICK_IN_A_CROWD)) for name in BOMBS]
-)
+@pytest.mark.parametrize("name", IN_A_CROWD)
 def test_beside_twenty_busy_processes_a_bomb_ends_in_time(single: Sandbox, name: str) -> None:
     with busy_processes(20):
         assert_ends_in_time(single, name)
+
+
+@pytest.mark.parametrize("name", IN_A_CROWD)
+def test_without_a_cgroup_a_bomb_ends_in_time_beside_twenty_busy_processes(
+    run_without_cgroup: Callable[[Program, Limits], tuple[Outcome, float]], name: str
+) -> None:
+    (program, _), outcome = BOMBS[name]
+    with busy_processes(20):
+        ended, seconds = run_without_cgroup(program, LIMITS)
+    assert ended in {outcome, Outcome.TIMED_OUT}  # it may have had no time to fill its memory
+    assert seconds < 2 * LIMITS.wall_seconds + 1
 
 
 @pytest.mark.parametrize("n_busy", [0, pytest.param(20, marks=pytest.mark.thorough)])

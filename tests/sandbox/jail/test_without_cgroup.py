@@ -1,21 +1,13 @@
-"""Without a cgroup, the sandbox still bounds what it can see, and does not report a limit that was not reached.
-
-The tests run in a mount namespace of their own, in which another mount hides the cgroups.
-"""
+"""Without a cgroup, the sandbox still bounds what it can see, and does not report a limit that was not reached."""
 
 import json
-import os
 import subprocess
-import sys
-from pathlib import Path
 
 import pytest
+from confined import NO_CGROUP, ROOT, command
 
 from sandbox import Sandbox
 
-ROOT = Path(__file__).parents[3]
-WITHOUT_CGROUPS = ["unshare", "--mount", *(["--map-root-user"] if os.geteuid() else []), "sh", "-ec"]
-WITHOUT_CGROUPS += ['mount -t tmpfs none /sys/fs/cgroup; exec "$@"', "sh"]
 RUN = """
 import json, sys
 from sandbox import Limits, Program, Sandbox
@@ -34,11 +26,8 @@ SPEAKING = ["raise MemoryError", "import os, sys\nsys.stderr.write('std::bad_all
 
 def without_cgroups(arguments: list[str], text: str = "") -> str:
     """Return what Python prints with these arguments if cgroups are hidden; it must succeed."""
-    hidden = subprocess.run([*WITHOUT_CGROUPS, "true"], capture_output=True, text=True, check=False)
-    if hidden.returncode != 0:
-        pytest.skip(f"hiding the cgroups takes a mount namespace of our own: {hidden.stderr.strip()}")
-    command = [*WITHOUT_CGROUPS, sys.executable, *arguments]
-    done = subprocess.run(command, input=text, capture_output=True, text=True, cwd=ROOT, check=False)
+    hidden = [*command(NO_CGROUP, ROOT), *arguments]
+    done = subprocess.run(hidden, input=text, capture_output=True, text=True, cwd=ROOT, check=False)
     assert not done.stderr
     return done.stdout
 
