@@ -4,7 +4,6 @@ The image (make_image.sh) is made once and never changed: what a guest writes is
 the job come in as a second disk, which is a tar archive. What the job prints comes out through a virtio port.
 """
 
-import contextlib
 import hashlib
 import io
 import os
