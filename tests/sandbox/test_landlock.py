@@ -4,6 +4,7 @@ import os
 import signal
 import socket
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -11,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from batch import ADDS, HARMLESS
-from confined import CONTAINER, PLACES, ROOT_OF_CONTAINER, USER, command, install, judged
+from confined import CONTAINER, PLACES, ROOT, ROOT_OF_CONTAINER, USER, command, install, judged
 from hostile import attacks
 
 from sandbox import Case, Limits, Outcome, Program, Sandbox, Suite
@@ -378,3 +379,13 @@ def test_hundreds_of_hostile_runs_leave_nothing(confined: Sandbox) -> None:
         confined.run(Program(source[number % 3]), limits=Limits(wall_seconds=0.3, processes=30))
     assert descendants(os.getpid()) == before
     assert confined.judge(ADDS, HARMLESS).accepted
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount")
+def test_where_nothing_may_be_executed_the_refusal_names_another_folder(tmp_path: Path) -> None:
+    starts = "from sandbox import Sandbox; Sandbox(workers=1, levels=('landlock',)).layers"
+    mounts = f'mount -t tmpfs -o noexec none {tmp_path} && TMPDIR={tmp_path} exec {sys.executable} -c "{starts}"'
+    done = subprocess.run(
+        ["unshare", "--mount", "sh", "-c", mounts], capture_output=True, text=True, check=False, cwd=ROOT
+    )
+    assert f"{tmp_path} is mounted noexec; type: export TMPDIR=" in done.stderr
