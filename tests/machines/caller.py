@@ -3,6 +3,7 @@
 caller.py ACTION, where ACTION is the name of a function below
 """
 
+import contextlib
 import json
 import os
 import signal
@@ -110,7 +111,9 @@ def without_cpu() -> None:
     """Judge busy programs after the cpu controller was taken from the runs, and after systemd has reloaded."""
     with Sandbox(workers=1) as box:
         _judge(box, _BUSY)
-        (_cgroup(_zygotes()[0]).parent / "cgroup.subtree_control").write_text("-cpu")
+        cgroup = _cgroup(_zygotes()[0])
+        (cgroup.parent / "cgroup.subtree_control").write_text("-cpu")
+        assert not (cgroup / "cpu.max").exists()
         _judge(box, {f"{name}, without cpu": rest for name, rest in _BUSY.items()})
         subprocess.run(["systemd-run", "--quiet", "--wait", "-p", "CPUQuota=50%", "true"], check=True)
         subprocess.run(["systemctl", "daemon-reload"], check=True)
@@ -183,9 +186,11 @@ def _zygotes() -> list[int]:
 
 
 def _children(parent: int) -> list[int]:
-    return [
-        int(pid) for task in Path(f"/proc/{parent}/task").iterdir() for pid in (task / "children").read_text().split()
-    ]
+    children = []
+    for task in Path(f"/proc/{parent}/task").iterdir():
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # the thread has ended
+            children += map(int, (task / "children").read_text().split())
+    return children
 
 
 def _cgroup(pid: int) -> Path:
