@@ -186,7 +186,7 @@ def _zygotes() -> list[int]:
 
 
 def _children(parent: int) -> list[int]:
-    children = []
+    children: list[int] = []
     for task in Path(f"/proc/{parent}/task").iterdir():
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # the thread has ended
             children += map(int, (task / "children").read_text().split())
