@@ -19,7 +19,7 @@ from torch import Tensor
 
 from train import config
 from train.errors import LearnerError, UpdateError
-from train.interruption import deferred
+from train.interrupts import defer_interrupts
 from train.learning.distributed import sharded_state
 from train.learning.distributed.context import part_of_row, refusal
 from train.learning.distributed.offload import step_in_parts
@@ -32,7 +32,7 @@ from train.learning.model.model_files import write_weights
 from train.learning.model.policy import Policy, buckets, layers, load, weights
 from train.learning.schedule import learning_rate
 from train.learning.sequences import Row, TrainingSequence, in_rows
-from train.remedy import remedy
+from train.recovery_hints import recovery_hint
 
 _Key = tuple[tuple[int, ...], tuple[int, ...]]  # identifies a completion by the token ids of its prompt and of itself
 # Beginnings of the names in a state.
@@ -224,7 +224,7 @@ class Learner:
         except (OSError, SafetensorError) as error:
             shutil.rmtree(aside, ignore_errors=True)
             raise LearnerError(
-                f"cannot write the model to {folder}: {error}. {remedy(error)}; the same command with --resume "
+                f"cannot write the model to {folder}: {error}. {recovery_hint(error)}; the same command with --resume "
                 "continues."
             ) from error
 
@@ -247,7 +247,7 @@ class Learner:
     def close(self) -> None:
         """Free the memory, and let the other ranks end."""
         if self.rank == 0 and self._open:
-            with deferred(), self._turn, self._ranks.named_errors():
+            with defer_interrupts(), self._turn, self._ranks.named_errors():
                 self._open = False
                 self._ranks.tell(None)
         elif self.rank == 0:
@@ -266,7 +266,7 @@ class Learner:
     def _everywhere(self, name: str, *arguments: Any) -> Any:
         # One call at a time, since weights are handed over in a thread. A rank that is not told of a call, or leaves it
         # early, is lost.
-        with deferred(), self._turn:
+        with defer_interrupts(), self._turn:
             if not self.is_whole:
                 raise LearnerError("the other ranks have ended or are lost; see the messages before")
             try:

@@ -17,7 +17,7 @@ from typing import Any
 import psutil
 import torch.distributed as dist
 
-from train import interruption
+from train import interrupts
 from train.errors import LearnerError
 
 log = logging.getLogger(__name__)
@@ -132,7 +132,7 @@ class Heartbeats:
                 silence = f"it was not heard from for {self._lost_seconds:g} s"
                 self._loss = self._loss or f"{self._name(0)} is lost: {silence}{_ADVICE}"
         if self._is_open and self._rank == 0 and not self._is_in_call:  # it samples, which can take hours
-            interruption.interrupt(LearnerError(self._loss))
+            interrupts.interrupt(LearnerError(self._loss))
         stuck_seconds = 0.0
         while self._is_open and not self._ended.wait(_WATCH_SECONDS):
             stuck_seconds = stuck_seconds + _WATCH_SECONDS if self._is_in_call else 0.0
@@ -160,10 +160,10 @@ class Heartbeats:
 
     def _pass_on_signals(self) -> None:
         """Let rank 0, which saves, know that this rank was asked to end."""
-        if self._rank and interruption.asked():
+        if self._rank and interrupts.interrupt_requested():
             self._stores[1].set("asked to end", "")
         elif not self._rank and self._stores[1].check(["asked to end"]):
-            interruption.interrupt()
+            interrupts.interrupt()
 
     def _name(self, rank: int) -> str:
         machine, _ = self._hosts.get(rank, ("", 0))
