@@ -41,7 +41,7 @@ DIRECTIONS = {
     "__main__",
     "train": "errors recovery_hints fsync interrupts engine_options config presets weights sampling evaluation "
     "learning rollouts asynchronous swarm planning run_evaluation run loop commands",
-    "train.learning": "packing sequences distributed model objectives loss schedule memory flops learner",
+    "train.learning": "packing sequences distributed model objectives loss schedule memory_estimate flops learner",
     "train.asynchronous": "messages packed groups journal controller http workers pipeline replay opened",
 }
 

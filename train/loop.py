@@ -63,7 +63,7 @@ def train(config: Config, run: Path, *, report: StepCallback = lambda step, metr
         learner = stack.enter_context(closing(_load_learner(config)))
         if learner.rank:
             with defer_interrupts():  # rank 0 decides when it ends
-                learner.follow()
+                learner.serve_calls()
             return
         tokenizer = _tokenizer(config.model.path)
         questions = Questions(
@@ -97,7 +97,7 @@ def replay(config: Config, recorded: Path, run: Path, *, report: StepCallback = 
         learner = stack.enter_context(closing(_load_learner(config)))
         if learner.rank:
             with defer_interrupts():
-                learner.follow()
+                learner.serve_calls()
             return
         metrics = stack.enter_context(closing(Metrics(run, tensorboard=config.run.tensorboard, wandb=config.run.wandb)))
         done = _restore(config, run, learner, questions="")
@@ -236,7 +236,7 @@ class Trainer:
         if all(math.isnan(rollout.reward) for group in groups for rollout in group):
             raise RolloutError(_no_signal_message(step, counts))
         if self._config.objective.reference_steps and step % self._config.objective.reference_steps == 0:
-            self._learner.refresh_reference()
+            self._learner.update_reference()
         self._pipeline.finish()
         self._evaluations.engine_is_needed()
         metrics = {
@@ -301,7 +301,7 @@ class Trainer:
 
     def _learn(self, step: int, minibatches: Sequence[Sequence[Group]]) -> list[dict[str, float]]:
         if self._step_of_weights != step and self._last_progress.step > self._saved_step:
-            self._learner.hold()  # if this step fails or is interrupted, the one before is saved
+            self._learner.snapshot()  # if this step fails or is interrupted, the one before is saved
         self._step_of_weights = step
         with self._timeline.part(step, "train"):
             parts = [
@@ -310,7 +310,7 @@ class Trainer:
             ]
             self._learner.begin_batch([sequence for part in parts for sequence in part])
             return [
-                self._learner.update(part, most_tokens=self._course.max_tokens)
+                self._learner.update(part, max_tokens=self._course.max_tokens)
                 for _ in range(self._config.optimizer.epochs)
                 for part in parts
             ]
@@ -347,7 +347,7 @@ class Trainer:
         """
         with self._timeline.part(self._last_progress.step, "checkpoint"):
             self._finish_saving()
-            save_learner = partial(self._learner.save_state, held=held)
+            save_learner = partial(self._learner.save_state, from_snapshot=held)
             self._saving = checkpoint.save(self._folder, self._last_progress, save_learner, keep=self._config.run.keep)
         self._saved_step = self._last_progress.step
 
@@ -367,7 +367,7 @@ class Trainer:
             return
         if self._last_progress.step <= self._saved_step or isinstance(error, CheckpointError):
             return
-        if not self._learner.is_whole:
+        if not self._learner.all_ranks_alive:
             log.warning("step %d is not saved, because a rank was lost or has failed", self._last_progress.step)
             return
         try:
