@@ -39,9 +39,9 @@ DIRECTIONS = {
     "strength options recipe intake dataset dedup report derivation difficulty decontamination "
     "expressions filtering splitting merging ongoing_build stage stages exports pipeline audit recipes commands "
     "__main__",
-    "train": "errors remedy flush interruption engine_options config presets weights sampling evaluation learning "
-    "rollouts asynchronous swarm planning run_evaluation run loop commands",
-    "train.learning": "packing sequences distributed model objectives loss schedule memory flops learner",
+    "train": "errors recovery_hints fsync interrupts engine_options config presets weights sampling evaluation "
+    "learning rollouts asynchronous swarm planning run_evaluation run loop commands",
+    "train.learning": "packing sequences distributed model objectives loss schedule memory_estimate flops learner",
     "train.asynchronous": "messages packed groups journal controller http workers pipeline replay opened",
 }
 

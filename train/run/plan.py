@@ -12,7 +12,7 @@ from curate.prompt import Prompt
 from curate.trust import Trust, left_out_lines
 from train.config import Config, Data
 from train.config.checks import doubts
-from train.learning.memory import Memory, of_run, on_gpu, row_tokens
+from train.learning.memory_estimate import LearnerMemory, estimate_run, on_gpu, row_tokens
 from train.rollouts.problems import Kinds, is_file, problems, unverified_text
 from train.rollouts.scoring import check_judged
 from train.run import memory_plan
@@ -117,14 +117,14 @@ def _memory(config: Config) -> Iterator[str]:
     longest = row_tokens(config)
     numbers_of_ranks = [ranks * config.ranks.context for ranks in _RANKS]
     by_ranks = {
-        ranks: on_gpu(of_run(config, ranks=ranks), offload=config.optimizer.offload) for ranks in numbers_of_ranks
+        ranks: on_gpu(estimate_run(config, ranks=ranks), offload=config.optimizer.offload) for ranks in numbers_of_ranks
     }
     fewest = by_ranks[numbers_of_ranks[0]]
     yield (
         f"memory     of the learner, {fewest.parameters:,} parameters, {fewest.trained:,} of them trained, "
         f"rows of at most {longest:,} tokens, GiB for each GPU:"
     )
-    names = [field.name for field in fields(Memory)[2:]]
+    names = [field.name for field in fields(LearnerMemory)[2:]]
     yield f"           {'GPUs':>5}" + "".join(f"{name:>12}" for name in names) + f"{'together':>12}"
     for ranks, memory in by_ranks.items():
         numbers = [*(getattr(memory, name) for name in names), memory.total]
