@@ -8,7 +8,7 @@ from dataclasses import fields
 from curate.dataset.integrity import check_trusted
 from curate.dataset.locate import dataset_folder
 from curate.dataset.reader import Stored, readable
-from curate.prompt import Prompt
+from curate.prompt import PromptFormat
 from curate.trust import Trust, left_out_lines
 from train.config import Config, Data
 from train.config.checks import doubts
@@ -70,13 +70,13 @@ def _data(dataset: str, config: Config, share: str, head: str) -> Iterator[str]:
     """Yield how many problems of a dataset will be trained on, and why the others are left out."""
     if is_file(dataset):
         kinds, n_prompts = Kinds(), 0
-        for problem in problems(dataset, Trust(), Prompt(), Counter(), Counter()):
+        for problem in problems(dataset, Trust(), PromptFormat(), Counter(), Counter()):
             kinds, n_prompts = kinds | problem.kind, n_prompts + 1
         check_judged(config.reward, kinds)
         yield f"{head}{dataset}, {n_prompts:,} prompts{share}"
         return
     check_judged(config.reward, Kinds(tests=True))
-    folder, trust = dataset_folder(dataset), Trust.including(config.data.include)
+    folder, trust = dataset_folder(dataset), Trust.with_included(config.data.include)
     with readable(folder):
         stored = Stored(folder)
         left_out = stored.left_out(trust)
@@ -105,7 +105,7 @@ def _evaluation(config: Config) -> Iterator[str]:
         yield f"           {', '.join(['at the start and the end', *often])}, {where[settings.where]}{best}"
 
 
-def _prompt(prompt: Prompt) -> Iterator[str]:
+def _prompt(prompt: PromptFormat) -> Iterator[str]:
     """Yield a line about the prompt if it is not the default one."""
     parts = ["a system prompt"] * bool(prompt.system) + ["a template"] * bool(prompt.template)
     parts += [f"{name} = {json.dumps(value)}" for name, value in prompt.template_arguments.items()]
