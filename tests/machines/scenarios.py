@@ -300,6 +300,7 @@ SCENARIOS: dict[str, Callable[[Report], None]] = {
 
 
 def main(words: list[str]) -> None:
+    os.environ["SYSTEMD_BUS_TIMEOUT"] = "600"  # seconds; by default 25, in which an emulator may not answer
     for name, scenario in SCENARIOS.items():
         if words and not any(word in name for word in words):
             continue
