@@ -140,7 +140,10 @@ def why_no_scope() -> str:
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         return str(error)
-    return f"systemd-run failed: {done.stderr.strip()[:500]}" if done.returncode != 0 else ""
+    if done.returncode == 0:
+        return ""
+    start = "systemd-run" if os.geteuid() == 0 else "sudo systemd-run --uid=$USER"
+    return f"systemd-run failed: {done.stderr.strip()[:500]}; type: {start} -p Delegate=yes --pty COMMAND"
 
 
 def remove(directory: Path) -> None:

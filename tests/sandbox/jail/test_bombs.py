@@ -116,7 +116,7 @@ def test_beside_twenty_busy_processes_a_bomb_ends_in_time(single: Sandbox, name:
         assert_ends_in_time(single, name)
 
 
-@pytest.mark.parametrize("name", IN_A_CROWD)
+@pytest.mark.parametrize("name", QUICK_IN_A_CROWD)
 def test_without_a_cgroup_a_bomb_ends_in_time_beside_twenty_busy_processes(
     run_without_cgroup: Callable[[Program, Limits], tuple[Outcome, float]], name: str
 ) -> None:

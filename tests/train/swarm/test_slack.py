@@ -115,11 +115,12 @@ def test_an_answer_cannot_turn_more_often_than_rounding_explains(world: World) -
 def test_an_answer_cannot_turn_at_every_tie_that_is_just_near_enough(world: World) -> None:
     first, second = LEASE.lease.seeds
     most, bars = world.bars.margin, world.bars
-    each = allowed_misses(TOKENS, bars.replayed_share, bars.replayed_sigmas) - 2  # the count alone would let it pass
+    # The count alone would let it pass, also with the four misses that rounding may add on some processors.
+    each = (allowed_misses(2 * TOKENS, bars.replayed_share, bars.replayed_sigmas) - 4) // 2
     turned, n_turned = world.steered(first, each, most / 2, most)
     other, n_others = world.steered(second, each, most / 2, most)
     has_many = most > 0.1  # in float32, few tokens may miss, and few ties are near enough
-    assert (n_turned + n_others >= 8) is has_many
+    assert (n_turned + n_others >= 6) is has_many
     if not has_many:
         return
     assert world.verdict(turned, other).verdict.reason == "replay"
