@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 
 from benchmarks.machine import describe
-from curate.pipeline import Options, build
+from curate.pipeline import BuildOptions, build
 
 ROOT = Path(__file__).parents[1]
 RESULTS = Path(__file__).parent / "results" / "build.json"
@@ -25,7 +25,7 @@ def main(arguments: list[str]) -> None:
     cores = len(os.sched_getaffinity(0))
     with tempfile.TemporaryDirectory() as folder:
         started = time.perf_counter()
-        manifest = build([(name, place) for name, place in locations], Path(folder) / "out", Options())
+        manifest = build([(name, place) for name, place in locations], Path(folder) / "out", BuildOptions())
         wall_seconds = time.perf_counter() - started
     assert manifest.build is not None
     cpu_seconds = manifest.build.executed_cpu_seconds

@@ -29,10 +29,10 @@ from typing import Any
 from benchmarks.machine import describe
 from curate.problem import Problem, Wrapping
 from curate.reading.tables import locate
-from curate.strength.measure import measure
+from curate.strength.measurement import measure
 from curate.strength.mutation import mutants
-from curate.strength.strength import Strength
-from curate.verification.references import unwrapped
+from curate.strength.strength_record import StrengthRecord
+from curate.verification.references import unwrap
 from rewards.selection import longest_first, select
 from sandbox import Judgement, Program, Sandbox, Suite, Verdict
 
@@ -70,7 +70,7 @@ def subjects(data: Path) -> Iterator[Subject]:
                 continue
             label = labels[problem.id]
             if problem.wrapping is Wrapping.UNDECIDED and label.get("wrapped_outputs"):
-                problem = replace(problem, tests=unwrapped(problem.tests))
+                problem = replace(problem, tests=unwrap(problem.tests))
             solutions: tuple[Program, ...] = problem.solutions or kept_back.get(problem.id, ())
             by_verdict: dict[str, list[Program]] = defaultdict(list)
             for verdict, solution in zip(label["reference_verdicts"], solutions, strict=True):
@@ -129,7 +129,7 @@ def paced(suite: Suite, pace: Judgement) -> Suite:
     )
 
 
-def orders(suite: Suite, strength: Strength) -> dict[str, list[list[int]]]:
+def orders(suite: Suite, strength: StrengthRecord) -> dict[str, list[list[int]]]:
     """Return for each way of choosing tests the order in which it takes the cases, as indices.
 
     The blind choice has several orders.
@@ -147,7 +147,7 @@ def orders(suite: Suite, strength: Strength) -> dict[str, list[list[int]]]:
 
 
 def let_through(
-    failed: Sequence[tuple[Subject, list[bool]]], strengths: Mapping[str, Strength], *, more_than: int
+    failed: Sequence[tuple[Subject, list[bool]]], strengths: Mapping[str, StrengthRecord], *, more_than: int
 ) -> dict[str, Any]:
     """Count for each choice the wrong programs that pass the chosen tests."""
     counted = [(s, row) for s, row in failed if any(row) and len(row) > more_than]
@@ -181,7 +181,7 @@ def main(data: Path) -> None:
         strengths = {p.id: strength for p, strength in measure((s.problem for s in measured), box, seed=0)}
         wall_seconds = time.perf_counter() - started
         print(f"measured in {wall_seconds:.0f} s", flush=True)
-        strengths |= {s.problem.id: Strength() for s in everything if s.problem.id not in strengths}
+        strengths |= {s.problem.id: StrengthRecord() for s in everything if s.problem.id not in strengths}
 
         groups: dict[str, list[tuple[Subject, Program, Suite]]] = {"submissions": [], "others": [], "unseen": []}
         for subject in everything:
@@ -211,7 +211,7 @@ def main(data: Path) -> None:
         holes = [
             (subject.accepted[1], replace(subject.problem.tests, cases=(hole,)))
             for subject in measured
-            for hole in strengths[subject.problem.id].holes
+            for hole in strengths[subject.problem.id].missed_inputs
             if len(subject.accepted) > 1
         ]
         agreed = sum(judgement.accepted for _, judgement in box.judge_many(iter(holes)))

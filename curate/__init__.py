@@ -1,9 +1,9 @@
 """Turn raw programming problems into a verified, deduplicated, documented dataset.
 
     from pathlib import Path
-    from curate import Options, build
+    from curate import BuildOptions, build
 
-    manifest = build([("taco", "data/taco")], Path("out"), Options())
+    manifest = build([("taco", "data/taco")], Path("out"), BuildOptions())
 
 The folder, from the bottom up:
 
@@ -21,7 +21,7 @@ The folder, from the bottom up:
     strength/        how many wrong programs the tests reject
     options          the options of a build
     recipe           everything that decides how datasets are made, from raw rows to exports
-    intake           how raw rows enter a build: sources are read and filters applied
+    ingestion        how raw rows enter a build: sources are read and filters applied
     dataset/         a dataset on disk: its rows, card, work folder and journals; inspecting, comparing and pushing it
     dedup/           near-duplicates by MinHash and exact Jaccard
     report/          report.json and report.html
@@ -29,10 +29,10 @@ The folder, from the bottom up:
     difficulty/      how often models solve the problems, and bands of solve rates
     decontamination/ rows that contain items of evaluation sets
     expressions/     conditions on rows, such as `verified and n_tests >= 8`
-    filtering        only the rows that fulfil conditions
+    row_filter       only the rows that fulfil conditions
     splitting/       parts for training and validation without near-duplicates across them
     merging/         several datasets as one
-    ongoing_build    a build in progress, which the stages work on
+    build_state      a build in progress, which the stages work on
     stage, stages/   the interface of a stage of a build, and the stages, one file each
     exports/         a file for each trainer or tool that a dataset can be written for
     pipeline         the build from beginning to end
@@ -46,44 +46,44 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from curate.build_state import BuildState
     from curate.dataset.workspace import manifest_of
     from curate.errors import CurateError
     from curate.manifest import Manifest
-    from curate.ongoing_build import OngoingBuild
-    from curate.options import Options
-    from curate.pipeline import build, source_names, survey
+    from curate.options import BuildOptions
+    from curate.pipeline import build, dry_run, source_names
     from curate.problem import Problem, Rejection
-    from curate.stage import ProblemStage, Stage, fingerprint_of
+    from curate.stage import ProblemStage, Stage, compute_fingerprint
     from curate.stages import default_stages
     from curate.trust import Trust
 
 __all__ = [
+    "BuildOptions",
+    "BuildState",
     "CurateError",
     "Manifest",
-    "OngoingBuild",
-    "Options",
     "Problem",
     "ProblemStage",
     "Rejection",
     "Stage",
     "Trust",
     "build",
+    "compute_fingerprint",
     "default_stages",
-    "fingerprint_of",
+    "dry_run",
     "manifest_of",
     "source_names",
-    "survey",
 ]
 
 _HOMES = {
     "dataset.workspace": ["manifest_of"],
     "errors": ["CurateError"],
     "manifest": ["Manifest"],
-    "ongoing_build": ["OngoingBuild"],
-    "options": ["Options"],
-    "pipeline": ["build", "source_names", "survey"],
+    "build_state": ["BuildState"],
+    "options": ["BuildOptions"],
+    "pipeline": ["build", "dry_run", "source_names"],
     "problem": ["Problem", "Rejection"],
-    "stage": ["ProblemStage", "Stage", "fingerprint_of"],
+    "stage": ["ProblemStage", "Stage", "compute_fingerprint"],
     "stages": ["default_stages"],
     "trust": ["Trust"],
 }

@@ -34,7 +34,7 @@ DIFFICULTY = "difficulty"  # the folder of the table of solve rates
 
 
 @dataclass(frozen=True, slots=True)
-class Origin:
+class BaseDataset:
     """The dataset that rows are removed from. manifest: None if curate did not write it."""
 
     location: Path
@@ -50,7 +50,7 @@ class Origin:
         """Return the rows of one of the smaller tables; none if curate did not write the dataset."""
         return table_rows(self.location / folder) if self.manifest is not None else []
 
-    def check_apart(self, out: Path) -> None:
+    def check_no_overlap(self, out: Path) -> None:
         """Raise CurateError if writing to `out` would overwrite files that are being read."""
         target = _real(out)
         inside = self.location.is_dir() and target.is_relative_to(_real(self.location))
@@ -58,15 +58,15 @@ class Origin:
             raise CurateError(f"{out} contains the dataset, or lies inside it. Choose another --out.")
 
 
-def built_dataset(folder: Path) -> Origin:
+def built_dataset(folder: Path) -> BaseDataset:
     """Open a finished dataset that curate built, to remove rows from it. Raises CurateError for any other folder."""
     manifest = workspace.manifest_of(folder)
     if manifest.build is None:
         raise CurateError(f"{folder}: curate did not build this dataset, so its rows are not problems.")
-    return Origin(folder, manifest, files_of(f"{folder}/data"))
+    return BaseDataset(folder, manifest, files_of(f"{folder}/data"))
 
 
-def plan_of_step(origin: Origin, step: str, options: Mapping[str, Any], removed: Iterable[Rejection]) -> Plan:
+def plan_of_step(origin: BaseDataset, step: str, options: Mapping[str, Any], removed: Iterable[Rejection]) -> Plan:
     """Return the plan of the dataset that a step makes by removing rows from a dataset that curate built.
 
     step     its name, such as "filter"
@@ -88,15 +88,15 @@ def _complete(manifest: Manifest) -> Manifest:
 class Derivation:
     """How the new dataset differs from its origin.
 
-    plan      plan of the new dataset
-    n_rows    number of rows of the origin
-    removed   rejections of the rows to remove, by the positions of these rows
-    tables    rows and columns of all tables other than `data`, `rejected` and `evidence`, by the name of the table's
-              folder
-    describe  a function that completes the manifest, which already has the counts and the content hash; left out:
-              nothing is missing
-    moved     whether the removed rows are in another dataset, which then has the evidence about them
-    recipe    the recipe of the new dataset, if one can express how it was made
+    plan                   plan of the new dataset
+    n_rows                 number of rows of the origin
+    removed                rejections of the rows to remove, by the positions of these rows
+    tables                 rows and columns of all tables other than `data`, `rejected` and `evidence`, by the name of
+                           the table's folder
+    describe               a function that completes the manifest, which already has the counts and the content hash;
+                           left out: nothing is missing
+    row_positions_changed  whether the removed rows are in another dataset, which then has the evidence about them
+    recipe                 the recipe of the new dataset, if one can express how it was made
     """
 
     plan: Plan
@@ -104,7 +104,7 @@ class Derivation:
     removed: Mapping[int, Rejection]
     tables: Mapping[str, tuple[Sequence[Row], Columns]]
     describe: Callable[[Manifest], Manifest] = _complete
-    moved: bool = False
+    row_positions_changed: bool = False
     recipe: Mapping[str, Any] | None = None
 
 
@@ -134,7 +134,7 @@ def table_rows(folder: Path) -> list[Row]:
     return rows
 
 
-def write_derived(origin: Origin, derivation: Derivation, out: Path, *, overwrite: bool) -> Manifest:
+def write_derived(origin: BaseDataset, derivation: Derivation, out: Path, *, overwrite: bool) -> Manifest:
     """Write the dataset that the derivation describes into the folder `out` and return its manifest.
 
     Raises CurateError if the rows of the origin are not those that its manifest describes: the manifest of the new
@@ -164,7 +164,7 @@ def write_derived(origin: Origin, derivation: Derivation, out: Path, *, overwrit
         return workspace.publish(work, out, manifest)
 
 
-def _copy_other_tables(origin: Origin, derivation: Derivation, final: Path) -> None:
+def _copy_other_tables(origin: BaseDataset, derivation: Derivation, final: Path) -> None:
     """Copy the tables about rows that were compared or rejected earlier, as far as the caller did not change them."""
     changed = {"data", "rejected", EVIDENCE, DIFFICULTY, *derivation.tables}
     for name in workspace.PARTS if origin.manifest is not None else ():
@@ -177,7 +177,7 @@ def _copy_other_tables(origin: Origin, derivation: Derivation, final: Path) -> N
 def _evidence(location: Path, manifest: Manifest, derivation: Derivation) -> Iterator[Row]:
     """Yield the rows of the table `evidence`: those of the origin, and the statements of the removed rows."""
     before = DatasetFolder(location, manifest).rows(EVIDENCE)
-    if derivation.moved:
+    if derivation.row_positions_changed:
         moved = {rejection.id for rejection in derivation.removed.values()}
         return (row for row in before if row["reason"] != SUSPECT or row["id"] not in moved)
     removed = (
@@ -189,7 +189,7 @@ def _evidence(location: Path, manifest: Manifest, derivation: Derivation) -> Ite
 
 
 def _counted(
-    origin: Origin, derivation: Derivation, files: Sequence[Path], rejected: Iterable[Row], final: Path
+    origin: BaseDataset, derivation: Derivation, files: Sequence[Path], rejected: Iterable[Row], final: Path
 ) -> Manifest:
     """Return the origin's manifest, or a new one if it has none, with the new plan, hashes and counts."""
     before = origin.manifest

@@ -6,7 +6,7 @@ code can read older files. Unknown fields are an error unless the caller wants t
 """
 
 from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, field, fields, is_dataclass
+from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
 from enum import Enum
 from functools import cache
 from types import NoneType, UnionType
@@ -14,6 +14,7 @@ from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 Record = TypeVar("Record")
 _OMITTED = "omitted from the JSON where it has its default"
+_KEY = "key in the JSON"
 
 
 def omitted(default: Any) -> Any:
@@ -21,12 +22,22 @@ def omitted(default: Any) -> Any:
     return field(default=default, metadata={_OMITTED: True})
 
 
+def stored_as(key: str, default: Any = MISSING) -> Any:
+    """Declare a field whose key in the JSON is not its name. The default must be immutable."""
+    return field(default=default, metadata={_KEY: key})
+
+
+def _key(entry: Field[Any]) -> str:
+    key: str = entry.metadata.get(_KEY, entry.name)
+    return key
+
+
 def to_json(value: Any) -> Any:
     """Return a record, or any value that a field may have, as values that `json.dumps` accepts."""
     if is_dataclass(value) and not isinstance(value, type):
         values = {entry: getattr(value, entry.name) for entry in fields(value)}
         return {
-            entry.name: to_json(held)
+            _key(entry): to_json(held)
             for entry, held in values.items()
             if not (_OMITTED in entry.metadata and held == entry.default)
         }
@@ -86,7 +97,7 @@ class _Reader:
     def _record(self, kind: Any, data: Any, where: str) -> Any:
         _expect(data, dict, where)
         hints = _hints(kind)
-        known = {entry.name: entry for entry in fields(kind)}
+        known = {_key(entry): entry for entry in fields(kind)}
         unknown = sorted(data.keys() - known.keys())
         missing = [
             name
@@ -98,7 +109,11 @@ class _Reader:
         if unknown and not self.ignore_unknown:
             raise ValueError(f"{where}: unknown field {', '.join(unknown)}")
         return kind(
-            **{name: self.read(hints[name], data[name], f"{where}.{name}") for name in known if name in data},
+            **{
+                entry.name: self.read(hints[entry.name], data[key], f"{where}.{key}")
+                for key, entry in known.items()
+                if key in data
+            },
         )
 
     def _sequence(self, origin: Any, kinds: tuple[Any, ...], data: Any, where: str) -> Any:

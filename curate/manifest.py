@@ -1,7 +1,7 @@
 """`manifest.json` records what a finished dataset was made from, and what became of its rows.
 
 A manifest begins with its plan: everything that decides the content of the dataset. Two folders with the same plan
-have the same content. Datasets that curate built also have a `BuildRecord`. If others made a dataset, and `curate
+have the same content. Datasets that curate built also have a `BuildInfo`. If others made a dataset, and `curate
 decontaminate` only removed rows from it, it has no such record, and nothing is known about its references.
 """
 
@@ -185,7 +185,7 @@ class Machine:
 
 
 @dataclass(frozen=True, slots=True)
-class BuildRecord:
+class BuildInfo:
     """Facts about a build by `curate build-dataset` that do not decide the content of the dataset.
 
     executed_cpu_seconds: CPU time of all programs that were executed
@@ -208,7 +208,7 @@ class BuildRecord:
 
 
 @dataclass(frozen=True, slots=True)
-class ChosenBand:
+class SelectedBand:
     """The band of solve rates that a dataset was reduced to, as LEAST:MOST, and the models whose rates lie in it.
 
     warning: None, unless so few problems are left that chance may have selected them
@@ -220,7 +220,7 @@ class ChosenBand:
 
 
 @dataclass(frozen=True, slots=True)
-class MergedFrom:
+class MergeSource:
     """One of the datasets that were merged. rows: its rows; stayed: those that are not duplicates of others."""
 
     location: str
@@ -250,10 +250,10 @@ class Manifest:
     content_hash: str
     counts: Mapping[str, SourceCounts]
     decontamination: Mapping[str, SetCounts] = field(default_factory=dict)
-    build: BuildRecord | None = None
+    build: BuildInfo | None = None
     seconds: Mapping[str, float] = field(default_factory=dict)
-    solve_rate: ChosenBand | None = omitted(None)
-    merged: tuple[MergedFrom, ...] = omitted(())
+    solve_rate: SelectedBand | None = omitted(None)
+    merged: tuple[MergeSource, ...] = omitted(())
     files: tuple[InputFile, ...] = omitted(())
     name: str = omitted("")
     date: str = omitted("")
@@ -319,6 +319,6 @@ def from_json(data: Any) -> Manifest:
     """Read the content of `manifest.json`. Raises ValueError unless it is a manifest of a known version."""
     if not isinstance(data, dict):
         raise ValueError("not a JSON object")
-    build = json_records.from_json(BuildRecord, data, ignore_unknown=True) if "versions" in data else None
+    build = json_records.from_json(BuildInfo, data, ignore_unknown=True) if "versions" in data else None
     values = {name: value for name, value in data.items() if name != "build"}
     return replace(json_records.from_json(Manifest, values, ignore_unknown=True), build=build)

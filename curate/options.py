@@ -8,7 +8,7 @@ from sandbox import languages
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class BuildOptions:
     """The options that, together with inputs and evaluation sets, decide the content of a dataset."""
 
     min_tests: int = 5  # DeepCoder's rule; fewer invite programs that print memorised answers

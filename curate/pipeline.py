@@ -17,18 +17,18 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from curate import intake
+from curate import ingestion
+from curate.build_state import BuildState, source_counts
 from curate.dataset import card, workspace, writer
 from curate.dataset.digests import RowHasher
 from curate.dataset.spill import Spill, TextSpill
 from curate.errors import CurateError
-from curate.intake import screen, source_names, source_tables
+from curate.ingestion import read_and_filter, source_names, source_tables
 from curate.json_records import to_json
-from curate.manifest import BuildRecord, InputFile, Location, Machine, Manifest, Plan, SourceCounts, with_title
-from curate.ongoing_build import OngoingBuild, source_counts
-from curate.options import Options
+from curate.manifest import BuildInfo, InputFile, Location, Machine, Manifest, Plan, SourceCounts, with_title
+from curate.options import BuildOptions
 from curate.problem import Problem, Rejection, to_row
-from curate.progress import Progress, counted, silent
+from curate.progress import Progress, no_progress, with_progress
 from curate.reading.location import Given
 from curate.reading.tables import Table, sha256, size
 from curate.recipe import recipe_of_build
@@ -38,7 +38,7 @@ from curate.stages import default_stages
 from curate.stages.decontaminate import Decontaminate
 from sandbox import Package, SandboxError, SandboxOptions
 
-__all__ = ["Options", "build", "screen", "source_names", "survey"]
+__all__ = ["BuildOptions", "build", "read_and_filter", "source_names", "dry_run"]
 
 _THIS_MACHINE = SandboxOptions()
 _PACKAGES = ("curate-code", "datasketch", "numpy", "pyarrow", "xxhash")
@@ -47,13 +47,13 @@ _PACKAGES = ("curate-code", "datasketch", "numpy", "pyarrow", "xxhash")
 def build(
     locations: Sequence[tuple[str, Given]],
     out: Path,
-    options: Options,
+    options: BuildOptions,
     *,
     against: Sequence[str] = (),
     stages: Sequence[Stage] | None = None,
     sandbox: SandboxOptions = _THIS_MACHINE,
     overwrite: bool = False,
-    report: Progress = silent,
+    report: Progress = no_progress,
 ) -> Manifest:
     """Build the dataset of the named sources in the folder `out` and return its manifest.
 
@@ -77,51 +77,51 @@ def build(
         )
     tables = source_tables(locations)
     recipe = recipe_of_build(locations, tables, options, against, sandbox.packages) if stages is None else None
-    stages = default_stages(options, against) if stages is None else _checked(stages, against)
-    with _errors_explained(out):
+    stages = default_stages(options, against) if stages is None else _check_stages(stages, against)
+    with _explain_errors(out):
         packages = sandbox.found_packages()
     plan = _plan(tables, options, stages, packages)
     finished = workspace.finished(out, plan, overwrite=overwrite)
     if finished is not None:
         return finished
     names = [name for name, _ in tables]
-    items = screen(tables, options)  # before the folder is made, because an empty source is an error
+    items = read_and_filter(tables, options)  # before the folder is made, because an empty source is an error
     with (
-        _errors_explained(out),  # outermost, because closing a file on a full disk fails, too
+        _explain_errors(out),  # outermost, because closing a file on a full disk fails, too
         workspace.opened(out, plan, overwrite=overwrite) as work,
         closing(Spill(work / "problems")) as spill,
         TextSpill(work / "statements") as statements,
-        closing(OngoingBuild(work, spill, statements, names, machine=sandbox.open, progress=report)) as ongoing,
+        closing(BuildState(work, spill, statements, names, machine=sandbox.open, progress=report)) as state,
     ):
-        with ongoing.timed("read"):
-            _read(items, stages, ongoing)
+        with state.timed("read"):
+            _read(items, stages, state)
         for stage in stages:
-            with ongoing.timed(stage.name):
-                stage.run(ongoing)
+            with state.timed(stage.name):
+                stage.run(state)
         final = work / "final"
-        with ongoing.timed("write"):
-            hasher, counts = _write(ongoing, stages, final)
+        with state.timed("write"):
+            hasher, counts = _write(state, stages, final)
         manifest = Manifest(
             plan=plan,
             content_hash=hasher.content_hash,
             reward_hash=hasher.reward_hash,
             counts=counts,
-            decontamination=ongoing.extras.decontamination,
-            build=_build_record(ongoing, tables, sandbox, packages),
-            seconds=ongoing.seconds,
+            decontamination=state.outputs.decontamination,
+            build=_build_info(state, tables, sandbox, packages),
+            seconds=state.seconds,
             recipe=recipe,
         )
         manifest = with_title(manifest, out)
         card.write(manifest, final)
-        write_report(final, manifest, ongoing.extras.duplicates)
+        write_report(final, manifest, state.outputs.duplicates)
         return workspace.publish(work, out, manifest)
 
 
-def survey(
+def dry_run(
     locations: Sequence[tuple[str, Given]],
-    options: Options,
+    options: BuildOptions,
     *,
-    report: Progress = silent,
+    report: Progress = no_progress,
     against: Sequence[str] = (),
 ) -> tuple[dict[str, SourceCounts], list[Rejection]]:
     """Read and filter the rows; execute and write nothing. Return the counts and the rejections in the order of ids.
@@ -133,18 +133,18 @@ def survey(
     read: Counter[str] = Counter()
     kept: Counter[str] = Counter()
     rejections: list[Rejection] = []
-    for item in screen(tables, options):
+    for item in read_and_filter(tables, options):
         read[item.source] += 1
         report("read", read.total(), None)
         if isinstance(item, Rejection):
             rejections.append(item)
         else:
             kept[item.source] += 1
-    counts = source_counts([name for name, _ in tables], read, rejections, kept, {}, intake.STAGES)
+    counts = source_counts([name for name, _ in tables], read, rejections, kept, {}, ingestion.STAGES)
     return counts, sorted(rejections, key=lambda rejection: rejection.id)
 
 
-def _checked(stages: Sequence[Stage], against: Sequence[str]) -> list[Stage]:
+def _check_stages(stages: Sequence[Stage], against: Sequence[str]) -> list[Stage]:
     names = ["read", *(stage.name for stage in stages), "write"]
     repeated = [name for name, n in Counter(names).items() if n > 1]
     if repeated:
@@ -157,7 +157,7 @@ def _checked(stages: Sequence[Stage], against: Sequence[str]) -> list[Stage]:
 
 
 def _plan(
-    tables: Sequence[tuple[str, Table]], options: Options, stages: Sequence[Stage], packages: tuple[Package, ...]
+    tables: Sequence[tuple[str, Table]], options: BuildOptions, stages: Sequence[Stage], packages: tuple[Package, ...]
 ) -> Plan:
     inputs = {
         name: tuple(InputFile(file.name, size(file), sha256(file)) for file in table.files) for name, table in tables
@@ -168,8 +168,8 @@ def _plan(
         "source_options": {name: table.options for name, table in tables if table.options},
         **to_json(options),
     }
-    described = _described(stages)
-    if described != _described(default_stages(options)):
+    described = _describe(stages)
+    if described != _describe(default_stages(options)):
         configuration["stages"] = described
     if packages:
         configuration["packages"] = to_json(packages)
@@ -178,62 +178,62 @@ def _plan(
     return Plan(_version("curate-code"), inputs, configuration, against)
 
 
-def _described(stages: Sequence[Stage]) -> Any:
+def _describe(stages: Sequence[Stage]) -> Any:
     """Return the name and the options of each stage, as JSON."""
     return [{"name": stage.name, **to_json(stage.options)} for stage in stages]
 
 
-def _read(items: Iterator[Problem | Rejection], stages: Sequence[Stage], ongoing: OngoingBuild) -> None:
+def _read(items: Iterator[Problem | Rejection], stages: Sequence[Stage], state: BuildState) -> None:
     for item in items:
-        ongoing.add(item)
+        state.add(item)
         if isinstance(item, Problem):
             for stage in stages:
-                stage.see(item)
+                stage.on_read(item)
 
 
-def _write(ongoing: OngoingBuild, stages: Sequence[Stage], final: Path) -> tuple[RowHasher, dict[str, SourceCounts]]:
+def _write(state: BuildState, stages: Sequence[Stage], final: Path) -> tuple[RowHasher, dict[str, SourceCounts]]:
     """Write all tables, and return the hashes of the rows and what became of the rows of each source."""
     shutil.rmtree(final, ignore_errors=True)  # a build that was killed here may have left an incomplete folder
     kept: Counter[str] = Counter()
     verified: Counter[str] = Counter()
 
     def rows() -> Iterator[dict[str, Any]]:
-        for id in counted(ongoing.ids, "write", ongoing.progress, total=len(ongoing.ids)):
-            problem = ongoing.load(id)
+        for id in with_progress(state.ids, "write", state.progress, total=len(state.ids)):
+            problem = state.load(id)
             kept[problem.source] += 1
             verified[problem.source] += problem.verified
             yield to_row(problem)
 
-    hasher = writer.write(rows(), ongoing.rejections, final)
-    for folder, (table, columns) in ongoing.extras.tables.items():
+    hasher = writer.write(rows(), state.rejections, final)
+    for folder, (table, columns) in state.outputs.tables.items():
         writer.write_table(iter(table), columns, final / folder)
-    stage_words = dict.fromkeys([*intake.STAGES, *(stage.word or stage.name for stage in stages)])
-    return hasher, ongoing.counts(list(stage_words), kept, verified)
+    stage_words = dict.fromkeys([*ingestion.STAGES, *(stage.rejection_name or stage.name for stage in stages)])
+    return hasher, state.counts(list(stage_words), kept, verified)
 
 
-def _build_record(
-    ongoing: OngoingBuild,
+def _build_info(
+    state: BuildState,
     tables: Sequence[tuple[str, Table]],
     sandbox: SandboxOptions,
     packages: tuple[Package, ...],
-) -> BuildRecord:
-    return BuildRecord(
-        strength=ongoing.extras.strength,
+) -> BuildInfo:
+    return BuildInfo(
+        strength=state.outputs.strength,
         locations={name: Location(table.location, table.revision) for name, table in tables},
         workers=sandbox.workers,
         isolation=sandbox.isolation,
-        levels=ongoing.levels,
+        levels=state.levels,
         backend=sandbox.backend,
         versions={name: _version(name) for name in _PACKAGES},
         machine=Machine(platform.python_version(), platform.platform(), os.cpu_count()),
-        reference_cpu_seconds=round(ongoing.extras.reference_cpu_seconds, 3),
-        executed_cpu_seconds=round(ongoing.extras.executed_cpu_seconds, 3),
+        reference_cpu_seconds=round(state.outputs.reference_cpu_seconds, 3),
+        executed_cpu_seconds=round(state.outputs.executed_cpu_seconds, 3),
         packages=packages,
     )
 
 
 @contextmanager
-def _errors_explained(out: Path) -> Iterator[None]:
+def _explain_errors(out: Path) -> Iterator[None]:
     """Turn a failure of the sandbox or of the file system into a CurateError that says what to do next."""
     try:
         yield

@@ -9,18 +9,18 @@ Item = TypeVar("Item")
 Progress = Callable[[str, int, int | None], None]
 
 
-def silent(stage: str, done: int, total: int | None) -> None:
+def no_progress(stage: str, done: int, total: int | None) -> None:
     """Ignore the report, for callers that do not want progress."""
 
 
-def counted(items: Iterable[Item], stage: str, progress: Progress, *, total: int | None = None) -> Iterator[Item]:
+def with_progress(items: Iterable[Item], stage: str, progress: Progress, *, total: int | None = None) -> Iterator[Item]:
     """Yield the items, and report each as done when the consumer asks for the next one."""
     for done, item in enumerate(items, start=1):
         yield item
         progress(stage, done, total)
 
 
-def counted_batches(
+def with_batch_progress(
     batches: Iterable[list[Item]], stage: str, progress: Progress, *, total: int | None = None
 ) -> Iterator[list[Item]]:
     """Yield the batches, and report how many items the consumer has finished."""

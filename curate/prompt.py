@@ -37,9 +37,11 @@ what it returns counts; what it prints does not.
 _FORM = """
 Put the whole program into one ```python block at the end of your answer.
 """
-WORDS = (_STDIN, _CALL, _STARTER, _FORM)  # samples depend on these texts, so they are part of a sample's name
+# samples depend on these texts, so they are part of a sample's name
+FINGERPRINT_TEXTS = (_STDIN, _CALL, _STARTER, _FORM)
 
-# For problems whose tests are Python code. They are not in WORDS, on which the samples of other problems depend.
+# For problems whose tests are Python code. They are not in FINGERPRINT_TEXTS, on which the samples of other problems
+# depend.
 _TESTED = """\
 Write Python 3 code that solves this problem. Tests in Python use what it defines as {names}; what it prints does not \
 count.
@@ -52,7 +54,7 @@ Solve this problem in Python 3 by completing the code below. Keep its names and 
 {starter}
 ```
 """
-TASKS = (_STDIN, _CALL, _STARTER, _TESTED, _TESTED_STARTER)  # one of them comes after each statement
+TASK_SENTENCES = (_STDIN, _CALL, _STARTER, _TESTED, _TESTED_STARTER)  # one of them comes after each statement
 _GIVEN = """
 This code runs before yours, so what it defines is there:
 
@@ -94,7 +96,7 @@ _OURS = {  # arguments of apply_chat_template that decide what comes back, not w
 
 
 @dataclass(frozen=True, slots=True)
-class Prompt:
+class PromptFormat:
     """The form of a prompt.
 
     system              the system prompt, which is the first message; empty: none
@@ -134,10 +136,10 @@ class Prompt:
         system = [{"role": "system", "content": self.system}] if self.system else []
         return [*system, {"role": "user", "content": content}]
 
-    def identity(self) -> list[Any]:
+    def cache_key(self) -> list[Any]:
         """Return JSON values that distinguish this prompt from others. Those of the default have never changed."""
         more = {"system": self.system, "template_arguments": dict(self.template_arguments)}
-        words = [self.template] if self.template else list(WORDS)
+        words = [self.template] if self.template else list(FINGERPRINT_TEXTS)
         return [*words, more] if any(more.values()) else words
 
     def as_table(self) -> dict[str, Any]:
@@ -150,7 +152,7 @@ class Prompt:
         return {name: value for name, value in table.items() if value}
 
 
-def read_prompt(table: Mapping[str, Any], base: Prompt | None = None) -> Prompt:
+def read_prompt(table: Mapping[str, Any], base: PromptFormat | None = None) -> PromptFormat:
     """Return the prompt that a table [prompt] describes. What the table leaves out is as in `base`.
 
     system              a text, or @ and the path of a file with the text
@@ -159,10 +161,10 @@ def read_prompt(table: Mapping[str, Any], base: Prompt | None = None) -> Prompt:
 
     Raises CurateError if a key is unknown, a value has the wrong type, a file cannot be read, or the prompt is wrong.
     """
-    parts = {**(base or Prompt()).as_table(), **table}
+    parts = {**(base or PromptFormat()).as_table(), **table}
     for name in parts:
-        if name not in Prompt.__dataclass_fields__:
-            known = ", ".join(f"prompt.{known}" for known in Prompt.__dataclass_fields__)
+        if name not in PromptFormat.__dataclass_fields__:
+            known = ", ".join(f"prompt.{known}" for known in PromptFormat.__dataclass_fields__)
             raise CurateError(f"unknown key prompt.{name}; known are {known}")
     for name in ("system", "template"):
         if not isinstance(parts.get(name, ""), str):
@@ -175,7 +177,7 @@ def read_prompt(table: Mapping[str, Any], base: Prompt | None = None) -> Prompt:
         parts["template"] = _text(table["template"].removeprefix("@"))
         if not parts["template"].strip():
             raise CurateError(f"{table['template']} is empty. Give the file of a template.")
-    return Prompt(**parts)
+    return PromptFormat(**parts)
 
 
 def _text(path: str) -> str:

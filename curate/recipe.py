@@ -34,7 +34,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from curate.json_records import from_json, to_json
-from curate.options import Options
+from curate.options import BuildOptions
 from curate.reading.location import Given, split
 from curate.reading.tables import Table as Files
 
@@ -44,7 +44,7 @@ STEPS = ("difficulty", "filter", "split", "exports")
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class SourceConfig:
     """A source, its file, folder or Hub id, and its own options."""
 
     name: str
@@ -58,7 +58,7 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True)
-class EvaluationSet:
+class AgainstConfig:
     """An evaluation set whose items no row may contain, with a location, a window FROM..TO or both."""
 
     name: str
@@ -66,7 +66,7 @@ class EvaluationSet:
     window: str = ""
 
     @classmethod
-    def parse(cls, argument: str) -> "EvaluationSet":
+    def parse(cls, argument: str) -> "AgainstConfig":
         """Parse NAME=LOCATION, NAME:FROM..TO=LOCATION or NAME:FROM..TO."""
         head, _, location = argument.partition("=")
         name, _, window = head.partition(":")
@@ -79,7 +79,7 @@ class EvaluationSet:
 
 
 @dataclass(frozen=True, slots=True)
-class Difficulty:
+class DifficultyConfig:
     """Models to sample, with the settings of `curate difficulty`.
 
     band: the band of solve rates to keep, as LEAST:MOST; empty: all problems stay
@@ -101,14 +101,14 @@ class Difficulty:
 
 
 @dataclass(frozen=True, slots=True)
-class Filter:
+class FilterConfig:
     """Conditions that the rows must fulfil."""
 
     where: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Split:
+class SplitConfig:
     """Sizes of the parts for validation and testing, as shares or numbers of rows."""
 
     validation: int | float | None = None
@@ -124,7 +124,7 @@ class Split:
 
 
 @dataclass(frozen=True, slots=True)
-class Export:
+class ExportConfig:
     """A target, and the options of `curate export`. name: the folder below exports/; empty: that of the target."""
 
     to: str
@@ -143,14 +143,14 @@ class Recipe:
     packages: packages that programs may import, as --package names them
     """
 
-    sources: tuple[Source, ...]
+    sources: tuple[SourceConfig, ...]
     packages: tuple[str, ...] = ()
-    build: Options = field(default_factory=Options)
-    against: tuple[EvaluationSet, ...] = ()
-    difficulty: Difficulty | None = None
-    filter: Filter | None = None
-    split: Split | None = None
-    exports: tuple[Export, ...] = ()
+    build: BuildOptions = field(default_factory=BuildOptions)
+    against: tuple[AgainstConfig, ...] = ()
+    difficulty: DifficultyConfig | None = None
+    filter: FilterConfig | None = None
+    split: SplitConfig | None = None
+    exports: tuple[ExportConfig, ...] = ()
 
     @property
     def has_steps(self) -> bool:
@@ -196,7 +196,7 @@ def _without_empty(value: Any) -> Any:
 def recipe_of_build(
     locations: Sequence[tuple[str, Given]],
     tables: Sequence[tuple[str, Files]],
-    options: Options,
+    options: BuildOptions,
     against: Sequence[str],
     packages: Sequence[str],
 ) -> Table:
@@ -212,8 +212,8 @@ def recipe_of_build(
     for (name, location), (_, files) in zip(locations, tables, strict=True):
         place, source_options = split(location)
         pinned = f"{place.partition('@')[0]}@{files.revision}" if files.revision else place
-        sources.append(Source(name, pinned, source_options))
-    return to_table(Recipe(tuple(sources), tuple(packages), options, tuple(map(EvaluationSet.parse, against))))
+        sources.append(SourceConfig(name, pinned, source_options))
+    return to_table(Recipe(tuple(sources), tuple(packages), options, tuple(map(AgainstConfig.parse, against))))
 
 
 def with_step(recipe: Mapping[str, Any] | None, section: str, content: Any) -> Table | None:
@@ -223,9 +223,9 @@ def with_step(recipe: Mapping[str, Any] | None, section: str, content: Any) -> T
     return {**recipe, section: _without_empty(to_json(content))}
 
 
-def with_against(recipe: Mapping[str, Any] | None, against: Sequence[str]) -> Table | None:
+def with_evaluation_sets(recipe: Mapping[str, Any] | None, against: Sequence[str]) -> Table | None:
     """Return the recipe with further evaluation sets; None if a step has already followed the build."""
     if recipe is None or any(name in recipe for name in STEPS):
         return None
-    sets = [_without_empty(to_json(EvaluationSet.parse(argument))) for argument in against]
+    sets = [_without_empty(to_json(AgainstConfig.parse(argument))) for argument in against]
     return {**recipe, "against": [*recipe.get("against", ()), *sets]}

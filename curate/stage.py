@@ -12,8 +12,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Generic, TypeVar
 
+from curate.build_state import BuildState
 from curate.dataset.journal import Records
-from curate.ongoing_build import OngoingBuild
 from curate.problem import Problem, Rejection
 
 Record = TypeVar("Record")
@@ -23,22 +23,22 @@ class Stage(ABC):
     """A step of a build. Each object belongs to one build.
 
     name: its name in progress reports and in the manifest's `seconds`; no two stages of a build have the same
-    word: the value of the column `stage` for rows that it rejects; if this is empty, `name` is used
+    rejection_name: the value of the column `stage` for rows that it rejects; if this is empty, `name` is used
     """
 
     name: str
-    word: str = ""
+    rejection_name: str = ""
 
     @property
     def options(self) -> Mapping[str, Any]:
         """Everything that decides the results of this stage, as JSON values; it becomes part of the dataset's plan."""
         return {}
 
-    def see(self, problem: Problem) -> None:  # noqa: B027 - most stages have nothing to do at this point
+    def on_read(self, problem: Problem) -> None:  # noqa: B027 - most stages have nothing to do at this point
         """Receive a problem when it is read, before any stage has run."""
 
     @abstractmethod
-    def run(self, build: OngoingBuild) -> None:
+    def run(self, build: BuildState) -> None:
         """Examine the problems in `build.ids` and reject those that must not stay."""
 
 
@@ -54,26 +54,26 @@ class ProblemStage(Stage, Generic[Record]):
     records: Records[Record]
     journal: str = ""
 
-    def ids(self, build: OngoingBuild) -> Iterable[str]:
+    def ids(self, build: BuildState) -> Iterable[str]:
         """Return the ids of the problems to consider, by default all problems that are left."""
         return build.ids
 
     @abstractmethod
-    def fingerprint(self, id: str, build: OngoingBuild) -> str | None:
+    def fingerprint(self, id: str, build: BuildState) -> str | None:
         """Return a name for everything that this problem's record depends on; None if it should not be examined.
 
         If the journal has a record with this name, the record is used and the problem is not examined again.
         """
 
     @abstractmethod
-    def examine(self, ids: list[str], build: OngoingBuild) -> Iterator[tuple[str, Record]]:
+    def examine(self, ids: list[str], build: BuildState) -> Iterator[tuple[str, Record]]:
         """Examine these problems, in a sandbox or not, and yield (id, record) as results arrive, in any order."""
 
-    def settled(self, problem: Problem, record: Record) -> Problem:
+    def apply_record(self, problem: Problem, record: Record) -> Problem:
         """Return the problem, updated from its record."""
         return problem
 
-    def rejection(self, id: str, record: Record, build: OngoingBuild) -> Rejection | None:
+    def rejection(self, id: str, record: Record, build: BuildState) -> Rejection | None:
         """Return the rejection of the problem that has this record, or None if the problem stays."""
         return None
 
@@ -81,26 +81,27 @@ class ProblemStage(Stage, Generic[Record]):
         """Return the CPU time of the programs that were executed for this record."""
         return 0.0
 
-    def run(self, build: OngoingBuild) -> None:
+    def run(self, build: BuildState) -> None:
         """Examine problems that have no record in the journal yet, then update or reject each problem by its record."""
         keys = {id: key for id in self.ids(build) if (key := self.fingerprint(id, build)) is not None}
-        self.records = build.examined(
+        self.records = build.load_or_examine(
             self.name,
             self.record_type,
             keys,
             lambda ids: self.examine(ids, build),
             journal=self.journal or f"{self.name.replace(' ', '_')}.jsonl",
         )
-        if type(self).settled is not ProblemStage.settled:  # a record is read from disk whenever a problem is loaded
-            build.settle(self.records, self.settled)
+        # a record is read from disk whenever a problem is loaded
+        if type(self).apply_record is not ProblemStage.apply_record:
+            build.add_update(self.records, self.apply_record)
         rejections = []
         for id, record in self.records.items():
-            build.extras.executed_cpu_seconds += self.cpu_seconds(record)
+            build.outputs.executed_cpu_seconds += self.cpu_seconds(record)
             if rejection := self.rejection(id, record, build):
                 rejections.append(rejection)
         build.reject(rejections)
 
 
-def fingerprint_of(*content: Any) -> str:
+def compute_fingerprint(*content: Any) -> str:
     """Return a name for these values, which json.dumps must accept. Only equal values have equal names."""
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()

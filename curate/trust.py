@@ -12,7 +12,7 @@ from sandbox.cases import INTERACTIVE, PROGRAM
 
 UNVERIFIED, SUSPECTS = "unverified", "suspects"  # the kinds of rows that are left out
 ALTERED = "altered"  # datasets that are refused
-WORDS = (UNVERIFIED, SUSPECTS, ALTERED)  # the values of --include
+INCLUDE_CHOICES = (UNVERIFIED, SUSPECTS, ALTERED)  # the values of --include
 MEANINGS = {
     UNVERIFIED: "no reference has passed the tests; --include unverified takes these rows, too",
     SUSPECTS: "the tests may have several right answers and accept only one; --include suspects takes these rows, too",
@@ -34,15 +34,18 @@ class Trust:
     altered: bool = False
 
     @classmethod
-    def including(cls, words: Iterable[str]) -> "Trust":
-        """Return the rule that also takes what these words stand for. Raises ValueError unless they are in WORDS."""
+    def with_included(cls, words: Iterable[str]) -> "Trust":
+        """Return the rule that also takes what these words stand for.
+
+        Raises ValueError unless they are in INCLUDE_CHOICES.
+        """
         words = tuple(words)
         for word in words:
-            if word not in WORDS:
-                raise ValueError(f"only {', '.join(WORDS)} can be included, not {word!r}")
+            if word not in INCLUDE_CHOICES:
+                raise ValueError(f"only {', '.join(INCLUDE_CHOICES)} can be included, not {word!r}")
         return cls(UNVERIFIED in words, SUSPECTS in words, ALTERED in words)
 
-    def objection(self, *, verified: bool, suspect: bool, checker: str) -> str | None:
+    def exclusion_reason(self, *, verified: bool, suspect: bool, checker: str) -> str | None:
         """Return the key of MEANINGS for the reason why a row is left out, or None if it is taken.
 
         verified, suspect  the row's `verified` and `multi_answer_suspect`

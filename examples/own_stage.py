@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from curate import OngoingBuild, Options, ProblemStage, Rejection, build, default_stages, fingerprint_of
+from curate import BuildOptions, BuildState, ProblemStage, Rejection, build, compute_fingerprint, default_stages
 
 RAW = Path(__file__).parent / "raw" / "taco"
 
@@ -29,16 +29,16 @@ class ShortStatements(ProblemStage[int]):
     def options(self) -> Mapping[str, Any]:
         return {"most_words": self._most}
 
-    def fingerprint(self, id: str, build: OngoingBuild) -> str:
+    def fingerprint(self, id: str, build: BuildState) -> str:
         """Return a fingerprint of the statement, since the number of words depends on nothing else."""
-        return fingerprint_of(build.load(id).statement)
+        return compute_fingerprint(build.load(id).statement)
 
-    def examine(self, ids: list[str], build: OngoingBuild) -> Iterator[tuple[str, int]]:
+    def examine(self, ids: list[str], build: BuildState) -> Iterator[tuple[str, int]]:
         """Count words. A stage that executes programs would borrow one with `build.sandbox(seed=...)` here."""
         for id in ids:
             yield id, len(build.load(id).statement.split())
 
-    def rejection(self, id: str, record: int, build: OngoingBuild) -> Rejection | None:
+    def rejection(self, id: str, record: int, build: BuildState) -> Rejection | None:
         if record <= self._most:
             return None
         return Rejection(id, build.load(id).source, self.name, "long_statement", f"{record} words")
@@ -49,7 +49,7 @@ def main() -> None:
     parser.add_argument("--most-words", type=int, default=200)
     parser.add_argument("--out", type=Path, required=True)
     arguments = parser.parse_args()
-    options = Options(mutants=0, cross_checks=0)
+    options = BuildOptions(mutants=0, cross_checks=0)
     stages = [*default_stages(options), ShortStatements(most=arguments.most_words)]
     manifest = build([("taco", str(RAW))], arguments.out, options, stages=stages)
     rejected = sum(count.rejected_in(ShortStatements.name) for count in manifest.counts.values())

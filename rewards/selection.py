@@ -2,7 +2,7 @@
 
 all        every case
 longest    the cases with the longest inputs: DeepCoder's rule, which undervalues a test of many small cases
-strongest  first the cases that together kill every mutant that can be killed (see curate/strength/measure.py), then
+strongest  first the cases that together kill every mutant that can be killed (see curate/strength/measurement.py), then
            others drawn at random, since random cases let fewer wrong programs pass than the longest ones
 """
 

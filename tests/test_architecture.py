@@ -36,12 +36,11 @@ DIRECTIONS = {
     "rewards": "errors parameters reward unknown extract format overlong length_budget weighted selection code partial "
     "mathematics async_rewards shared trl verl verl_manager verifiers",
     "curate": "errors progress json_records manifest problem prompt trust text reading sources filters verification "
-    "strength options recipe intake dataset dedup report derivation difficulty decontamination "
-    "expressions filtering splitting merging ongoing_build stage stages exports pipeline audit recipes commands "
-    "__main__",
-    "train": "errors remedy flush interruption engine_options config presets weights sampling evaluation learning "
-    "rollouts asynchronous swarm planning run_evaluation run loop commands",
-    "train.learning": "packing sequences distributed model objectives loss schedule memory flops learner",
+    "strength options recipe ingestion dataset dedup report derivation difficulty decontamination expressions "
+    "row_filter splitting merging build_state stage stages exports pipeline audit recipes commands __main__",
+    "train": "errors recovery_hints fsync interrupts engine_options config presets weights sampling evaluation "
+    "learning rollouts asynchronous swarm planning run_evaluation run loop commands",
+    "train.learning": "packing sequences distributed model objectives loss schedule memory_estimate flops learner",
     "train.asynchronous": "messages packed groups journal controller http workers pipeline replay opened",
 }
 

@@ -108,12 +108,12 @@ def stand_ins(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
     In LiveCodeBench, one day is the last of DeepCoder's training data, the other the first of its evaluation.
     """
-    from curate.pipeline import Options, build
+    from curate.pipeline import BuildOptions, build
     from sandbox import SandboxOptions
 
     folder = tmp_path_factory.mktemp("stand_ins")
     rows = write_jsonl(folder / "raw" / "taco.jsonl", [taco_row(words(n)) for n in range(3)])
-    build([("taco", str(rows))], folder / "dataset", Options(mutants=0), sandbox=SandboxOptions(workers=2))
+    build([("taco", str(rows))], folder / "dataset", BuildOptions(mutants=0), sandbox=SandboxOptions(workers=2))
     write_jsonl(folder / "gsm8k.jsonl", [{"prompt": "What is 3 + 4?", "answer": "7"}])
     for number, name in enumerate(["test.jsonl", *(f"test{n}.jsonl" for n in range(2, 6))]):
         days = {f"train{number}": "2024-07-31", f"test{number}": "2024-08-01"}

@@ -85,10 +85,10 @@ def rows() -> list[dict[str, object]]:
 
 def chat(statement: str, starter_code: str = "", entry_point: str | None = None) -> list[dict[str, str]]:
     """Return the messages that ask for a program, in the usual form."""
-    from curate.prompt import Prompt
+    from curate.prompt import PromptFormat
     from sandbox import Suite
 
-    return Prompt().chat(statement, starter_code, Suite([], entry_point=entry_point))
+    return PromptFormat().chat(statement, starter_code, Suite([], entry_point=entry_point))
 
 
 def lessons() -> dict[str, list[str]]:

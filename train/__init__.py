@@ -14,8 +14,8 @@
     loop.py       the training loop, which reads from top to bottom
     commands/     curate train, evaluate, difficulty and plot
     errors.py     what can go wrong; TrainError is the base
-    remedy.py     what to do about an error of the disk
-    flush.py      what was written is on the disk before the work goes on
+    recovery_hints.py  what to do about an error of the disk
+    fsync.py      what was written is on the disk before the work goes on
 
 The names below are loaded on first use, so that importing this package loads neither torch nor vLLM.
 """

@@ -12,7 +12,7 @@ Each message says what is wrong and what to do. Whatever was saved before the er
         CheckpointError   its checkpoints
         NoRunError        its folder
       TransferError       new weights on their way to the engines
-      ControllerGone      the controller that a rollout worker works for
+      ControllerUnreachable  the controller that a rollout worker works for
       SamplerError        the model or server that answers prompts, in training and elsewhere
 
 SandboxError and CurateError, which come from the packages below, are raised beside them.
@@ -59,7 +59,7 @@ class TransferError(TrainError):
     """Weights cannot be published or fetched. Engines go on with those that they have."""
 
 
-class ControllerGone(TrainError):
+class ControllerUnreachable(TrainError):
     """The controller of a run cannot be reached. A worker tries again until its patience ends."""
 
 

@@ -20,7 +20,7 @@ from train.asynchronous.replay import Replay
 from train.config import Config
 from train.config.checks import doubts
 from train.errors import CheckpointError, ConfigError, RolloutError, RunError
-from train.interruption import asked, deferred, watched
+from train.interrupts import defer_interrupts, handle_signals, interrupt_requested
 from train.learning.learner import Learner
 from train.rollouts.batch import Group, Submit
 from train.rollouts.context_stages import Course
@@ -42,13 +42,13 @@ from train.sampling.open_engine import open_engine
 log = logging.getLogger(__name__)
 
 # Called with a step and its metrics, and once more with those of an evaluation that was not made within the step.
-Report = Callable[[int, Mapping[str, float]], None]
+StepCallback = Callable[[int, Mapping[str, float]], None]
 
 _MODEL_AS_IT_IS = "To write the model as it is: --resume --set run.steps=1."
-_MOST_HOPELESS_STEPS = 5  # successive steps in which nearly all answers were cut off
+_MAX_TRUNCATED_STEPS = 5  # successive steps in which nearly all answers were cut off
 
 
-def train(config: Config, run: Path, *, report: Report = lambda step, metrics: None) -> None:
+def train(config: Config, run: Path, *, report: StepCallback = lambda step, metrics: None) -> None:
     """Run all remaining steps, from the newest checkpoint in the folder or from the start, and write RUN/model.
 
     config  the whole configuration
@@ -59,11 +59,11 @@ def train(config: Config, run: Path, *, report: Report = lambda step, metrics: N
     """
     for doubt in doubts(config):
         log.warning("%s", doubt)
-    with watched(), ExitStack() as stack:
+    with handle_signals(), ExitStack() as stack:
         learner = stack.enter_context(closing(_load_learner(config)))
         if learner.rank:
-            with deferred():  # rank 0 decides when it ends
-                learner.follow()
+            with defer_interrupts():  # rank 0 decides when it ends
+                learner.serve_calls()
             return
         tokenizer = _tokenizer(config.model.path)
         questions = Questions(
@@ -77,14 +77,14 @@ def train(config: Config, run: Path, *, report: Report = lambda step, metrics: N
         done = _restore(config, run, learner, questions.digest)
         metrics.resumed_at(done.step if done.step else -1)  # step 0 is evaluated again
         timeline = Timeline(run, after_seconds=done.seconds)
-        open_pipeline = _asynchronous if config.rollout.pipeline == "async" else _in_batches
+        open_pipeline = _open_async_pipeline if config.rollout.pipeline == "async" else _open_batch_pipeline
         pipeline = stack.enter_context(
             open_pipeline(config, run, learner, questions, tokenizer, rewards.submit, timeline, done)
         )
         Trainer(config, run, learner, pipeline, suites, metrics, timeline, report, done).run()
 
 
-def replay(config: Config, recorded: Path, run: Path, *, report: Report = lambda step, metrics: None) -> None:
+def replay(config: Config, recorded: Path, run: Path, *, report: StepCallback = lambda step, metrics: None) -> None:
     """Train a finished asynchronous run again from its journal, without engines and rewards, and write RUN/model.
 
     config    the configuration of that run, or one with another objective
@@ -93,11 +93,11 @@ def replay(config: Config, recorded: Path, run: Path, *, report: Report = lambda
 
     Raises a TrainError that says what to do; what was saved stays valid.
     """
-    with watched(), ExitStack() as stack:
+    with handle_signals(), ExitStack() as stack:
         learner = stack.enter_context(closing(_load_learner(config)))
         if learner.rank:
-            with deferred():
-                learner.follow()
+            with defer_interrupts():
+                learner.serve_calls()
             return
         metrics = stack.enter_context(closing(Metrics(run, tensorboard=config.run.tensorboard, wandb=config.run.wandb)))
         done = _restore(config, run, learner, questions="")
@@ -138,7 +138,7 @@ def _restore(config: Config, run: Path, learner: Learner, questions: str) -> Pro
 
 
 @contextmanager
-def _in_batches(
+def _open_batch_pipeline(
     config: Config, run: Path, learner: Learner, questions: Questions, tokenizer: Any, submit: Submit,
     timeline: Timeline, done: Progress,
 ) -> Iterator[Pipeline]:  # fmt: skip
@@ -151,7 +151,7 @@ def _in_batches(
 
 
 @contextmanager
-def _asynchronous(
+def _open_async_pipeline(
     config: Config, run: Path, learner: Learner, questions: Questions, tokenizer: Any, submit: Submit,
     timeline: Timeline, done: Progress,
 ) -> Iterator[Pipeline]:  # fmt: skip
@@ -175,7 +175,7 @@ class Trainer:
         suites: Sequence[RunSuite],
         metrics: Metrics,
         timeline: Timeline,
-        report: Report,
+        report: StepCallback,
         done: Progress,
     ) -> None:
         self._config = config
@@ -185,14 +185,21 @@ class Trainer:
         self._metrics = metrics
         self._timeline = timeline
         self._report = report
-        self._done = done  # the progress after the last whole step
+        self._last_progress = done  # the progress after the last whole step
         self._saved_step = self._step_of_weights = done.step
         self._course = Course(
             config.stages, done.stage, done.recent_clipped, ahead=config.rollout.pipeline == "one-off"
         )
         self._saving: Future[Path] | None = None  # the checkpoint that is being written
         self._evaluations = Evaluations(
-            config, run, learner, pipeline, suites, self._log_late, timeline, seconds=done.evaluated_seconds
+            config,
+            run,
+            learner,
+            pipeline,
+            suites,
+            self._log_deferred_evaluation,
+            timeline,
+            seconds=done.evaluated_seconds,
         )
         self._performance = Performance(config, n_ranks=learner.n_ranks)
         self._train_seconds = 0.0  # of this step
@@ -201,11 +208,11 @@ class Trainer:
     def run(self) -> None:
         """Make all remaining steps, then write the model. Whatever ends the run, the last whole step is kept."""
         try:
-            self._publish(self._done.step)
-            self._evaluations.resume(self._done.step)
-            if self._done.step == 0:
+            self._publish(self._last_progress.step)
+            self._evaluations.resume(self._last_progress.step)
+            if self._last_progress.step == 0:
                 self._metrics.log(0, self._evaluations.after_step(0, self._course.max_tokens))
-            for step in range(self._done.step + 1, self._config.run.steps + 1):
+            for step in range(self._last_progress.step + 1, self._config.run.steps + 1):
                 self._evaluations.collect()
                 if self._saving is not None and self._saving.done():
                     self._finish_saving()  # if the disk is full, the run learns it now and not at the next checkpoint
@@ -215,8 +222,8 @@ class Trainer:
             self._evaluations.finish()
             model_card.write(self._folder)
         except (Exception, KeyboardInterrupt) as error:
-            self._rescue(error)
-            if asked() and not isinstance(error, KeyboardInterrupt):
+            self._save_after_failure(error)
+            if interrupt_requested() and not isinstance(error, KeyboardInterrupt):
                 raise KeyboardInterrupt from error  # a part of the run got the same signal, and failed of it
             raise
         finally:
@@ -229,12 +236,12 @@ class Trainer:
         if all(math.isnan(rollout.reward) for group in groups for rollout in group):
             raise RolloutError(_no_signal_message(step, counts))
         if self._config.objective.reference_steps and step % self._config.objective.reference_steps == 0:
-            self._learner.refresh_reference()
+            self._learner.update_reference()
         self._pipeline.finish()
         self._evaluations.engine_is_needed()
         metrics = {
             **figures.of_updates(updates),
-            **figures.of_batch(groups, version=step - 1, tokens_before=self._done.num_tokens),
+            **figures.of_batch(groups, version=step - 1, tokens_before=self._last_progress.num_tokens),
             **{f"filter/{name}": float(n) for name, n in sorted(counts.items())},
             **self._publish(step),
             "stage": float(self._course.index),
@@ -246,11 +253,11 @@ class Trainer:
             self._pipeline.lengthen(self._course.max_tokens)
             log.info("answers may have %d tokens from now on", self._course.max_tokens)
         metrics |= self._evaluations.after_step(step, self._course.max_tokens)
-        with deferred():
-            self._keep(step, metrics, groups)
+        with defer_interrupts():
+            self._record_step(step, metrics, groups)
         hopeless = clipped_ratio >= self._config.run.most_truncated
         self._hopeless_steps = self._hopeless_steps + 1 if hopeless else 0
-        if self._hopeless_steps >= _MOST_HOPELESS_STEPS:
+        if self._hopeless_steps >= _MAX_TRUNCATED_STEPS:
             raise RolloutError(_hopeless_message(step, clipped_ratio))
 
     def _learn_from_batch(self, step: int) -> tuple[list[Group], list[dict[str, float]]]:
@@ -283,18 +290,18 @@ class Trainer:
             "idle/sampler": max(1 - self._pipeline.sampled_seconds / seconds, 0.0),  # nan stays nan
         }
 
-    def _keep(self, step: int, metrics: dict[str, float], groups: Sequence[Group]) -> None:
+    def _record_step(self, step: int, metrics: dict[str, float], groups: Sequence[Group]) -> None:
         """Record the metrics and some samples of a step, and write a checkpoint if one is due."""
         self._metrics.log(step, metrics)
         self._metrics.sample(step, [group[0] for group in groups[: self._config.run.save_samples]])
-        self._done = self._progress(step, metrics["num_tokens"])
+        self._last_progress = self._progress(step, metrics["num_tokens"])
         self._report(step, metrics)
         if step == self._config.run.steps or step % self._config.run.checkpoint_steps == 0:
             self._save()
 
     def _learn(self, step: int, minibatches: Sequence[Sequence[Group]]) -> list[dict[str, float]]:
-        if self._step_of_weights != step and self._done.step > self._saved_step:
-            self._learner.hold()  # if this step fails or is interrupted, the one before is saved
+        if self._step_of_weights != step and self._last_progress.step > self._saved_step:
+            self._learner.snapshot()  # if this step fails or is interrupted, the one before is saved
         self._step_of_weights = step
         with self._timeline.part(step, "train"):
             parts = [
@@ -303,7 +310,7 @@ class Trainer:
             ]
             self._learner.begin_batch([sequence for part in parts for sequence in part])
             return [
-                self._learner.update(part, most_tokens=self._course.max_tokens)
+                self._learner.update(part, max_tokens=self._course.max_tokens)
                 for _ in range(self._config.optimizer.epochs)
                 for part in parts
             ]
@@ -315,14 +322,14 @@ class Trainer:
             metrics = self._pipeline.publish(step)
         return {**metrics, "weight_sync_s": self._timeline.now() - began}
 
-    def _log_late(self, step: int, metrics: Mapping[str, float]) -> None:
+    def _log_deferred_evaluation(self, step: int, metrics: Mapping[str, float]) -> None:
         self._metrics.log(step, metrics)
         self._report(step, metrics)
 
     def _progress(self, step: int, num_tokens: float) -> Progress:
         ahead = self._pipeline.ahead()
         return replace(
-            self._done,
+            self._last_progress,
             step=step,
             position=self._pipeline.position if ahead is None else ahead[0],
             num_tokens=num_tokens,
@@ -338,11 +345,11 @@ class Trainer:
 
         held: whether to write the state that the learner holds instead of its present one
         """
-        with self._timeline.part(self._done.step, "checkpoint"):
+        with self._timeline.part(self._last_progress.step, "checkpoint"):
             self._finish_saving()
-            save_learner = partial(self._learner.save_state, held=held)
-            self._saving = checkpoint.save(self._folder, self._done, save_learner, keep=self._config.run.keep)
-        self._saved_step = self._done.step
+            save_learner = partial(self._learner.save_state, from_snapshot=held)
+            self._saving = checkpoint.save(self._folder, self._last_progress, save_learner, keep=self._config.run.keep)
+        self._saved_step = self._last_progress.step
 
     def _finish_saving(self) -> None:
         """Wait until the checkpoint that is being written is complete. Raises CheckpointError if it cannot be."""
@@ -351,24 +358,24 @@ class Trainer:
             saving.result()
             self._pipeline.saved(checkpoint.oldest(self._folder))
 
-    def _rescue(self, error: BaseException) -> None:
+    def _save_after_failure(self, error: BaseException) -> None:
         """Save the last whole step. If the next one has changed the weights already, the learner holds a copy."""
         try:
             self._finish_saving()
         except CheckpointError as failure:
             log.warning("%s", failure)
             return
-        if self._done.step <= self._saved_step or isinstance(error, CheckpointError):
+        if self._last_progress.step <= self._saved_step or isinstance(error, CheckpointError):
             return
-        if not self._learner.is_whole:
-            log.warning("step %d is not saved, because a rank was lost or has failed", self._done.step)
+        if not self._learner.all_ranks_alive:
+            log.warning("step %d is not saved, because a rank was lost or has failed", self._last_progress.step)
             return
         try:
-            with deferred():
-                self._save(held=self._step_of_weights != self._done.step)
+            with defer_interrupts():
+                self._save(held=self._step_of_weights != self._last_progress.step)
                 self._finish_saving()
         except RunError as failure:
-            log.warning("step %d is not saved: %s", self._done.step, failure)
+            log.warning("step %d is not saved: %s", self._last_progress.step, failure)
 
 
 def _tokenizer(path: str) -> Any:
@@ -393,7 +400,7 @@ def _no_signal_message(step: int, counts: Mapping[str, int]) -> str:
 
 def _hopeless_message(step: int, clipped_ratio: float) -> str:
     return (
-        f"step {step}: {clipped_ratio:.0%} of the answers are cut off, for {_MOST_HOPELESS_STEPS} steps now, so there "
+        f"step {step}: {clipped_ratio:.0%} of the answers are cut off, for {_MAX_TRUNCATED_STEPS} steps now, so there "
         "is nothing left to learn from. Start another run, with a lower optimizer.learning_rate or a higher max_tokens "
         f"of its stage. {_MODEL_AS_IT_IS}"
     )

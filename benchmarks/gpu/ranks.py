@@ -20,7 +20,7 @@ def work(path: str, out: Path) -> None:
     """Make three updates; rank 0 writes what came out."""
     one = learner(path, "bfloat16", row_tokens=512)
     if one.rank:
-        one.follow()
+        one.serve_calls()
         return
     figures = [one.update(models.completions(4, 4, 30, 60)) for _ in range(3)]
     held = torch.cuda.memory_allocated()

@@ -13,14 +13,14 @@ from curate.dataset.folder import DatasetFolder
 from curate.dataset.integrity import check
 from curate.dataset.journal import Journal
 from curate.dataset.reader import Stored
-from curate.intake import place_in_draw
+from curate.ingestion import sample_sort_key
 from curate.json_records import from_json, to_json
 from curate.problem import Problem
-from curate.progress import Progress, counted, silent
+from curate.progress import Progress, no_progress, with_progress
 from curate.reading.values import short
 from curate.verification.failure_cause import cause
-from curate.verification.metered import judged
-from curate.verification.retrying import with_retries
+from curate.verification.metered_sandbox import judged
+from curate.verification.retries import with_retries
 from sandbox import Judgement, SandboxOptions, Verdict
 
 JOURNAL = "judgements.jsonl"
@@ -47,7 +47,7 @@ def audit_references(
     seed: int,
     sandbox: SandboxOptions,
     subject: str = "",
-    report: Progress = silent,
+    report: Progress = no_progress,
 ) -> Audit:
     """Check a dataset against its manifest, and judge references against their tests.
 
@@ -95,7 +95,7 @@ def audit_references(
 
 def _sample(ids: Mapping[int, str], n: int, seed: int) -> list[int]:
     """Return the positions of n rows, chosen by the seed."""
-    return sorted(heapq.nsmallest(n, ids, key=lambda position: place_in_draw(seed, ids[position])))
+    return sorted(heapq.nsmallest(n, ids, key=lambda position: sample_sort_key(seed, ids[position])))
 
 
 def _judge_all(
@@ -118,7 +118,7 @@ def _judge_all(
     # A service has one seed for all its clients.
     with options.open(seed=None if options.backend == "http" else seed) as box:
         judgements = with_retries(missing(), judge, box)
-        for problem, judgement in counted(judgements, "judge references", report, total=len(positions)):
+        for problem, judgement in with_progress(judgements, "judge references", report, total=len(positions)):
             journal.add(keys[problem.id], to_json(_judged(judgement)))
     entries = {id: from_json(_Judged, journal[key]) for id, key in keys.items()}
     return [Failure(id, line.cause, line.detail) for id, line in entries.items() if line.cause is not None]

@@ -10,9 +10,9 @@ from pathlib import Path
 from curate.audit.figures import FEW_TESTS, Audit, Failure
 from curate.dataset.folder import DatasetFolder
 from curate.dataset.reader import Stored
-from curate.options import Options
+from curate.options import BuildOptions
 from curate.pipeline import build
-from curate.progress import Progress, silent
+from curate.progress import Progress, no_progress
 from sandbox import SandboxOptions
 
 
@@ -25,7 +25,7 @@ def audit_source(
     seed: int,
     sandbox: SandboxOptions,
     overwrite: bool = False,
-    report: Progress = silent,
+    report: Progress = no_progress,
 ) -> Audit:
     """Execute the solutions of a source's rows, and return for how many rows one passes all tests.
 
@@ -37,7 +37,7 @@ def audit_source(
 
     Raises CurateError as curate.build does.
     """
-    options = Options(min_tests=1, no_reference="drop", mutants=0, sample=sample, seed=seed)
+    options = BuildOptions(min_tests=1, no_reference="drop", mutants=0, sample=sample, seed=seed)
     manifest = build([(name, location)], out, options, sandbox=sandbox, overwrite=overwrite, report=report)
     count = manifest.counts[name]
     failures = tuple(

@@ -16,7 +16,7 @@ from sandbox.commands.frame import ProgressBar, require, user_errors
 
 if TYPE_CHECKING:
     from curate.manifest import Manifest
-    from curate.recipe import Difficulty, Recipe
+    from curate.recipe import DifficultyConfig, Recipe
     from sandbox import SandboxOptions
 
 
@@ -176,18 +176,18 @@ def _recipe(
 
     Raises CurateError or ValueError for values that are wrong.
     """
-    from curate.options import Options
+    from curate.options import BuildOptions
     from curate.reading.location import split
-    from curate.recipe import EvaluationSet, Recipe, Source
+    from curate.recipe import AgainstConfig, Recipe, SourceConfig
     from curate.recipes.read import read_recipe, with_locations
 
     locations = []
     for name, location in map(_name_and_location, sources):
         place, source_options = split(location)
-        locations.append(Source(name, place, source_options))
-    sets = [EvaluationSet.parse(argument) for argument in against]
+        locations.append(SourceConfig(name, place, source_options))
+    sets = [AgainstConfig.parse(argument) for argument in against]
     if given is None:
-        return Recipe(tuple(locations), packages, Options(**chosen), tuple(sets))
+        return Recipe(tuple(locations), packages, BuildOptions(**chosen), tuple(sets))
     return with_locations(read_recipe(given), locations, sets, limit=chosen["limit"])
 
 
@@ -195,13 +195,13 @@ def _survey(recipe: "Recipe", out: Path) -> None:
     """Read and filter, print what is left, and which steps would follow."""
     from curate.dataset.writer import rejected_row
     from curate.errors import CurateError
-    from curate.pipeline import survey
+    from curate.pipeline import dry_run
     from curate.recipes.run import folders
 
     locations = [(source.name, source.given) for source in recipe.sources]
     against = [item.argument for item in recipe.against]
     with user_errors(CurateError, OSError), ProgressBar() as progress:
-        counts, rejections = survey(locations, recipe.build, against=against, report=progress)
+        counts, rejections = dry_run(locations, recipe.build, against=against, report=progress)
     print_funnel(counts, map(rejected_row, rejections))
     if recipe.has_steps:
         click.echo()
@@ -255,7 +255,7 @@ def _errors_of_training(recipe: "Recipe") -> list[type[Exception]]:
     return [SandboxError, import_module("train.errors").TrainError]
 
 
-def _measure(dataset: Path, section: "Difficulty", sandbox: "SandboxOptions") -> None:
+def _measure(dataset: Path, section: "DifficultyConfig", sandbox: "SandboxOptions") -> None:
     """Sample the models. This is part of `train`, which curate does not import, so it is loaded by name."""
     names = ("k", "n", "temperature", "top_p", "max_tokens", "seed")
     settings = {name: value for name in names if (value := getattr(section, name)) is not None}

@@ -10,7 +10,7 @@ from curate.commands.printing import print_hashes
 from sandbox.commands.frame import ProgressBar, require, user_errors
 
 if TYPE_CHECKING:
-    from curate.filtering import Outcome
+    from curate.row_filter import FilterResult
 
 
 @click.command("filter")
@@ -38,7 +38,7 @@ def command(dataset: Path, where: tuple[str, ...], out: Path | None, dry_run: bo
     require("data")
     from curate.dataset.locate import dataset_folder
     from curate.errors import CurateError
-    from curate.filtering import filter_rows, survey
+    from curate.row_filter import count_filtered, write_filtered
 
     if (out is None) != dry_run:
         raise click.UsageError("give either --out, the folder to write to, or --dry-run")
@@ -46,9 +46,9 @@ def command(dataset: Path, where: tuple[str, ...], out: Path | None, dry_run: bo
     with user_errors(CurateError, OSError, interrupted=interrupted), ProgressBar() as progress:
         folder = dataset_folder(dataset)
         if out is None:
-            outcome = survey(folder, where, report=progress)
+            outcome = count_filtered(folder, where, report=progress)
         else:
-            manifest, outcome = filter_rows(folder, where, out, overwrite=overwrite, report=progress)
+            manifest, outcome = write_filtered(folder, where, out, overwrite=overwrite, report=progress)
     _print(outcome)
     if out is None:
         return
@@ -57,7 +57,7 @@ def command(dataset: Path, where: tuple[str, ...], out: Path | None, dry_run: bo
     sys.exit(0 if manifest.n_kept else 1)
 
 
-def _print(outcome: "Outcome") -> None:
+def _print(outcome: "FilterResult") -> None:
     """Print for how many rows each condition is true, false and not known."""
     click.echo(f"{'true':>8}{'false':>8}{'unknown':>9}  condition")
     for text, n in outcome.fulfilled.items():

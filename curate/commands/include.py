@@ -2,12 +2,12 @@
 
 import click
 
-from curate.trust import WORDS
+from curate.trust import INCLUDE_CHOICES
 
 include = click.option(
     "--include",
     multiple=True,
-    type=click.Choice(WORDS),
+    type=click.Choice(INCLUDE_CHOICES),
     help="What to take although it is not trusted: unverified rows, which have no reference that passed the tests; "
     "suspects, whose tests may have several right answers and accept only one; or an altered dataset, whose rows are "
     "not those that its manifest describes. Can be given several times.",

@@ -37,7 +37,7 @@ def command(dataset: Path, repo_id: str, private: bool, revision: str, include: 
 
     with user_errors(CurateError, OSError):
         upload = upload_of(
-            dataset_folder(dataset), repo_id, private=private, revision=revision, trust=Trust.including(include)
+            dataset_folder(dataset), repo_id, private=private, revision=revision, trust=Trust.with_included(include)
         )
         for name, size in upload.files.items():
             click.echo(f"{size:>14,}  {name}")

@@ -8,10 +8,10 @@ from typing import Any
 from curate.dataset.evidence import EVIDENCE, EVIDENCE_COLUMNS
 from curate.dataset.table_files import n_rows, table_files
 from curate.dataset.writer import REJECTED_COLUMNS
-from curate.intake import source_module, source_names
+from curate.ingestion import source_module, source_names
 from curate.json_records import from_json
 from curate.manifest import Manifest, Plan, SourceCounts, StepPlan
-from curate.options import Options
+from curate.options import BuildOptions
 from curate.problem import COLUMNS
 
 _SIZES = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (1_000_000, "100K<n<1M"))
@@ -212,7 +212,7 @@ def _merging(manifest: Manifest) -> list[str]:
 
 
 def _building(plan: Plan) -> list[str]:
-    options = from_json(Options, plan.configuration, ignore_unknown=True)
+    options = from_json(BuildOptions, plan.configuration, ignore_unknown=True)
     stages = [stage["name"] for stage in plan.configuration.get("stages", ())]
     return [
         f"- At least {options.min_tests} distinct tests, a statement, no pictures, not interactive.",

@@ -18,7 +18,7 @@ from curate.errors import CurateError
 from curate.json_records import to_json
 from curate.manifest import Plan, SourceCounts
 from curate.problem import MEASURED
-from curate.progress import Progress, counted, silent
+from curate.progress import Progress, no_progress, with_progress
 
 Change = tuple[str, str, str]  # name, old value, new value
 
@@ -61,7 +61,7 @@ class Changes:
     reward_hashes: tuple[str | None, str | None] = (None, None)
 
 
-def changes(old: DatasetFolder, new: DatasetFolder, *, report: Progress = silent) -> Changes:
+def changes(old: DatasetFolder, new: DatasetFolder, *, report: Progress = no_progress) -> Changes:
     """Compare two datasets. Raises CurateError on damaged files.
 
     Rows are read only if the content hashes differ, or if the files are not those that were written.
@@ -102,7 +102,7 @@ def _states(dataset: DatasetFolder, columns: Sequence[str], report: Progress) ->
     """Return the digest of each kept row and the reason of each rejected row, by id."""
     states: dict[str, bytes | str] = {}
     rows = dataset.rows("data", columns)
-    for row in counted(rows, f"read {dataset.path}", report, total=dataset.manifest.n_kept):
+    for row in with_progress(rows, f"read {dataset.path}", report, total=dataset.manifest.n_kept):
         states[row["id"]] = _digest([row[name] for name in columns], 16)
     why = [name for name in ("stage", "reason", "cause") if name in dataset.columns("rejected")]
     for row in dataset.rows("rejected", ["id", *why]) if why else ():
@@ -142,7 +142,7 @@ def _columns(
     before = dict(_column_digests(old, columns, ids))
     examples: dict[str, list[str]] = defaultdict(list)
     numbers: Counter[str] = Counter()
-    for id, digests in counted(_column_digests(new, columns, ids), "compare columns", report, total=len(ids)):
+    for id, digests in with_progress(_column_digests(new, columns, ids), "compare columns", report, total=len(ids)):
         for place, name in enumerate(columns):
             part = slice(place * _DIGEST_BYTES, (place + 1) * _DIGEST_BYTES)
             if digests[part] != before[id][part]:

@@ -5,7 +5,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from curate.manifest import ChosenBand
+from curate.manifest import SelectedBand
 
 CONFIG = {"config_name": "difficulty", "data_files": "difficulty/train-*.parquet"}
 _CONFIG = [f"- config_name: {CONFIG['config_name']}", f"  data_files: {CONFIG['data_files']}"]
@@ -13,7 +13,7 @@ _DEFAULT = ["configs:", "- config_name: default", "  data_files: data/train-*.pa
 _SECTION = re.compile(r"\n## Difficulty\n.*?(?=\n## |\Z)", re.DOTALL)
 
 
-def announce(folder: Path, rows: list[dict[str, Any]], chosen: ChosenBand | None) -> None:
+def announce(folder: Path, rows: list[dict[str, Any]], chosen: SelectedBand | None) -> None:
     """Put the config and the section into the README.md of the folder, replacing earlier ones.
 
     rows: the rows of the table of solve rates

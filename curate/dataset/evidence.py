@@ -9,7 +9,7 @@ from typing import Any
 
 from curate.problem import Rejection
 from curate.text.excerpt import excerpt
-from curate.verification.evidence import Answer
+from curate.verification.evidence import SolutionOutput
 from sandbox import Program, Suite
 
 EVIDENCE = "evidence"  # the name of the folder
@@ -49,7 +49,7 @@ class ShownTest:
 
     suite: Suite
     place: int
-    answers: tuple[tuple[Program, Answer], ...]
+    answers: tuple[tuple[Program, SolutionOutput], ...]
 
 
 def evidence_row(why: Rejection, statement: str, shown: ShownTest | None = None) -> dict[str, Any]:

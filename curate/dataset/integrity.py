@@ -20,7 +20,7 @@ from curate.dataset.folder import DatasetFolder
 from curate.errors import CurateError
 from curate.manifest import MANIFEST, InputFile, Manifest, hash_of
 from curate.problem import COLUMNS
-from curate.progress import Progress, counted, silent
+from curate.progress import Progress, no_progress, with_progress
 from curate.reading.tables import sha256
 from curate.reading.values import short
 from curate.trust import Trust
@@ -78,7 +78,7 @@ class Integrity:
     unchecked: str = ""
 
 
-def check(dataset: DatasetFolder, *, read_rows: bool = False, report: Progress = silent) -> Integrity:
+def check(dataset: DatasetFolder, *, read_rows: bool = False, report: Progress = no_progress) -> Integrity:
     """Compare a dataset with its manifest.
 
     read_rows  whether to read every row even if the files are those that were written, and to look for repeated ids
@@ -110,7 +110,7 @@ def check(dataset: DatasetFolder, *, read_rows: bool = False, report: Progress =
     )
 
 
-def require_intact(folder: Path, *, advice: str, read_rows: bool = True, report: Progress = silent) -> None:
+def require_intact(folder: Path, *, advice: str, read_rows: bool = True, report: Progress = no_progress) -> None:
     """Raise CurateError if the rows of a dataset are not those that its manifest describes.
 
     advice: the end of the message: what to type to use the dataset as it is
@@ -123,7 +123,7 @@ def require_intact(folder: Path, *, advice: str, read_rows: bool = True, report:
         log.warning("%s: %s", folder, found.unchecked)
 
 
-def check_trusted(folder: Path, trust: Trust, *, read_rows: bool = False, report: Progress = silent) -> None:
+def check_trusted(folder: Path, trust: Trust, *, read_rows: bool = False, report: Progress = no_progress) -> None:
     """Raise CurateError if a dataset is not what its manifest describes, unless `trust` takes altered datasets.
 
     read_rows: as for `check`
@@ -300,7 +300,7 @@ class _Rows:
         add, total = self._hasher.add, manifest.n_kept
         if table == "rejected":
             add, total = self._hasher.add_rejected, manifest.n_rejected
-        for row in counted(self._dataset.rows(table), f"read {table}", self._report, total=total):
+        for row in with_progress(self._dataset.rows(table), f"read {table}", self._report, total=total):
             add(row)
             ids.append(row.get("id") or "")
             if tests and table == "data" and not _is_suite(row.get("tests")):

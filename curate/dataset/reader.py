@@ -69,7 +69,7 @@ class Stored:
         for position, row in enumerate(self.columns("id", "verified", "multi_answer_suspect")):
             suspect = row["multi_answer_suspect"]
             checker = self.load(position).tests.checker if suspect else ""  # the tests may be large
-            reason = trust.objection(verified=row["verified"], suspect=suspect, checker=checker)
+            reason = trust.exclusion_reason(verified=row["verified"], suspect=suspect, checker=checker)
             if reason is not None:
                 reasons[row["id"]] = reason
         return reasons

@@ -20,12 +20,12 @@ from curate.decontamination.evaluation import Evaluation
 from curate.decontamination.evaluation_sets import evaluations_of
 from curate.decontamination.rows import reported
 from curate.decontamination.training_set import training_set
-from curate.derivation import Columns, Derivation, Origin, Row, own_manifest, write_derived
+from curate.derivation import BaseDataset, Columns, Derivation, Row, own_manifest, write_derived
 from curate.difficulty import table
 from curate.manifest import InputFile, Manifest, Plan, SetCounts
-from curate.progress import Progress, silent
+from curate.progress import Progress, no_progress
 from curate.reading.tables import sha256
-from curate.recipe import with_against
+from curate.recipe import with_evaluation_sets
 
 
 def clean(
@@ -35,7 +35,7 @@ def clean(
     *,
     text: str | None = None,
     overwrite: bool = False,
-    report: Progress = silent,
+    report: Progress = no_progress,
 ) -> Manifest:
     """Write the dataset without contaminated rows to the folder `out` and return its manifest.
 
@@ -51,8 +51,8 @@ def clean(
     given = pushed_dataset(location) or Path(location).expanduser()
     before = own_manifest(given)
     rows = training_set(f"{given}/data" if before else location, text)
-    origin = Origin(given, before, rows.files)
-    origin.check_apart(out)
+    origin = BaseDataset(given, before, rows.files)
+    origin.check_no_overlap(out)
     evaluations = evaluations_of(against)
     plan = _plan(origin, evaluations, text)
     finished = workspace.finished(out, plan, overwrite=overwrite)
@@ -69,12 +69,12 @@ def clean(
         )
 
     n_rows = max(count.rows for count in findings.counts.values())
-    recipe = with_against(before.recipe, against) if before is not None else None
+    recipe = with_evaluation_sets(before.recipe, against) if before is not None else None
     derivation = Derivation(plan, n_rows, findings.rejections, _tables(origin, findings), describe, recipe=recipe)
     return write_derived(origin, derivation, out, overwrite=overwrite)
 
 
-def _plan(origin: Origin, evaluations: Iterable[Evaluation], text: str | None) -> Plan:
+def _plan(origin: BaseDataset, evaluations: Iterable[Evaluation], text: str | None) -> Plan:
     sets = tuple(evaluation.plan for evaluation in evaluations)
     if origin.manifest is not None:
         before = origin.manifest.plan
@@ -83,7 +83,7 @@ def _plan(origin: Origin, evaluations: Iterable[Evaluation], text: str | None) -
     return Plan(metadata.version("curate-code"), {"dataset": files}, {"text": text}, sets)
 
 
-def _tables(origin: Origin, findings: Findings) -> dict[str, tuple[list[Row], Columns]]:
+def _tables(origin: BaseDataset, findings: Findings) -> dict[str, tuple[list[Row], Columns]]:
     hits = [*origin.table("contamination"), *map(asdict, findings.hits)]
     tables = {"contamination": (hits, HIT_COLUMNS)}
     removed = {rejection.id for rejection in findings.rejections.values()}

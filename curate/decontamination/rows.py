@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from curate.decontamination.problem_keys import keys
 from curate.problem import Problem, Rejection
-from curate.progress import Progress, counted
+from curate.progress import Progress, with_progress
 from curate.reading.prompt_templates import without_template
 
 
@@ -70,6 +70,6 @@ def reported(rows: Rows, progress: Progress) -> Rows:
 
     def rows_with_progress(wanted: Collection[int] | None) -> Iterator[tuple[int, Row]]:
         stage, total = ("compare", None) if wanted is None else ("look again", len(wanted))
-        yield from counted(rows(wanted), stage, progress, total=total)
+        yield from with_progress(rows(wanted), stage, progress, total=total)
 
     return rows_with_progress

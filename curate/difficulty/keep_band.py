@@ -11,11 +11,11 @@ from curate.dataset import workspace
 from curate.dataset.files import files_of
 from curate.dataset.hits import HIT_COLUMNS
 from curate.dataset.reader import Stored
-from curate.derivation import DIFFICULTY, Columns, Derivation, Origin, Row, own_manifest, write_derived
+from curate.derivation import DIFFICULTY, BaseDataset, Columns, Derivation, Row, own_manifest, write_derived
 from curate.difficulty import table as solve_rates
 from curate.difficulty.band import Band
 from curate.errors import CurateError
-from curate.manifest import BandPlan, ChosenBand, Manifest
+from curate.manifest import BandPlan, Manifest, SelectedBand
 from curate.problem import Rejection
 
 _FEW_ROWS, _FEW_SHARE = 100, 0.1  # fewer problems may be too few to train on, or may have been selected by chance
@@ -46,8 +46,8 @@ def refilter(
         raise CurateError(f"{dataset}: not a dataset that curate built. Give the folder that holds its manifest.json.")
     rates = solve_rates.read(dataset)
     models = _models(dataset, rates, models)
-    origin = Origin(dataset, before, files_of(f"{dataset}/data"))
-    origin.check_apart(out)
+    origin = BaseDataset(dataset, before, files_of(f"{dataset}/data"))
+    origin.check_no_overlap(out)
     plan = replace(
         before.plan,
         content=before.content_hash,
@@ -58,7 +58,7 @@ def refilter(
         return finished
     rows = Stored(dataset)
     removed = dict(_outside(rows, rates, band, models))
-    chosen = ChosenBand(str(band), tuple(models), _warning(len(rows), len(removed)))
+    chosen = SelectedBand(str(band), tuple(models), _warning(len(rows), len(removed)))
     derivation = Derivation(
         plan,
         len(rows),
@@ -70,7 +70,7 @@ def refilter(
     return write_derived(origin, derivation, out, overwrite=overwrite)
 
 
-def _tables(origin: Origin, rates: list[Row]) -> dict[str, tuple[list[Row], Columns]]:
+def _tables(origin: BaseDataset, rates: list[Row]) -> dict[str, tuple[list[Row], Columns]]:
     """Return the tables of the origin. They keep all solve rates, so that the whole distribution can be seen."""
     tables = {DIFFICULTY: (rates, solve_rates.COLUMNS)}
     if (origin.location / "contamination").is_dir():

@@ -24,7 +24,7 @@ from curate.exports._options import ExportOptions
 from curate.exports._target import Target, load_target, settle
 from curate.manifest import MANIFEST
 from curate.problem import Problem
-from curate.progress import Progress, silent
+from curate.progress import Progress, no_progress
 from curate.reading.tables import sha256
 from curate.trust import MEANINGS
 from rewards.selection import select
@@ -46,7 +46,7 @@ def export(
     options: ExportOptions,
     *,
     overwrite: bool = False,
-    report: Progress = silent,
+    report: Progress = no_progress,
 ) -> Manifest:
     """Write the dataset in the format `to`, one of target_names(), into the folder `out` and return the manifest.
 
@@ -144,7 +144,7 @@ def _tests(problem: Problem, options: ExportOptions) -> Suite:
 
 
 def _objection(problem: Problem, options: ExportOptions) -> str | None:
-    return options.trust.objection(
+    return options.trust.exclusion_reason(
         verified=problem.verified, suspect=problem.multi_answer_suspect, checker=problem.tests.checker
     )
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from curate.prompt import Prompt
+from curate.prompt import PromptFormat
 from curate.trust import Trust
 from rewards.selection import BUDGET, WAYS
 
@@ -13,9 +13,10 @@ class ExportOptions:
 
     select: str = "strongest"  # which tests a reward runs: one of selection.WAYS
     budget: int | None = None  # maximum number of tests; None: BUDGET, or as many as the target can run
-    include: tuple[str, ...] = ()  # what to export although it is not trusted: words of curate.trust.WORDS
+    include: tuple[str, ...] = ()  # what to export although it is not trusted: words of curate.trust.INCLUDE_CHOICES
     verl_data_source: str = "taco"
-    prompt: Prompt = field(default_factory=Prompt)  # the form of the prompts; chat template arguments are recorded only
+    # the form of the prompts; chat template arguments are recorded only
+    prompt: PromptFormat = field(default_factory=PromptFormat)
     name: str = ""  # name of the package, if the target is one; "": the name of the output folder
 
     def __post_init__(self) -> None:
@@ -23,7 +24,7 @@ class ExportOptions:
             raise ValueError(f"select must be one of {', '.join(WAYS)}, not {self.select!r}")
         if self.budget is not None and self.budget < 1:
             raise ValueError(f"budget must be at least 1, not {self.budget}")
-        Trust.including(self.include)
+        Trust.with_included(self.include)
 
     @property
     def most_tests(self) -> int:
@@ -31,4 +32,4 @@ class ExportOptions:
 
     @property
     def trust(self) -> Trust:
-        return Trust.including(self.include)
+        return Trust.with_included(self.include)

@@ -3,20 +3,20 @@
 import json
 
 from curate.problem import Problem
-from curate.prompt import Chat, Prompt
+from curate.prompt import Chat, PromptFormat
 
 
-def conversation(problem: Problem, prompt: Prompt) -> Chat:
+def conversation(problem: Problem, prompt: PromptFormat) -> Chat:
     """Return the messages of the conversation about a problem: the system prompt, if there is one, and the question."""
     return prompt.chat(problem.statement, problem.starter_code, problem.tests)
 
 
-def question(problem: Problem, prompt: Prompt) -> str:
+def question(problem: Problem, prompt: PromptFormat) -> str:
     """Return the content of the conversation's last message, without the system prompt."""
     return conversation(problem, prompt)[-1]["content"]
 
 
-def about_arguments(prompt: Prompt, remedy: str) -> str:
+def about_arguments(prompt: PromptFormat, remedy: str) -> str:
     """Return what a README says about arguments of the chat template; it is empty if there are none.
 
     remedy: a sentence that says how the trainer takes them

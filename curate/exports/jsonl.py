@@ -11,7 +11,7 @@ from curate.exports._options import ExportOptions
 from curate.exports._prompt import about_arguments, question
 from curate.exports._record import LIMITS, has_other_limits, suite_record
 from curate.problem import Problem
-from curate.prompt import Prompt
+from curate.prompt import PromptFormat
 
 REASONS = {"limits": LIMITS}
 _README = """# Problems as JSON Lines
@@ -36,7 +36,7 @@ def write(problems: Iterable[Problem], folder: Path, options: ExportOptions) -> 
     (folder / "README.md").write_text(_README + more)
 
 
-def _line(problem: Problem, prompt: Prompt) -> dict[str, object]:
+def _line(problem: Problem, prompt: PromptFormat) -> dict[str, object]:
     return {
         "id": problem.id,
         **({"system_prompt": prompt.system} if prompt.system else {}),

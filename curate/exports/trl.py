@@ -10,7 +10,7 @@ from curate.exports._options import ExportOptions
 from curate.exports._parquet import conversations, write_parquet
 from curate.exports._prompt import about_arguments, conversation
 from curate.problem import Problem
-from curate.prompt import Prompt
+from curate.prompt import PromptFormat
 
 REASONS: dict[str, str] = {}
 _README = """---
@@ -48,7 +48,7 @@ def write(problems: Iterable[Problem], folder: Path, options: ExportOptions) -> 
     (folder / "README.md").write_text(_README + more)
 
 
-def _rows(problems: Iterable[Problem], prompt: Prompt) -> Iterator[tuple[dict[str, object], int]]:
+def _rows(problems: Iterable[Problem], prompt: PromptFormat) -> Iterator[tuple[dict[str, object], int]]:
     for problem in problems:
         tests = problem.tests.to_json()
         yield (

@@ -12,7 +12,7 @@ from curate.exports._options import ExportOptions
 from curate.exports._parquet import write_parquet
 from curate.exports._prompt import about_arguments, question
 from curate.problem import Problem
-from curate.prompt import Prompt
+from curate.prompt import PromptFormat
 
 REASONS: dict[str, str] = {}
 _TASKSET = Path(__file__).with_name("_taskset.py")
@@ -80,7 +80,7 @@ def write(problems: Iterable[Problem], folder: Path, options: ExportOptions) -> 
     (folder / "README.md").write_text(_README.format(**names) + more)
 
 
-def _rows(problems: Iterable[Problem], prompt: Prompt) -> Iterator[tuple[dict[str, object], int]]:
+def _rows(problems: Iterable[Problem], prompt: PromptFormat) -> Iterator[tuple[dict[str, object], int]]:
     for problem in problems:
         tests = problem.tests.to_json()
         yield (

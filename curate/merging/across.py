@@ -14,7 +14,7 @@ from curate.dedup.sketches import Sketches
 from curate.errors import CurateError
 from curate.merging.inputs import Input, id_of, named_problems, number_of
 from curate.problem import Problem, Rejection
-from curate.progress import Progress, counted
+from curate.progress import Progress, with_progress
 from curate.report.duplicates import Duplicates, duplicates_among
 
 _SHOWN = 3
@@ -46,7 +46,7 @@ def duplicates_across(inputs: Sequence[Input], *, threshold: float, work: Path, 
     def load(name: str) -> Problem:
         return inputs[number_of(name)].stored.load(rows[name])
 
-    problems = counted(named_problems(inputs), "deduplicate", report, total=len(rows))
+    problems = with_progress(named_problems(inputs), "deduplicate", report, total=len(rows))
     with Sketches(problems, [str(dataset.number) for dataset in inputs], folder=work) as sketches:
         rejections = list(duplicates(sketches, threshold=threshold, load=load))
     _check_ids(inputs, rows.keys() - {rejection.id for rejection in rejections})

@@ -9,13 +9,13 @@ from importlib import metadata
 from typing import Any
 
 from curate.manifest import (
-    BuildRecord,
+    BuildInfo,
     EvaluationPlan,
     InputFile,
     Machine,
     Manifest,
     MergedDataset,
-    MergedFrom,
+    MergeSource,
     Plan,
     SourceCounts,
     StrengthSummary,
@@ -47,10 +47,10 @@ def _distinct(files: Iterable[InputFile]) -> tuple[InputFile, ...]:
     return tuple(dict.fromkeys(files))
 
 
-def merged_from(inputs: Sequence[Input], n_left: Mapping[int, int]) -> tuple[MergedFrom, ...]:
+def merged_from(inputs: Sequence[Input], n_left: Mapping[int, int]) -> tuple[MergeSource, ...]:
     """Return a line for each dataset. n_left: how many of its rows stay, by its number."""
     return tuple(
-        MergedFrom(d.given, d.manifest.content_hash, d.manifest.n_kept, n_left.get(d.number, 0)) for d in inputs
+        MergeSource(d.given, d.manifest.content_hash, d.manifest.n_kept, n_left.get(d.number, 0)) for d in inputs
     )
 
 
@@ -82,13 +82,13 @@ def counts_of(
     }
 
 
-def build_record(inputs: Sequence[Input]) -> BuildRecord:
+def build_record(inputs: Sequence[Input]) -> BuildInfo:
     """Return the joint record of the builds. Strengths and times are sums; the machine is the one that merges."""
     builds = [build for dataset in inputs if (build := dataset.manifest.build) is not None]
     strengths = [build.strength for build in builds if build.strength is not None]
     isolations = sorted({build.isolation for build in builds})
     locations = {name: location for build in reversed(builds) for name, location in build.locations.items()}
-    return BuildRecord(
+    return BuildInfo(
         versions=builds[0].versions,
         strength=_sum(strengths) if strengths else None,
         locations=locations,

@@ -12,7 +12,7 @@ from pathlib import Path
 from curate.dataset.folder import DatasetFolder
 from curate.dataset.locate import dataset_folder
 from curate.dataset.reader import Stored
-from curate.derivation import Origin, built_dataset
+from curate.derivation import BaseDataset, built_dataset
 from curate.errors import CurateError
 from curate.manifest import Manifest
 from curate.problem import COLUMNS, Problem
@@ -51,13 +51,13 @@ def opened(locations: Sequence[str | Path], out: Path) -> list[Input]:
     """Open the datasets. Raises CurateError unless they are at least two, finished, and apart from `out`."""
     if len(locations) < 2:
         raise CurateError("a merge needs at least two datasets")
-    origins: list[Origin] = [built_dataset(dataset_folder(location)) for location in locations]
+    origins: list[BaseDataset] = [built_dataset(dataset_folder(location)) for location in locations]
     if len({origin.location.resolve() for origin in origins}) < len(origins):
         raise CurateError("a dataset is given twice. Give each of them once.")
     inputs = []
     for number, (given, origin) in enumerate(zip(locations, origins, strict=True)):
         assert origin.manifest is not None
-        origin.check_apart(out)
+        origin.check_no_overlap(out)
         opened_input = Input(number, str(given), origin.location, origin.manifest)
         if missing := COLUMNS.keys() - opened_input.folder.columns("data"):
             listed = ", ".join(sorted(missing))

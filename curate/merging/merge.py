@@ -24,7 +24,7 @@ from curate.merging.evaluations import joined_counts, joined_hits, shared_sets
 from curate.merging.inputs import Input, number_of, opened
 from curate.merging.solve_rates import joined_solve_rates
 from curate.problem import COLUMNS
-from curate.progress import Progress, counted, silent
+from curate.progress import Progress, no_progress, with_progress
 from curate.report.files import write_report
 
 _BY = ("id", "stage", "reason", "detail")  # the order of the table `rejected`
@@ -36,7 +36,7 @@ def merge(
     *,
     dedup: float = 0.7,
     overwrite: bool = False,
-    report: Progress = silent,
+    report: Progress = no_progress,
 ) -> Manifest:
     """Write the rows of all datasets without duplicates to the folder `out` and return its manifest.
 
@@ -107,7 +107,7 @@ def _rows(
         return (row for row in rows if dataset.name(row["id"]) not in across.removed)
 
     n_rows = sum(dataset.manifest.n_kept for dataset in inputs) - len(across.removed)
-    for row in counted(heapq.merge(*map(staying, inputs), key=itemgetter("id")), "write", report, total=n_rows):
+    for row in with_progress(heapq.merge(*map(staying, inputs), key=itemgetter("id")), "write", report, total=n_rows):
         kept[row["source"]] += 1
         verified[row["source"]] += row["verified"]
         yield hasher.add({name: row[name] for name in COLUMNS})

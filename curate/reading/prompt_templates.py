@@ -7,7 +7,7 @@ the reader of its source.
 
 import re
 
-from curate.prompt import TASKS, WORDS
+from curate.prompt import FINGERPRINT_TEXTS, TASK_SENTENCES
 
 _HEADS = (
     r"Solve the following coding problem using the programming language \w+:",  # SYNTHETIC-1 and its like
@@ -32,7 +32,7 @@ _FORMATS = (
 _HEAD = re.compile(rf"\s*(?:{'|'.join(_HEADS)})\s*")
 _LAST_LINE = re.compile(r"The input will be (?:given via )?stdin and [^\n]{0,80} to stdout[^\n]{0,80}")
 # What curate's own prompts say after a statement, up to the first name in it, and at their end.
-_TASKS, _FORM = tuple(words.partition("{")[0].strip() for words in TASKS), WORDS[-1].strip()
+_TASKS, _FORM = tuple(words.partition("{")[0].strip() for words in TASK_SENTENCES), FINGERPRINT_TEXTS[-1].strip()
 
 
 def without_template(text: str) -> str:

@@ -15,19 +15,19 @@ from curate.exports._options import ExportOptions
 from curate.exports._target import target_names
 from curate.expressions.condition import parse
 from curate.manifest import MANIFEST
-from curate.options import Options
+from curate.options import BuildOptions
 from curate.prompt import read_prompt
 from curate.reading.location import HUB_ID
 from curate.reading.text_files import toml_text
 from curate.reading.values import short
 from curate.recipe import (
-    Difficulty,
-    EvaluationSet,
-    Export,
-    Filter,
+    AgainstConfig,
+    DifficultyConfig,
+    ExportConfig,
+    FilterConfig,
     Recipe,
-    Source,
-    Split,
+    SourceConfig,
+    SplitConfig,
     from_table,
 )
 from curate.recipes.text import toml
@@ -36,14 +36,14 @@ from curate.trust import Trust
 
 _HERE = Path(__file__).parent
 _SECTIONS = {
-    "sources": Source,
+    "sources": SourceConfig,
     "packages": None,
-    "build": Options,
-    "against": EvaluationSet,
-    "difficulty": Difficulty,
-    "filter": Filter,
-    "split": Split,
-    "exports": Export,
+    "build": BuildOptions,
+    "against": AgainstConfig,
+    "difficulty": DifficultyConfig,
+    "filter": FilterConfig,
+    "split": SplitConfig,
+    "exports": ExportConfig,
 }
 _HEADING = re.compile(r"\s*\[\[?\s*([^\]]+?)\s*\]\]?")
 
@@ -71,7 +71,7 @@ def read_recipe(given: str) -> Recipe:
 
 
 def with_locations(
-    recipe: Recipe, sources: Sequence[Source], against: Sequence[EvaluationSet], *, limit: int | None
+    recipe: Recipe, sources: Sequence[SourceConfig], against: Sequence[AgainstConfig], *, limit: int | None
 ) -> Recipe:
     """Return the recipe with other locations of some of its sources and sets, and perhaps another limit of rows.
 
@@ -90,7 +90,7 @@ def with_locations(
     new_sources = {source.name: source for source in sources}
     new_sets = {item.name: item for item in against}
 
-    def relocated(source: Source) -> Source:
+    def relocated(source: SourceConfig) -> SourceConfig:
         new = new_sources.get(source.name)
         return source if new is None else replace(new, options={**_kept(source), **new.options})
 
@@ -105,7 +105,7 @@ def with_locations(
     )
 
 
-def _kept(source: Source) -> dict[str, Any]:
+def _kept(source: SourceConfig) -> dict[str, Any]:
     """Return the options of a source that hold wherever it is; a pattern of file names does not."""
     return {name: value for name, value in source.options.items() if name != "files"}
 
@@ -226,7 +226,7 @@ def _check(given: str, recipe: Recipe) -> None:
                 Band.parse(recipe.difficulty.band)
             if not recipe.difficulty.models:
                 raise ValueError("models must name at least one model")
-            Trust.including(recipe.difficulty.include)
+            Trust.with_included(recipe.difficulty.include)
             read_prompt(recipe.difficulty.prompt)
         if recipe.filter is not None:
             section = "filter"
@@ -244,7 +244,7 @@ def _check(given: str, recipe: Recipe) -> None:
         raise CurateError(f"{given}: [{section}]: {error}") from None
 
 
-def _check_exports(exports: Sequence[Export]) -> None:
+def _check_exports(exports: Sequence[ExportConfig]) -> None:
     names = [export.name or export.to for export in exports]
     for export, name in zip(exports, names, strict=True):
         if export.to not in target_names():
@@ -254,7 +254,7 @@ def _check_exports(exports: Sequence[Export]) -> None:
         export_options(export)
 
 
-def export_options(export: Export) -> ExportOptions:
+def export_options(export: ExportConfig) -> ExportOptions:
     """Return the options of an export. Raises CurateError or ValueError if they are wrong."""
     return ExportOptions(
         select=export.select,

@@ -21,12 +21,12 @@ from curate.difficulty.band import Band
 from curate.difficulty.keep_band import refilter
 from curate.errors import CurateError, OtherPlanError
 from curate.exports._export import export, finished_export
-from curate.filtering import filter_rows
 from curate.manifest import MANIFEST, Manifest
 from curate.pipeline import build
-from curate.progress import Progress, silent
-from curate.recipe import STEPS, Difficulty, Recipe, to_table
+from curate.progress import Progress, no_progress
+from curate.recipe import STEPS, DifficultyConfig, Recipe, to_table
 from curate.recipes.read import export_options
+from curate.row_filter import write_filtered
 from curate.splitting.split import SplitOptions, split
 from sandbox import SandboxOptions
 
@@ -36,7 +36,7 @@ Result = TypeVar("Result")
 class Measure(Protocol):
     """Samples models on a dataset, as `curate difficulty` does. Callers give it, because it is part of training."""
 
-    def __call__(self, dataset: Path, section: Difficulty, sandbox: SandboxOptions) -> None: ...
+    def __call__(self, dataset: Path, section: DifficultyConfig, sandbox: SandboxOptions) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ def run(
     sandbox: SandboxOptions,
     measure: Measure,
     overwrite: bool = False,
-    report: Progress = silent,
+    report: Progress = no_progress,
 ) -> Iterator[Step]:
     """Make everything that the recipe describes, and yield each step when it is done.
 
@@ -135,7 +135,7 @@ def _band(recipe: Recipe, dataset: Path, out: Path, overwrite: bool) -> Manifest
 def _filter(recipe: Recipe, dataset: Path, out: Path, report: Progress, overwrite: bool) -> Manifest:
     assert recipe.filter is not None
     table = _up_to("filter", recipe)
-    manifest, _ = filter_rows(dataset, recipe.filter.where, out, overwrite=overwrite, report=report, recipe=table)
+    manifest, _ = write_filtered(dataset, recipe.filter.where, out, overwrite=overwrite, report=report, recipe=table)
     return manifest
 
 

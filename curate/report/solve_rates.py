@@ -4,13 +4,13 @@ from collections import Counter
 from typing import Any
 
 from curate.dataset.folder import DatasetFolder
-from curate.manifest import ChosenBand
+from curate.manifest import SelectedBand
 
 _COLUMNS = ("model", "n", "n_correct")
 _MOST_STEPS = 32  # bars; if there are more samples than this, neighbouring shares are counted together
 
 
-def solve_rates(dataset: DatasetFolder, chosen: ChosenBand | None) -> list[dict[str, Any]]:
+def solve_rates(dataset: DatasetFolder, chosen: SelectedBand | None) -> list[dict[str, Any]]:
     """Return an entry for each model in `difficulty/`, by name.
 
     chosen: the band that the dataset was reduced to; None if it was not reduced

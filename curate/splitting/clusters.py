@@ -15,7 +15,7 @@ from curate.dedup.duplicates import similar
 from curate.dedup.lsh import Bands
 from curate.dedup.sketches import Sketches
 from curate.problem import Problem
-from curate.progress import Progress, counted
+from curate.progress import Progress, with_progress
 from sandbox import Suite
 
 _COLUMNS = ("id", "source", "statement", "url", "platform", "title")
@@ -54,7 +54,7 @@ def clusters(dataset: Path, *, similarity: float, report: Progress) -> list[int]
     links = Links(len(stored))
 
     def problems() -> Iterator[Problem]:
-        for row, values in enumerate(counted(stored.columns(*_COLUMNS), "read", report, total=len(stored))):
+        for row, values in enumerate(with_progress(stored.columns(*_COLUMNS), "read", report, total=len(stored))):
             names = (values["id"].rpartition("/")[2], values["title"])
             for key in keys(url=values["url"], platform=values["platform"], names=names):
                 links.link_by(key, row)
@@ -67,7 +67,7 @@ def clusters(dataset: Path, *, similarity: float, report: Progress) -> list[int]
         shape = lsh.shape_for(similarity)
         blocks = range(0, len(sketches), _ROWS_AT_ONCE)
         bands = Bands(lsh.keys(sketches.signatures[first : first + _ROWS_AT_ONCE], shape) for first in blocks)
-        for row in counted(range(len(sketches)), "compare", report, total=len(sketches)):
+        for row in with_progress(range(len(sketches)), "compare", report, total=len(sketches)):
             for _, other in similar(row, sketches, bands, similarity):
                 links.link(row, other)
             bands.keep(row)

@@ -14,13 +14,13 @@ from typing import Any
 
 from curate.dataset import workspace
 from curate.dataset.reader import Stored
-from curate.derivation import Derivation, Origin, built_dataset, plan_of_step, write_derived
+from curate.derivation import BaseDataset, Derivation, built_dataset, plan_of_step, write_derived
 from curate.difficulty import table as solve_rates
 from curate.errors import CurateError, OtherPlanError
 from curate.manifest import MANIFEST, Manifest, Plan
 from curate.problem import Rejection
-from curate.progress import Progress, silent
-from curate.recipe import Split, with_step
+from curate.progress import Progress, no_progress
+from curate.recipe import SplitConfig, with_step
 from curate.splitting.clusters import clusters
 from curate.splitting.parts import PARTS, TRAIN, parts_of
 
@@ -62,7 +62,7 @@ def split(
     options: SplitOptions,
     *,
     overwrite: bool = False,
-    report: Progress = silent,
+    report: Progress = no_progress,
     recipe: Mapping[str, Any] | None = None,
 ) -> dict[str, Manifest]:
     """Write the parts of a dataset into folders of their names in `out`, and return their manifests by these names.
@@ -78,7 +78,7 @@ def split(
     dataset cannot be read, a part would be empty, or a folder cannot be written.
     """
     origin = built_dataset(dataset)
-    origin.check_apart(out)
+    origin.check_no_overlap(out)
     if (out / MANIFEST).exists():
         raise CurateError(f"{out} is a dataset itself. Choose another --out for the parts.")
     names = [TRAIN, *options.sizes]
@@ -96,15 +96,17 @@ def split(
         manifest = finished[name]
         if manifest is None:
             rates = solve_rates.read_without(dataset, {row.id for row in rows if row.part != name})
-            derivation = Derivation(plans[name], len(rows), removed[name], rates, moved=True, recipe=recipe)
+            derivation = Derivation(
+                plans[name], len(rows), removed[name], rates, row_positions_changed=True, recipe=recipe
+            )
             manifest = write_derived(origin, derivation, out / name, overwrite=overwrite)
         manifests[name] = manifest
     return manifests
 
 
-def _recipe(origin: Origin, options: SplitOptions) -> Mapping[str, Any] | None:
+def _recipe(origin: BaseDataset, options: SplitOptions) -> Mapping[str, Any] | None:
     assert origin.manifest is not None
-    section = Split(**options.sizes, similarity=options.similarity, seed=options.seed)
+    section = SplitConfig(**options.sizes, similarity=options.similarity, seed=options.seed)
     return with_step(origin.manifest.recipe, STEP, section)
 
 
@@ -128,7 +130,7 @@ def _removed(rows: Sequence[_Row], part: str) -> Iterator[tuple[int, Rejection]]
             yield position, Rejection(row.id, row.source, STEP, row.part, detail)
 
 
-def _plan(origin: Origin, options: SplitOptions, part: str, removed: Mapping[int, Rejection]) -> Plan:
+def _plan(origin: BaseDataset, options: SplitOptions, part: str, removed: Mapping[int, Rejection]) -> Plan:
     chosen = {"part": part, "sizes": dict(options.sizes), "similarity": options.similarity, "seed": options.seed}
     return plan_of_step(origin, STEP, chosen, removed.values())
 

@@ -4,14 +4,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from curate.ongoing_build import OngoingBuild
+from curate.build_state import BuildState
 from curate.problem import Problem, Rejection
 from curate.stage import ProblemStage
 from curate.stages.verify import Verify, reference_fails
-from curate.verification.cross_check import Opinion, cross_check
+from curate.verification.cross_check import CrossCheckRecord, cross_check
 
 
-class CrossCheck(ProblemStage[Opinion]):
+class CrossCheck(ProblemStage[CrossCheckRecord]):
     """Executes further solutions of each problem that has solutions.
 
     If a problem has a reference, up to `others` further solutions are executed. If it has none, the solutions that
@@ -19,8 +19,8 @@ class CrossCheck(ProblemStage[Opinion]):
     """
 
     name = "cross-check"
-    word = "verify"
-    record_type = Opinion
+    rejection_name = "verify"
+    record_type = CrossCheckRecord
     journal = "opinions.jsonl"
 
     def __init__(self, verify: Verify, *, others: int) -> None:
@@ -30,18 +30,18 @@ class CrossCheck(ProblemStage[Opinion]):
     def options(self) -> Mapping[str, Any]:
         return {"cross_checks": self._others}
 
-    def ids(self, build: OngoingBuild) -> Iterable[str]:
+    def ids(self, build: BuildState) -> Iterable[str]:
         """Return all problems that have solutions, including those without a reference."""
         return self._verify.records
 
-    def fingerprint(self, id: str, build: OngoingBuild) -> str | None:
+    def fingerprint(self, id: str, build: BuildState) -> str | None:
         asked = self._others or self._verify.records[id].passed is None
         return self._verify.fingerprint(id, build) if asked else None
 
-    def examine(self, ids: list[str], build: OngoingBuild) -> Iterator[tuple[str, Opinion]]:
+    def examine(self, ids: list[str], build: BuildState) -> Iterator[tuple[str, CrossCheckRecord]]:
         with build.sandbox(seed=self._verify.seed) as sandbox:
             for problem, opinion in cross_check(
-                map(build.load_as_read, ids),
+                map(build.load_original, ids),
                 self._verify.records,
                 sandbox,
                 others=self._others,
@@ -50,7 +50,7 @@ class CrossCheck(ProblemStage[Opinion]):
             ):
                 yield problem.id, opinion
 
-    def settled(self, problem: Problem, record: Opinion) -> Problem:
+    def apply_record(self, problem: Problem, record: CrossCheckRecord) -> Problem:
         if not problem.verified:
             return problem
         return replace(
@@ -59,10 +59,10 @@ class CrossCheck(ProblemStage[Opinion]):
             multi_answer_suspect=record.n_dissenting > 0,
         )
 
-    def rejection(self, id: str, record: Opinion, build: OngoingBuild) -> Rejection | None:
+    def rejection(self, id: str, record: CrossCheckRecord, build: BuildState) -> Rejection | None:
         """Return a more precise rejection of a problem without a reference."""
         finding = self._verify.records[id]
-        return None if finding.passed is not None else reference_fails(build.load_as_read(id), finding, record)
+        return None if finding.passed is not None else reference_fails(build.load_original(id), finding, record)
 
-    def cpu_seconds(self, record: Opinion) -> float:
+    def cpu_seconds(self, record: CrossCheckRecord) -> float:
         return record.spent_seconds

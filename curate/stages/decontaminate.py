@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import asdict
 
+from curate.build_state import BuildState
 from curate.dataset.hits import HIT_COLUMNS
 from curate.decontamination.decontaminate import decontaminate
 from curate.decontamination.evaluation import Evaluation
 from curate.decontamination.rows import reported, rows_of
-from curate.ongoing_build import OngoingBuild
 from curate.stage import Stage
 from curate.stages.deduplicate import Deduplicate
 
@@ -24,10 +24,10 @@ class Decontaminate(Stage):
         self.evaluations = tuple(evaluations)
         self._deduplicate = deduplicate
 
-    def run(self, build: OngoingBuild) -> None:
+    def run(self, build: BuildState) -> None:
         rows = rows_of(build.ids, build.load, self._deduplicate.removed)
         findings = decontaminate(reported(rows, build.progress), self.evaluations)
-        build.extras.decontamination = findings.counts
+        build.outputs.decontamination = findings.counts
         if self.evaluations:
-            build.extras.tables["contamination"] = map(asdict, findings.hits), HIT_COLUMNS
+            build.outputs.tables["contamination"] = map(asdict, findings.hits), HIT_COLUMNS
         build.reject(findings.rejections.values())

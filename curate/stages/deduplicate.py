@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 from typing import Any
 
+from curate.build_state import BuildState
 from curate.dedup.duplicates import duplicates
 from curate.dedup.sketches import Sketches
-from curate.ongoing_build import OngoingBuild
 from curate.problem import Rejection
-from curate.progress import counted
+from curate.progress import with_progress
 from curate.report.duplicates import duplicates_among
 from curate.stage import Stage
 
@@ -20,7 +20,7 @@ class Deduplicate(Stage):
     """
 
     name = "deduplicate"
-    word = "dedup"
+    rejection_name = "dedup"
     removed: list[Rejection]
 
     def __init__(self, *, threshold: float) -> None:
@@ -31,9 +31,9 @@ class Deduplicate(Stage):
     def options(self) -> Mapping[str, Any]:
         return {"dedup": self._threshold}
 
-    def run(self, build: OngoingBuild) -> None:
-        problems = map(build.load, counted(build.ids, self.name, build.progress, total=len(build.ids)))
+    def run(self, build: BuildState) -> None:
+        problems = map(build.load, with_progress(build.ids, self.name, build.progress, total=len(build.ids)))
         with Sketches(problems, build.sources, folder=build.folder) as sketches:
             self.removed = list(duplicates(sketches, threshold=self._threshold, load=build.load))
-        build.extras.duplicates = duplicates_among(self.removed, threshold=self._threshold, load=build.load)
+        build.outputs.duplicates = duplicates_among(self.removed, threshold=self._threshold, load=build.load)
         build.reject(self.removed)

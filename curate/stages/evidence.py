@@ -4,21 +4,21 @@ import heapq
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from curate.build_state import BuildState
 from curate.dataset.evidence import EVIDENCE, EVIDENCE_COLUMNS, SUSPECT, ShownTest, evidence_row, order
 from curate.json_records import to_json
-from curate.ongoing_build import OngoingBuild
 from curate.problem import Problem, Rejection
 from curate.reading.solutions import candidates
-from curate.stage import ProblemStage, fingerprint_of
+from curate.stage import ProblemStage, compute_fingerprint
 from curate.stages.cross_check import CrossCheck
-from curate.stages.run_again import RunAgain
+from curate.stages.rerun import RerunReference
 from curate.stages.verify import Verify
-from curate.verification.evidence import Evidence, gather_evidence, most_telling
-from curate.verification.failure import Failure
-from curate.verification.references import judged_suite
+from curate.verification.evidence import EvidenceRecord, gather_evidence, most_informative
+from curate.verification.failure import CaseFailure
+from curate.verification.references import final_suite
 
 
-class GatherEvidence(ProblemStage[Evidence]):
+class GatherEvidence(ProblemStage[EvidenceRecord]):
     """Fills the table `evidence`; it rejects no row.
 
     A row that verification rejected gets the test on which its solutions failed, and what they answered. So does a row
@@ -27,30 +27,30 @@ class GatherEvidence(ProblemStage[Evidence]):
     """
 
     name = "evidence"
-    record_type = Evidence
+    record_type = EvidenceRecord
 
-    def __init__(self, verify: Verify, cross_check: CrossCheck, run_again: RunAgain) -> None:
+    def __init__(self, verify: Verify, cross_check: CrossCheck, run_again: RerunReference) -> None:
         self._verify, self._cross_check, self._run_again = verify, cross_check, run_again
 
-    def ids(self, build: OngoingBuild) -> Iterable[str]:
+    def ids(self, build: BuildState) -> Iterable[str]:
         """Return the problems whose solutions were executed, except those that a later stage rejected."""
         for id in self._verify.records:
             rejection = build.rejected.get(id)
             if rejection is None or rejection.stage == "verify":
                 yield id
 
-    def fingerprint(self, id: str, build: OngoingBuild) -> str | None:
+    def fingerprint(self, id: str, build: BuildState) -> str | None:
         failures = self._failures(id, build)
-        return fingerprint_of(self._verify.fingerprint(id, build), to_json(failures)) if failures else None
+        return compute_fingerprint(self._verify.fingerprint(id, build), to_json(failures)) if failures else None
 
-    def examine(self, ids: list[str], build: OngoingBuild) -> Iterator[tuple[str, Evidence]]:
+    def examine(self, ids: list[str], build: BuildState) -> Iterator[tuple[str, EvidenceRecord]]:
         flaky = [id for id in ids if self._failed_again(id, build)]
         others = [id for id in ids if not self._failed_again(id, build)]
         for seed, group in ((self._verify.seed, others), (self._run_again.seed, flaky)):
             if group:
                 with build.sandbox(seed=seed) as sandbox:
                     for problem, evidence in gather_evidence(
-                        map(build.load_as_read, group),
+                        map(build.load_original, group),
                         {id: self._failures(id, build) for id in group},
                         self._verify.records,
                         sandbox,
@@ -58,14 +58,14 @@ class GatherEvidence(ProblemStage[Evidence]):
                     ):
                         yield problem.id, evidence
 
-    def cpu_seconds(self, record: Evidence) -> float:
+    def cpu_seconds(self, record: EvidenceRecord) -> float:
         return record.spent_seconds
 
-    def run(self, build: OngoingBuild) -> None:
+    def run(self, build: BuildState) -> None:
         super().run(build)
-        build.extras.tables[EVIDENCE] = self._rows(build), EVIDENCE_COLUMNS
+        build.outputs.tables[EVIDENCE] = self._rows(build), EVIDENCE_COLUMNS
 
-    def _failures(self, id: str, build: OngoingBuild) -> tuple[Failure, ...]:
+    def _failures(self, id: str, build: BuildState) -> tuple[CaseFailure, ...]:
         """Return the failures on the test that says most about a problem; none if there is nothing to show."""
         if self._failed_again(id, build):
             repeat = self._run_again.records.get(id)
@@ -73,30 +73,32 @@ class GatherEvidence(ProblemStage[Evidence]):
         finding, opinion = self._verify.records[id], self._cross_check.records.get(id)
         if opinion and opinion.failures:
             return opinion.failures
-        return most_telling(finding.failures)
+        return most_informative(finding.failures)
 
-    def _failed_again(self, id: str, build: OngoingBuild) -> bool:
+    def _failed_again(self, id: str, build: BuildState) -> bool:
         """Say whether the problem has a reference that failed in the second run."""
         return self._verify.records[id].passed is not None and id in build.rejected
 
-    def _rows(self, build: OngoingBuild) -> Iterator[dict[str, Any]]:
+    def _rows(self, build: BuildState) -> Iterator[dict[str, Any]]:
         """Yield the rows of the table, sorted."""
         rejected = (self._rejected(rejection, build) for rejection in build.rejections)
         stays = sorted(id for id in self.records if id not in build.rejected)
-        suspects = (self._suspected(build.load_as_read(id)) for id in stays)
+        suspects = (self._suspected(build.load_original(id)) for id in stays)
         yield from heapq.merge((row for row in rejected if row is not None), suspects, key=order)
 
-    def _rejected(self, rejection: Rejection, build: OngoingBuild) -> dict[str, Any] | None:
+    def _rejected(self, rejection: Rejection, build: BuildState) -> dict[str, Any] | None:
         """Return the row for a rejection; None if not even the statement is known."""
         if build.rejected.get(rejection.id) == rejection:
-            problem = build.load_as_read(rejection.id)
+            problem = build.load_original(rejection.id)
             return evidence_row(rejection, problem.statement, self._shown(problem))
         statement = build.statement_of(rejection)
         return evidence_row(rejection, statement) if statement else None
 
     def _suspected(self, problem: Problem) -> dict[str, Any]:
         opinion = self._cross_check.records[problem.id]
-        detail = f"{opinion.n_dissenting} of {opinion.n_asked} further solutions give unexpected answers to some tests"
+        detail = (
+            f"{opinion.n_dissenting} of {opinion.n_executed} further solutions give unexpected answers to some tests"
+        )
         return evidence_row(
             Rejection(problem.id, problem.source, "verify", SUSPECT, detail), problem.statement, self._shown(problem)
         )
@@ -107,4 +109,4 @@ class GatherEvidence(ProblemStage[Evidence]):
             return None
         programs = candidates(problem, self._verify.languages)
         answers = tuple((programs[answer.solution], answer) for answer in evidence.answers)
-        return ShownTest(judged_suite(problem, self._verify.records[problem.id]), evidence.test, answers)
+        return ShownTest(final_suite(problem, self._verify.records[problem.id]), evidence.test, answers)

@@ -4,17 +4,17 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
+from curate.build_state import BuildState
 from curate.json_records import from_json
 from curate.manifest import StrengthSummary
-from curate.ongoing_build import OngoingBuild
 from curate.problem import Problem, Rejection
 from curate.stage import ProblemStage
 from curate.stages.verify import Verify
-from curate.strength import measure
-from curate.strength.strength import Strength, summary
+from curate.strength import measurement
+from curate.strength.strength_record import StrengthRecord, summary
 
 
-class MeasureStrength(ProblemStage[Strength]):
+class MeasureStrength(ProblemStage[StrengthRecord]):
     """Makes wrong programs from each reference and counts those that the tests reject.
 
     most         maximum number of wrong programs made from each reference; 0: nothing is measured
@@ -22,8 +22,8 @@ class MeasureStrength(ProblemStage[Strength]):
     """
 
     name = "measure the tests"
-    word = "strength"
-    record_type = Strength
+    rejection_name = "strength"
+    record_type = StrengthRecord
     journal = "strengths.jsonl"
 
     def __init__(self, verify: Verify, *, most: int, least_share: float | None, seed: int) -> None:
@@ -34,23 +34,23 @@ class MeasureStrength(ProblemStage[Strength]):
     def options(self) -> Mapping[str, Any]:
         return {"mutants": self._most, "min_test_strength": self._least_share, "seed": self._seed}
 
-    def ids(self, build: OngoingBuild) -> Iterable[str]:
+    def ids(self, build: BuildState) -> Iterable[str]:
         """Return the problems that have a reference."""
         return filter(self._verify.records.__contains__, build.ids) if self._most else ()
 
-    def fingerprint(self, id: str, build: OngoingBuild) -> str | None:
+    def fingerprint(self, id: str, build: BuildState) -> str | None:
         problem = build.load(id)
-        if not measure.measurable(problem):
+        if not measurement.is_measurable(problem):
             return None
-        return measure.fingerprint(problem, most=self._most, seed=self._seed)
+        return measurement.fingerprint(problem, most=self._most, seed=self._seed)
 
-    def examine(self, ids: list[str], build: OngoingBuild) -> Iterator[tuple[str, Strength]]:
+    def examine(self, ids: list[str], build: BuildState) -> Iterator[tuple[str, StrengthRecord]]:
         with build.sandbox(seed=self._seed) as sandbox:
             problems = map(build.load, ids)
-            for problem, strength in measure.measure(problems, sandbox, most=self._most, seed=self._seed):
+            for problem, strength in measurement.measure(problems, sandbox, most=self._most, seed=self._seed):
                 yield problem.id, strength
 
-    def settled(self, problem: Problem, record: Strength) -> Problem:
+    def apply_record(self, problem: Problem, record: StrengthRecord) -> Problem:
         if record.share is None:
             return problem
         return replace(
@@ -62,7 +62,7 @@ class MeasureStrength(ProblemStage[Strength]):
             strongest_tests=record.strongest,
         )
 
-    def rejection(self, id: str, record: Strength, build: OngoingBuild) -> Rejection | None:
+    def rejection(self, id: str, record: StrengthRecord, build: BuildState) -> Rejection | None:
         if self._least_share is None or record.share is None or record.share >= self._least_share:
             return None
         survivors = ", ".join(f"{kind} {n}" for kind, n in record.survivors)
@@ -70,9 +70,9 @@ class MeasureStrength(ProblemStage[Strength]):
         detail = f"{record.n_killed} of {wrong} wrong programs rejected; accepted: {survivors}"
         return Rejection(id, id.partition("/")[0], "strength", "weak_tests", detail)
 
-    def cpu_seconds(self, record: Strength) -> float:
+    def cpu_seconds(self, record: StrengthRecord) -> float:
         return record.spent_seconds
 
-    def run(self, build: OngoingBuild) -> None:
+    def run(self, build: BuildState) -> None:
         super().run(build)
-        build.extras.strength = from_json(StrengthSummary, summary(self.records.values()))
+        build.outputs.strength = from_json(StrengthSummary, summary(self.records.values()))

@@ -4,14 +4,14 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from curate.ongoing_build import OngoingBuild
+from curate.build_state import BuildState
 from curate.problem import Problem, Rejection
 from curate.stage import ProblemStage
-from curate.verification.cross_check import Opinion
-from curate.verification.references import Finding, find_references, fingerprint, settle
+from curate.verification.cross_check import CrossCheckRecord
+from curate.verification.references import ReferenceRecord, apply_record, find_references, fingerprint
 
 
-class Verify(ProblemStage[Finding]):
+class Verify(ProblemStage[ReferenceRecord]):
     """Looks for a reference among the solutions of each problem, if its source publishes solutions.
 
     tries      number of solutions to execute before giving up on a problem
@@ -20,7 +20,7 @@ class Verify(ProblemStage[Finding]):
     """
 
     name = "verify"
-    record_type = Finding
+    record_type = ReferenceRecord
     journal = "findings.jsonl"
 
     def __init__(self, *, tries: int, languages: tuple[str, ...], seed: int) -> None:
@@ -31,40 +31,42 @@ class Verify(ProblemStage[Finding]):
     def options(self) -> Mapping[str, Any]:
         return {"tries": self.tries, "reference_languages": self.languages, "seed": self.seed}
 
-    def see(self, problem: Problem) -> None:
+    def on_read(self, problem: Problem) -> None:
         """Compute the fingerprint while the tests, which may be large, are in memory."""
         if problem.solutions is not None and problem.tests.cases:  # without tests, nothing can be shown
             key = fingerprint(problem, tries=self.tries, languages=self.languages, seed=self.seed)
             self._keys[problem.id] = key
 
-    def ids(self, build: OngoingBuild) -> Iterable[str]:
+    def ids(self, build: BuildState) -> Iterable[str]:
         """Return the problems that have solutions, in the order in which they were read."""
         return self._keys
 
-    def fingerprint(self, id: str, build: OngoingBuild) -> str | None:
+    def fingerprint(self, id: str, build: BuildState) -> str | None:
         return self._keys.get(id)
 
-    def examine(self, ids: list[str], build: OngoingBuild) -> Iterator[tuple[str, Finding]]:
+    def examine(self, ids: list[str], build: BuildState) -> Iterator[tuple[str, ReferenceRecord]]:
         with build.sandbox(seed=self.seed) as sandbox:
-            problems = map(build.load_as_read, ids)
+            problems = map(build.load_original, ids)
             for problem, finding in find_references(problems, sandbox, tries=self.tries, languages=self.languages):
                 yield problem.id, finding
 
-    def settled(self, problem: Problem, record: Finding) -> Problem:
-        return settle(problem, record, languages=self.languages)
+    def apply_record(self, problem: Problem, record: ReferenceRecord) -> Problem:
+        return apply_record(problem, record, languages=self.languages)
 
-    def rejection(self, id: str, record: Finding, build: OngoingBuild) -> Rejection | None:
-        return None if record.passed is not None else reference_fails(build.load_as_read(id), record, Opinion())
+    def rejection(self, id: str, record: ReferenceRecord, build: BuildState) -> Rejection | None:
+        return (
+            None if record.passed is not None else reference_fails(build.load_original(id), record, CrossCheckRecord())
+        )
 
-    def cpu_seconds(self, record: Finding) -> float:
+    def cpu_seconds(self, record: ReferenceRecord) -> float:
         return record.spent_seconds
 
-    def run(self, build: OngoingBuild) -> None:
+    def run(self, build: BuildState) -> None:
         super().run(build)
-        build.extras.reference_cpu_seconds = sum(finding.cpu_seconds for finding in self.records.values())
+        build.outputs.reference_cpu_seconds = sum(finding.cpu_seconds for finding in self.records.values())
 
 
-def reference_fails(problem: Problem, finding: Finding, opinion: Opinion) -> Rejection:
+def reference_fails(problem: Problem, finding: ReferenceRecord, opinion: CrossCheckRecord) -> Rejection:
     """Return a rejection that says why no solution of this problem could be its reference."""
     causes = Counter(finding.causes)
     detail = ", ".join(f"{cause} {n}" for cause, n in sorted(causes.items()))

@@ -22,7 +22,7 @@ from curate.strength.mutants import (
     off_by_one,
     swapped_operator,
 )
-from curate.strength.mutants._places import Place, places
+from curate.strength.mutants._places import NodePosition, mutable_nodes
 from sandbox import Suite
 
 MOST = 24  # each costs about as much as judging the reference; more mutants add precision rather than insight
@@ -58,7 +58,7 @@ def _mutants(tree: ast.Module, suite: Suite, shown: int, seed: int, most: int) -
     for kind, place, node in _mistakes(tree, _used_names(suite), random.Random(f"{seed} {original}")):
         if len(kinds) >= most:
             break
-        with place.holding(node):
+        with place.replaced_by(node):
             source = ast.unparse(tree)
         if source != original:
             kinds.setdefault(source, _name(kind))
@@ -75,17 +75,17 @@ def _used_names(suite: Suite) -> tuple[str, ...]:
 
 def _mistakes(
     tree: ast.Module, called: Collection[str], rng: random.Random
-) -> Iterator[tuple[ModuleType, Place, ast.AST]]:
+) -> Iterator[tuple[ModuleType, NodePosition, ast.AST]]:
     """Yield one mistake of each kind in turn.
 
     Within a kind, every place gets a first mistake before any place gets a second.
     """
-    everywhere = list(places(tree, called))
-    turns: list[list[tuple[int, Place, ast.AST]]] = []
+    everywhere = list(mutable_nodes(tree, called))
+    turns: list[list[tuple[int, NodePosition, ast.AST]]] = []
     for kind in _KINDS:
         mistakes = []
         for place in everywhere:
-            nodes = list(kind.instead(place.node))
+            nodes = list(kind.mutate(place.node))
             rng.shuffle(nodes)
             mistakes += [(turn, place, node) for turn, node in enumerate(nodes)]
         rng.shuffle(mistakes)

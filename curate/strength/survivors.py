@@ -6,12 +6,12 @@ from functools import partial
 
 from curate.strength.extra_inputs import extra_inputs
 from curate.strength.mutation import Mutant
-from curate.verification.metered import MeteredSandbox
-from curate.verification.observed import answers
+from curate.verification.metered_sandbox import MeteredSandbox
+from curate.verification.program_outputs import collect_outputs
 from sandbox import Case, Program, Suite, Verdict
 
 
-def tell_apart(
+def classify_survivors(
     alive: Sequence[Mutant], reference: Program, suite: Suite, sandbox: MeteredSandbox, *, seed: int
 ) -> tuple[list[Mutant], list[Case]]:
     """Return the mutants that differ from the reference on a further input, and for each of them such an input.
@@ -38,7 +38,7 @@ def _confirmed_answers(reference: Program, suite: Suite, sandbox: MeteredSandbox
     An answer that is not confirmed cannot show that a mutant is wrong.
     """
     inputs = extra_inputs(suite, seed=seed)
-    cases = list(answers(reference, inputs, suite, partial(sandbox.run, limits=suite.limits)))
+    cases = list(collect_outputs(reference, inputs, suite, partial(sandbox.run, limits=suite.limits)))
     if not cases:
         return []
     again = sandbox.judge(reference, replace(suite, cases=tuple(cases)), run_all=True)

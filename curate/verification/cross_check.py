@@ -10,14 +10,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from curate.json_records import omitted
+from curate.json_records import omitted, stored_as
 from curate.problem import Problem
 from curate.reading.solutions import candidates
-from curate.verification.failure import Failure, wrong_answers
-from curate.verification.metered import MeteredSandbox
-from curate.verification.observed import answers
-from curate.verification.references import Finding, judged_suite
-from curate.verification.retrying import with_retries
+from curate.verification.failure import CaseFailure, wrong_answers
+from curate.verification.metered_sandbox import MeteredSandbox
+from curate.verification.program_outputs import collect_outputs
+from curate.verification.references import ReferenceRecord, final_suite
+from curate.verification.retries import with_retries
 from sandbox import Judgement, Program, Sandbox, Suite, Verdict
 
 _SECONDS = 60.0  # wall time for all tests of one solution; tests that are not run in this time are ignored
@@ -28,7 +28,7 @@ Placed = tuple[int, Program]  # a solution, after its place among the candidates
 
 
 @dataclass(frozen=True, slots=True)
-class Opinion:
+class CrossCheckRecord:
     """What a problem's other solutions showed about its tests.
 
     n_passing      number of other solutions that also pass all tests
@@ -36,7 +36,7 @@ class Opinion:
                    errors) to the others
     n_wrong_tests  number of tests at which most solutions agree with each other but not with the expected output;
                    only the first tests that most of them fail are compared, and only if no solution passes
-    n_asked        number of solutions executed for this
+    n_executed     number of solutions executed for this
     spent_seconds  CPU time of everything that was executed
     failures       unexpected answers of solutions to one test: if a solution passes, the test at which most dissent;
                    if none passes, the first wrong test. Empty if there is no such test
@@ -45,37 +45,37 @@ class Opinion:
     n_passing: int = 0
     n_dissenting: int = 0
     n_wrong_tests: int = 0
-    n_asked: int = 0
+    n_executed: int = stored_as("n_asked", 0)
     spent_seconds: float = 0.0
-    failures: tuple[Failure, ...] = omitted(())
+    failures: tuple[CaseFailure, ...] = omitted(())
 
 
 def cross_check(
     problems: Iterable[Problem],
-    findings: Mapping[str, Finding],
+    references: Mapping[str, ReferenceRecord],
     sandbox: Sandbox,
     *,
     others: int,
     tries: int,
     languages: Sequence[str],
-) -> Iterator[tuple[Problem, Opinion]]:
+) -> Iterator[tuple[Problem, CrossCheckRecord]]:
     """Execute further solutions of each problem and yield the results as they become known.
 
-    findings   results of `find_references` with the same `tries` and `languages`, by problem id
-    others     number of further solutions to execute if a problem has a reference
-    tries      number of solutions to execute if a problem has no reference; these are the ones that failed
-    languages  languages of the solutions that may be executed
+    references  results of `find_references` with the same `tries` and `languages`, by problem id
+    others      number of further solutions to execute if a problem has a reference
+    tries       number of solutions to execute if a problem has no reference; these are the ones that failed
+    languages   languages of the solutions that may be executed
 
     Raises CurateError if the sandbox fails again and again.
     """
 
-    def check(problem: Problem) -> Opinion:
-        finding = findings[problem.id]
+    def check(problem: Problem) -> CrossCheckRecord:
+        reference = references[problem.id]
         solutions = list(enumerate(candidates(problem, languages)))
-        suite = _within_budget(judged_suite(problem, finding))
+        suite = _within_budget(final_suite(problem, reference))
         metered = MeteredSandbox(sandbox)
-        if finding.passed is not None:
-            del solutions[finding.passed]
+        if reference.passed is not None:
+            del solutions[reference.passed]
             opinion = _count_agreeing(solutions[:others], suite, metered)
         else:
             opinion = _count_wrong_tests(solutions[:tries], suite, metered)
@@ -93,7 +93,7 @@ def _judge_all(solutions: Sequence[Program], suite: Suite, sandbox: MeteredSandb
     return sandbox.judge_many([(solution, suite) for solution in solutions], run_all=True)
 
 
-def _count_agreeing(solutions: Sequence[Placed], suite: Suite, sandbox: MeteredSandbox) -> Opinion:
+def _count_agreeing(solutions: Sequence[Placed], suite: Suite, sandbox: MeteredSandbox) -> CrossCheckRecord:
     """Count the solutions that pass the tests, as the reference does, and those that give different answers."""
     judgements = _judge_all([solution for _, solution in solutions], suite, sandbox)
     n_cases = len(suite.cases)
@@ -104,10 +104,10 @@ def _count_agreeing(solutions: Sequence[Placed], suite: Suite, sandbox: MeteredS
     ]
     counts = Counter(test for wrong in dissenting for test in wrong)
     disputed = min(counts, key=lambda test: (-counts[test], test), default=None)
-    return Opinion(
+    return CrossCheckRecord(
         n_passing=sum(judgement.pass_rate == 1 for judgement in judgements),
         n_dissenting=len(dissenting),
-        n_asked=len(solutions),
+        n_executed=len(solutions),
         failures=tuple(wrong[disputed] for wrong in dissenting if disputed in wrong),
     )
 
@@ -117,10 +117,10 @@ def _dissents(verdicts: Sequence[Verdict], n_cases: int) -> bool:
     return accepted + wrong == n_cases and n_cases / 2 <= accepted < n_cases
 
 
-def _count_wrong_tests(solutions: Sequence[Placed], suite: Suite, sandbox: MeteredSandbox) -> Opinion:
+def _count_wrong_tests(solutions: Sequence[Placed], suite: Suite, sandbox: MeteredSandbox) -> CrossCheckRecord:
     """Count the tests to which most of the solutions, none of which passes, give the same unexpected answer."""
     if len(solutions) < 2:
-        return Opinion()
+        return CrossCheckRecord()
     programs = [solution for _, solution in solutions]
     failed = {
         solution: wrong_answers(place, judgement)
@@ -134,9 +134,9 @@ def _count_wrong_tests(solutions: Sequence[Placed], suite: Suite, sandbox: Meter
             others = [solution for solution in programs if solution != pivot]
             wrong |= _outvoted(pivot, others, replace(suite, cases=tuple(suite.cases[p] for p in disputed)), sandbox)
     first = next((test for test in disputed if suite.cases[test].input in wrong), None)
-    return Opinion(
+    return CrossCheckRecord(
         n_wrong_tests=len(wrong),
-        n_asked=len(solutions),
+        n_executed=len(solutions),
         failures=tuple(failures[first] for failures in failed.values() if first in failures),
     )
 
@@ -149,7 +149,7 @@ def _outvoted(pivot: Program, others: Sequence[Program], suite: Suite, sandbox: 
     if suite.assertions is not None:  # statements have no answer that could be compared
         called = {case.input for case in suite.cases if case.expected}
         failed = [text for text in failed if text in called]
-    cases = list(answers(pivot, failed, suite, partial(sandbox.run, limits=suite.limits)))
+    cases = list(collect_outputs(pivot, failed, suite, partial(sandbox.run, limits=suite.limits)))
     if not cases:
         return set()
     n_agreeing = Counter(case.input for case in cases)

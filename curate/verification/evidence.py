@@ -12,11 +12,11 @@ from functools import partial
 from curate.problem import Problem
 from curate.reading.solutions import candidates
 from curate.text.excerpt import excerpt
-from curate.verification.failure import Failure
-from curate.verification.metered import MeteredSandbox
-from curate.verification.observed import answers
-from curate.verification.references import Finding, judged_suite
-from curate.verification.retrying import with_retries
+from curate.verification.failure import CaseFailure
+from curate.verification.metered_sandbox import MeteredSandbox
+from curate.verification.program_outputs import collect_outputs
+from curate.verification.references import ReferenceRecord, final_suite
+from curate.verification.retries import with_retries
 from sandbox import Program, Sandbox, Suite, Verdict
 from sandbox.cases import INTERACTIVE
 
@@ -24,7 +24,7 @@ MOST_SHOWN = 3  # solutions that fail; more of them seldom say more
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class SolutionOutput:
     """What one solution did on the test.
 
     solution  place of the solution among the candidates of the problem
@@ -40,7 +40,7 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
-class Evidence:
+class EvidenceRecord:
     """What some solutions of a problem did on one of its tests.
 
     test           place of the test in the suite
@@ -49,11 +49,11 @@ class Evidence:
     """
 
     test: int
-    answers: tuple[Answer, ...]
+    answers: tuple[SolutionOutput, ...]
     spent_seconds: float
 
 
-def most_telling(failures: Sequence[Failure]) -> tuple[Failure, ...]:
+def most_informative(failures: Sequence[CaseFailure]) -> tuple[CaseFailure, ...]:
     """Return the failures on one test: the one with most wrong answers, or with most failures if none is wrong."""
     wrong = [failure for failure in failures if failure.verdict is Verdict.WRONG_ANSWER]
     counts = Counter(failure.test for failure in wrong or failures)
@@ -63,47 +63,47 @@ def most_telling(failures: Sequence[Failure]) -> tuple[Failure, ...]:
 
 def gather_evidence(
     problems: Iterable[Problem],
-    failures: Mapping[str, Sequence[Failure]],
-    findings: Mapping[str, Finding],
+    failures: Mapping[str, Sequence[CaseFailure]],
+    references: Mapping[str, ReferenceRecord],
     sandbox: Sandbox,
     *,
     languages: Sequence[str],
-) -> Iterator[tuple[Problem, Evidence]]:
+) -> Iterator[tuple[Problem, EvidenceRecord]]:
     """Execute the first solutions that fail, and the reference, on the test on which they fail.
 
-    problems   the problems as they were read from their sources
-    failures   failures of a problem's solutions on one test, by problem id
-    findings   results of `find_references` with the same `languages`, by problem id
-    sandbox    where the solutions are executed
-    languages  languages of the solutions that may be executed
+    problems    the problems as they were read from their sources
+    failures    failures of a problem's solutions on one test, by problem id
+    references  results of `find_references` with the same `languages`, by problem id
+    sandbox     where the solutions are executed
+    languages   languages of the solutions that may be executed
 
     Raises CurateError if the sandbox fails again and again.
     """
 
-    def gather(problem: Problem) -> Evidence:
-        finding, shown = findings[problem.id], failures[problem.id][:MOST_SHOWN]
+    def gather(problem: Problem) -> EvidenceRecord:
+        reference, shown = references[problem.id], failures[problem.id][:MOST_SHOWN]
         test = shown[0].test
-        without_outputs = [Answer(failure.solution, failure.verdict, failure.detail, None) for failure in shown]
-        if finding.passed is not None and finding.passed not in {failure.solution for failure in shown}:
-            without_outputs.insert(0, Answer(finding.passed, Verdict.ACCEPTED, "", None))
-        suite = judged_suite(problem, finding)
+        without_outputs = [SolutionOutput(failure.solution, failure.verdict, failure.detail, None) for failure in shown]
+        if reference.passed is not None and reference.passed not in {failure.solution for failure in shown}:
+            without_outputs.insert(0, SolutionOutput(reference.passed, Verdict.ACCEPTED, "", None))
+        suite = final_suite(problem, reference)
         programs = candidates(problem, languages)
         metered = MeteredSandbox(sandbox)
         complete = tuple(
             replace(answer, output=_output(answer, programs[answer.solution], test, suite, metered))
             for answer in without_outputs
         )
-        return Evidence(test, complete, round(metered.spent_seconds, 6))
+        return EvidenceRecord(test, complete, round(metered.spent_seconds, 6))
 
     return with_retries(problems, gather, sandbox)
 
 
-def _output(answer: Answer, program: Program, test: int, suite: Suite, sandbox: MeteredSandbox) -> str | None:
+def _output(answer: SolutionOutput, program: Program, test: int, suite: Suite, sandbox: MeteredSandbox) -> str | None:
     case = suite.cases[test]
     # A program that fails in another way has no answer, and a conversation and statements that raise have no output.
     if answer.verdict not in (Verdict.ACCEPTED, Verdict.WRONG_ANSWER):
         return None
     if suite.checker == INTERACTIVE or (suite.assertions is not None and not case.expected):
         return None
-    observed = next(answers(program, [case.input], suite, partial(sandbox.run, limits=suite.limits)), None)
+    observed = next(collect_outputs(program, [case.input], suite, partial(sandbox.run, limits=suite.limits)), None)
     return None if observed is None else excerpt(observed.expected)

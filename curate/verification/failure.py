@@ -6,7 +6,7 @@ from sandbox import Judgement, Verdict
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class CaseFailure:
     """A solution's failure on one test.
 
     solution  place of the solution among the candidates of the problem
@@ -21,16 +21,16 @@ class Failure:
     detail: str
 
 
-def first_failure(solution: int, judgement: Judgement) -> Failure:
+def first_failure(solution: int, judgement: Judgement) -> CaseFailure:
     """Return the first failure of a solution that is not accepted."""
     test, case = next(pair for pair in enumerate(judgement.cases) if pair[1].verdict is not Verdict.ACCEPTED)
-    return Failure(solution, test, case.verdict, case.detail)
+    return CaseFailure(solution, test, case.verdict, case.detail)
 
 
-def wrong_answers(solution: int, judgement: Judgement) -> dict[int, Failure]:
+def wrong_answers(solution: int, judgement: Judgement) -> dict[int, CaseFailure]:
     """Return the wrong answers of a solution, by the places of the tests."""
     return {
-        test: Failure(solution, test, case.verdict, case.detail)
+        test: CaseFailure(solution, test, case.verdict, case.detail)
         for test, case in enumerate(judgement.cases)
         if case.verdict is Verdict.WRONG_ANSWER
     }

@@ -13,17 +13,17 @@ from curate.json_records import omitted
 from curate.problem import Problem, Wrapping
 from curate.reading.solutions import candidates
 from curate.reading.values import json_text, json_value
-from curate.verification.failure import Failure, first_failure
+from curate.verification.failure import CaseFailure, first_failure
 from curate.verification.failure_cause import cause
-from curate.verification.metered import MeteredSandbox, cpu_seconds, judged
-from curate.verification.retrying import with_retries
+from curate.verification.metered_sandbox import MeteredSandbox, cpu_seconds, judged
+from curate.verification.retries import with_retries
 from sandbox import Case, Judgement, Limits, Program, Sandbox, Suite
 
 _TIMES_THE_REFERENCE, _LEAST_SECONDS = 5.0, 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class ReferenceRecord:
     """The result of executing a problem's solutions.
 
     passed           place among the candidates of the solution that passed; None: no solution that was tried passed
@@ -41,7 +41,7 @@ class Finding:
     cpu_seconds: float
     slowest_seconds: float
     spent_seconds: float
-    failures: tuple[Failure, ...] = omitted(())
+    failures: tuple[CaseFailure, ...] = omitted(())
 
     @property
     def n_tries(self) -> int:
@@ -50,7 +50,7 @@ class Finding:
 
 
 def fingerprint(problem: Problem, *, tries: int, languages: Sequence[str], seed: int) -> str:
-    """Return a hash of everything that a Finding depends on: the tests, the solutions, and the way they are run."""
+    """Return a hash of everything a ReferenceRecord depends on: the tests, the solutions, and how they are run."""
     solutions = [(s.source, s.language) for s in candidates(problem, languages)[:tries]]
     content = [problem.tests.to_json(), problem.wrapping.value, solutions, seed]
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()
@@ -58,7 +58,7 @@ def fingerprint(problem: Problem, *, tries: int, languages: Sequence[str], seed:
 
 def find_references(
     problems: Iterable[Problem], sandbox: Sandbox, *, tries: int, languages: Sequence[str]
-) -> Iterator[tuple[Problem, Finding]]:
+) -> Iterator[tuple[Problem, ReferenceRecord]]:
     """Execute each problem's solutions until one passes or `tries` have failed; yield findings as they become known.
 
     languages  languages of the solutions that may be executed
@@ -66,13 +66,13 @@ def find_references(
     Raises CurateError if the sandbox fails again and again. Nothing is then known about the remaining problems.
     """
 
-    def find(problem: Problem) -> Finding:
+    def find(problem: Problem) -> ReferenceRecord:
         return _find_reference(problem, candidates(problem, languages)[:tries], MeteredSandbox(sandbox))
 
     return with_retries(problems, find, sandbox)
 
 
-def run_again(settled: Iterable[Problem], sandbox: Sandbox) -> Iterator[tuple[Problem, Judgement]]:
+def rerun(settled: Iterable[Problem], sandbox: Sandbox) -> Iterator[tuple[Problem, Judgement]]:
     """Run the reference of each verified problem again. Raises CurateError as find_references does."""
 
     def judge(problem: Problem) -> Judgement:
@@ -94,34 +94,34 @@ def trials(problem: Problem, judgement: Judgement) -> tuple[str, ...]:
     return outputs if any(outputs) else ()
 
 
-def judged_suite(problem: Problem, finding: Finding) -> Suite:
+def final_suite(problem: Problem, record: ReferenceRecord) -> Suite:
     """Return the tests as they were read when the problem's solutions were judged for the last time.
 
     problem: the problem as it was read from its source
     """
-    undecided = finding.passed is None and problem.wrapping is Wrapping.UNDECIDED
-    return unwrapped(problem.tests) if undecided or finding.wrapping is Wrapping.REMOVED else problem.tests
+    undecided = record.passed is None and problem.wrapping is Wrapping.UNDECIDED
+    return unwrap(problem.tests) if undecided or record.wrapping is Wrapping.REMOVED else problem.tests
 
 
-def settle(problem: Problem, finding: Finding, *, languages: Sequence[str]) -> Problem:
+def apply_record(problem: Problem, record: ReferenceRecord, *, languages: Sequence[str]) -> Problem:
     """Return the problem, updated from the finding; `languages` must be the same as when the finding was made."""
-    if finding.passed is None:
+    if record.passed is None:
         return problem
     return replace(
         problem,
-        tests=judged_suite(problem, finding),
-        wrapping=finding.wrapping,
+        tests=final_suite(problem, record),
+        wrapping=record.wrapping,
         verified=True,
-        reference=candidates(problem, languages)[finding.passed],
-        n_tries=finding.n_tries,
+        reference=candidates(problem, languages)[record.passed],
+        n_tries=record.n_tries,
         n_references=1,
-        cpu_seconds=finding.cpu_seconds,
-        slowest_cpu_seconds=finding.slowest_seconds,
-        time_limit_seconds=calibrated_seconds(finding.slowest_seconds, problem.tests.limits),
+        cpu_seconds=record.cpu_seconds,
+        slowest_cpu_seconds=record.slowest_seconds,
+        time_limit_seconds=calibrate_limit(record.slowest_seconds, problem.tests.limits),
     )
 
 
-def calibrated_seconds(slowest_seconds: float, limits: Limits) -> float:
+def calibrate_limit(slowest_seconds: float, limits: Limits) -> float:
     """Return the wall seconds that a solution may take for a test.
 
     slowest_seconds: CPU seconds that the reference takes for its slowest test
@@ -132,27 +132,27 @@ def calibrated_seconds(slowest_seconds: float, limits: Limits) -> float:
     return round(min(max(_TIMES_THE_REFERENCE * slowest_seconds, _LEAST_SECONDS), limits.wall_seconds), 3)
 
 
-def unwrapped(suite: Suite) -> Suite:
+def unwrap(suite: Suite) -> Suite:
     """Return the suite with each expected value taken out of its list of one element."""
     values = [json_value(case.expected, "an output")[0] for case in suite.cases]
     cases = [Case(case.input, json_text(value, "an output")) for case, value in zip(suite.cases, values, strict=True)]
     return Suite(cases, entry_point=suite.entry_point, checker=suite.checker, limits=suite.limits)
 
 
-def _find_reference(problem: Problem, solutions: Sequence[Program], sandbox: MeteredSandbox) -> Finding:
+def _find_reference(problem: Problem, solutions: Sequence[Program], sandbox: MeteredSandbox) -> ReferenceRecord:
     # One way of reading holds for the whole problem: a solution must pass all tests when all are read in this way.
     if problem.wrapping is Wrapping.UNDECIDED:
-        readings = [(Wrapping.KEPT, problem.tests), (Wrapping.REMOVED, unwrapped(problem.tests))]
+        readings = [(Wrapping.KEPT, problem.tests), (Wrapping.REMOVED, unwrap(problem.tests))]
     else:
         readings = [(problem.wrapping, problem.tests)]
     causes: list[str] = []
-    failures: list[Failure] = []
-    for place, solution in enumerate(solutions):
+    failures: list[CaseFailure] = []
+    for index, solution in enumerate(solutions):
         for wrapping, suite in readings:
             judgement = sandbox.judge(solution, suite)
             if judgement.accepted:
-                return Finding(
-                    passed=place,
+                return ReferenceRecord(
+                    passed=index,
                     wrapping=wrapping,
                     causes=tuple(causes),
                     cpu_seconds=cpu_seconds(judgement),
@@ -160,5 +160,5 @@ def _find_reference(problem: Problem, solutions: Sequence[Program], sandbox: Met
                     spent_seconds=sandbox.spent_seconds,
                 )
         causes.append(cause(judgement))
-        failures.append(first_failure(place, judgement))
-    return Finding(None, problem.wrapping, tuple(causes), 0.0, 0.0, sandbox.spent_seconds, tuple(failures))
+        failures.append(first_failure(index, judgement))
+    return ReferenceRecord(None, problem.wrapping, tuple(causes), 0.0, 0.0, sandbox.spent_seconds, tuple(failures))

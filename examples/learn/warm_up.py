@@ -20,7 +20,7 @@ from problems import problems
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
 
-from curate.prompt import WORDS, Prompt
+from curate.prompt import FINGERPRINT_TEXTS, PromptFormat
 from sandbox import Suite
 
 END, PADDING = "<|im_end|>", "<|endoftext|>"
@@ -45,7 +45,12 @@ def tokenizer_of(texts: Sequence[str]) -> PreTrainedTokenizerFast:
     )
     tokenizer.decoder = decoders.ByteLevel()
     # The lines that all prompts share are one token each, so that this small model spends no time on them.
-    lines = [line for words in WORDS for line in words.splitlines() if line and "{" not in line and line[0] != "`"]
+    lines = [
+        line
+        for words in FINGERPRINT_TEXTS
+        for line in words.splitlines()
+        if line and "{" not in line and line[0] != "`"
+    ]
     trainer = trainers.BpeTrainer(
         vocab_size=VOCABULARY - len(lines),
         special_tokens=[PADDING, "<|im_start|>", END],
@@ -114,7 +119,7 @@ def warm_up(
 
 
 def prompt(problem: Problem, tokenizer: PreTrainedTokenizerFast) -> list[int]:
-    messages = Prompt().chat(problem.statement, "", Suite([]))
+    messages = PromptFormat().chat(problem.statement, "", Suite([]))
     return tokenizer.apply_chat_template(messages, add_generation_prompt=True, return_dict=False)
 
 

@@ -8,7 +8,7 @@ from typing import Literal
 
 from cast import Cast, free_ports
 
-from train.errors import ControllerGone, RunError
+from train.errors import ControllerUnreachable, RunError
 from train.swarm.calls import NodeStatus, Status
 from train.swarm.folder import SwarmFolder
 from train.swarm.protocol.client import SignedClient
@@ -79,7 +79,7 @@ class Swarm:
             self._client = SignedClient(read_invite(self._invite()), read_key(place.key), reply_seconds=5.0)
         try:
             return self._client.call("/status", None, Status)
-        except (ControllerGone, RunError):
+        except (ControllerUnreachable, RunError):
             return None
 
     def node_in(self, status: Status, name: str) -> NodeStatus | None:

@@ -11,6 +11,7 @@ import shutil
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import weakref
 from collections.abc import Sequence
@@ -21,7 +22,7 @@ from pathlib import Path
 from sandbox import machine
 from sandbox.backends._pool import Pool, WorkerLost
 from sandbox.errors import CannotIsolate
-from sandbox.jail import cgroups, image, leftovers, obstacles
+from sandbox.jail import delegation, image, leftovers, obstacles
 from sandbox.jail.configuration import LANDLOCK, NAMESPACES, NEWEST_ABI, Configuration
 from sandbox.jail.packages import Packages
 from sandbox.jail.wire import Channel
@@ -67,7 +68,7 @@ class Backend(Pool):
         self._shared = leftovers.make_directory()
         self._remove_shared = weakref.finalize(self, _remove, self._shared, os.getpid())
         self._image = _Image(seen)
-        start = partial(_Worker, seed, seen, self._shared, self._image, abi)
+        start = partial(_Worker, seed, seen, self._shared, self._image, abi, delegation.why_no_scope())
         number = workers or machine.processors()
         memory_mb = machine.memory_mb()
         super().__init__(start, workers=number, isolation=isolation, memory_mb=memory_mb, levels=levels)
@@ -105,6 +106,9 @@ class _Image:
             if not self._copy:
                 folder = leftovers.make_directory()
                 self._remove = weakref.finalize(self, _remove, folder, os.getpid())
+                if os.statvfs(folder).f_flag & os.ST_NOEXEC:
+                    way_out = "type: export TMPDIR=FOLDER, where files may be executed"
+                    raise CannotIsolate(f"{tempfile.gettempdir()} is mounted noexec; {way_out}")
                 self._make(LANDLOCK, folder)
                 self._copy = folder
             return self._copy
@@ -141,7 +145,7 @@ class _Worker(Channel):
     packages        the packages of programs
     shared          directory in which the workers share results of long compilations
     image           the image of programs
-    abi, level, refused  see Configuration
+    abi, no_scope, level, refused  see Configuration
 
     Raises WorkerLost if it ends while it starts, and BackendUnavailable if it says that it cannot isolate.
     """
@@ -153,9 +157,16 @@ class _Worker(Channel):
         shared: str,
         image: _Image,
         abi: int,
+        no_scope: str,
         level: str,
         refused: str,
     ) -> None:
+        scope: list[str] = []
+        if not no_scope:
+            try:
+                scope = delegation.scope_command()
+            except OSError as error:  # the user has logged out, for example
+                no_scope = str(error)
         namespaces = image.namespaces() if level == NAMESPACES else ()
         copy = image.copy() if level != NAMESPACES else ""
         self._words = os.memfd_create("worker")  # holds what the worker says on stderr if it fails
@@ -164,14 +175,22 @@ class _Worker(Channel):
         try:
             with theirs:
                 arguments = f"{theirs.fileno()}, {os.getpid()}"
-                self._process = _start("worker", arguments, [theirs.fileno(), *namespaces], self._words)
+                self._process = _start("worker", arguments, [theirs.fileno(), *namespaces], self._words, scope)
         except BaseException:
             self._socket.close()
             os.close(self._words)
             raise
         try:
             configuration = Configuration(
-                level, seed, packages, image=namespaces, copy=copy, abi=abi, refused=refused, shared=shared
+                level,
+                seed,
+                packages,
+                image=namespaces,
+                copy=copy,
+                abi=abi,
+                refused=refused,
+                no_scope=no_scope,
+                shared=shared,
             )
             self.request(configuration)
             layers = self.receive_layers()
@@ -211,23 +230,29 @@ class _Worker(Channel):
         os.close(self._words)
 
 
-def _start(module: str, arguments: str, descriptors: list[int], words: int) -> "subprocess.Popen[bytes]":
+def _start(
+    module: str, arguments: str, descriptors: list[int], words: int, scope: Sequence[str] = ()
+) -> "subprocess.Popen[bytes]":
     """Start main(arguments) of a module of sandbox/jail as a process.
 
     descriptors   the descriptors that it inherits
     words         the descriptor that becomes its stderr, to which it writes why it failed
+    scope         the command that starts it in a scope of its own
     """
     project = str(Path(__file__).parents[2])
     code = f"import sys; sys.path.insert(0, {project!r}); from sandbox.jail.{module} import main; "
     code += f"sys.exit(main({arguments}))"
+    environment = {"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8", "TMPDIR": tempfile.gettempdir()}
+    if scope:
+        environment |= delegation.scope_environment()
     return subprocess.Popen(
         # The interpreter itself: a version manager's shim or a venv's .pth files cost more than a hundred runs.
-        [_interpreter(), "-S", "-s", "-P", "-B", "-X", "utf8", "-c", code],
+        [*scope, _interpreter(), "-S", "-s", "-P", "-B", "-X", "utf8", "-c", code],
         pass_fds=descriptors,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=words,
-        env={"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8"},
+        env=environment,
         cwd="/",
         start_new_session=True,  # Ctrl-C, or the end of a process group, is not meant for it: it ends when we end
     )
@@ -245,7 +270,7 @@ def _remove(directory: str, owner: int) -> None:
 
 def _sweep() -> None:
     """Remove what was left by workers that were killed together with the process they worked for."""
-    cgroups.sweep()
+    delegation.sweep()
     leftovers.sweep_directories()
 
 

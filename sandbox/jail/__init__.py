@@ -50,6 +50,7 @@ The judge and the warden:
     warden.py          the warden, and the judge's connection to it
     spawn.py           starts a zygote in its namespaces
     cgroups.py         limits on memory, processes and processor time, by cgroup v1 or v2
+    delegation.py      where cgroups may be made
     places.py          where runs take place without namespaces
     obstacles.py       what on this machine refuses a level of isolation
     leftovers.py       finds and removes what killed owners have left behind

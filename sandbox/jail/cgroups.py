@@ -16,14 +16,14 @@ import contextlib
 import os
 import re
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 from sandbox import machine
-from sandbox.jail import leftovers
+from sandbox.jail import delegation, leftovers
+from sandbox.jail.delegation import Subtree
 
-_LEAF = "curate-others"  # child of a cgroup that was given to us, for the processes that were in it
 _SLACK_MB = 16  # added to what a run may use, for drift and for what the kernel charges in advance
 _DRIFT_MB = 8  # the charge may exceed the idle charge by this before something must be done about it
 _SMALL_MB = 1  # what is still being freed when the next run begins, and what is charged in advance
@@ -156,7 +156,7 @@ class Cgroup:
             self._weigh(_WEIGHTS[self.version][0])
             self._has_raised_weight = False
         if was_parallel:  # or the next run would have to wait until this one's excess processor time is paid back
-            self._refill()
+            self.bounds_cpu = self._refill()
         peak = self._limit if killed else -1
         if self._peak >= 0:
             peak = int(os.pread(self._peak, 32, 0))
@@ -175,7 +175,7 @@ class Cgroup:
 
     def _weigh(self, weight: int) -> None:
         if "weight" in self.files:
-            with contextlib.suppress(OSError):  # v2 can take the cpu controller away from a cgroup in use
+            with contextlib.suppress(OSError):  # as in _refill
                 self._write("weight", str(weight))
 
     def _come_down(self) -> int:
@@ -212,7 +212,10 @@ class Cgroup:
         quota = str(_PROCESSORS * _PERIOD_US)
         if "quota" not in self.files:
             return False
-        self._write("quota", quota if self.version == 1 else f"{quota} {_PERIOD_US}")
+        try:
+            self._write("quota", quota if self.version == 1 else f"{quota} {_PERIOD_US}")
+        except OSError:  # v2 can take the cpu controller away from a cgroup in use
+            return False
         return True
 
     def _write(self, name: str, value: str) -> None:
@@ -236,10 +239,12 @@ class Cgroup:
             os.close(descriptor)
 
     def remove(self) -> None:
-        """Remove the cgroup; its processes must be dead already."""
+        """Kill all processes in the cgroup and remove it."""
+        with contextlib.suppress(OSError):
+            self._write("processes", "0")  # no fork succeeds any more
         self.close()
         for directory in self._directories:
-            _remove(directory)
+            delegation.remove(directory)
 
 
 class Surroundings:
@@ -251,11 +256,11 @@ class Surroundings:
     """
 
     def __init__(self) -> None:
-        own = _own()
+        own = machine.cgroups(*machine.memberships_and_mounts())
         if "memory" in own:
-            names, directory = ("memory.oom_control", "memory.failcnt"), own["memory"]
+            names, directory = ("memory.oom_control", "memory.failcnt"), own["memory"][1]
         elif "v2" in own:
-            names, directory = ("memory.events", "memory.events"), own["v2"]
+            names, directory = ("memory.events", "memory.events"), own["v2"][1]
         else:
             raise FileNotFoundError("this process is in no cgroup that can be read")
         self._events, self._hits = (_open(directory / name) for name in names)
@@ -293,32 +298,15 @@ def _was_killed(before: tuple[int, int, int], now: tuple[int, int, int]) -> bool
     return killed
 
 
-def create(which: str) -> Cgroup:
-    """Make a cgroup for runs of this process; `which` distinguishes its cgroups. Raises OSError, with the reason, if
-    none can be made."""
-    _take_over()
-    name = f"{leftovers.own_name()}-{which}"
-    reasons = []
-    for version, bases in _bases():
-        directories: dict[str, Path] = {}
-        try:
-            for controller, base in bases.items():
-                if base / name not in directories.values():  # v2 has one directory for all controllers
-                    (base / name).mkdir()
-                directories[controller] = base / name
-            return Cgroup(version, _open_files(directories, v1=version == 1), directories.values())
-        except OSError as error:
-            reasons.append(f"v{version}: {error}")
-            for directory in set(directories.values()):
-                _remove(directory)
-    reason = "; ".join(reasons) or "there is no cgroup with memory and pids controllers in which new ones may be made"
-    raise OSError(f"{reason}. {_remedy()}")
-
-
-def _remedy() -> str:
-    if os.geteuid() != 0 and os.path.isdir("/run/systemd/system"):
-        return "What to do: start it with systemd-run --user --scope COMMAND, which provides a cgroup"
-    return "What to do: start it where /sys/fs/cgroup is writable (in a container: docker run --privileged)"
+def create(subtree: Subtree, which: str) -> Cgroup:
+    """Make a cgroup for runs of this process; `which` distinguishes its cgroups. Raises OSError, with the reason."""
+    directories = subtree.make(f"{leftovers.own_name()}-{which}")
+    try:
+        return Cgroup(subtree.version, _open_files(directories, v1=subtree.version == 1), directories.values())
+    except OSError:
+        for directory in set(directories.values()):
+            delegation.remove(directory)
+        raise
 
 
 def _open_files(directories: dict[str, Path], *, v1: bool) -> dict[str, int]:
@@ -347,104 +335,6 @@ def _open_files(directories: dict[str, Path], *, v1: bool) -> dict[str, int]:
     with contextlib.suppress(OSError):
         files["weight"] = _open(cpu / ("cpu.shares" if v1 else "cpu.weight"), os.O_WRONLY)
     return files
-
-
-def sweep() -> None:
-    """Remove the cgroups that killed workers have left behind, as far as possible."""
-    with contextlib.suppress(OSError):
-        for _, bases in _bases():
-            for base in set(bases.values()):
-                for name in os.listdir(base):
-                    if leftovers.is_abandoned(name):
-                        _remove(base / name)
-
-
-def _bases() -> Iterator[tuple[int, dict[str, Path]]]:
-    """Yield (version, {controller: directory in which a cgroup may be made}), in order of preference."""
-    own = _own()
-    if "v2" in own:
-        base = _dividing(own["v2"])
-        if base is not None:
-            yield 2, dict.fromkeys(("memory", "pids"), base)
-    if {"memory", "pids", "cpuacct"} <= own.keys():
-        yield 1, {name: own[name] for name in ("memory", "pids", "cpuacct", "cpu") if name in own}
-
-
-def _own() -> dict[str, Path]:
-    """Return the cgroups that this process is in: controller, or "v2" for the unified hierarchy -> directory."""
-    own = machine.cgroups(*machine.memberships_and_mounts())
-    return {controller: directory for controller, (_, directory) in own.items()}
-
-
-def _dividing(own: Path) -> Path | None:
-    """Return the nearest cgroup around `own` in which new cgroups get our controllers and can be made and joined."""
-    for base in (own, *own.parents):
-        try:
-            enabled = (base / "cgroup.subtree_control").read_text().split()
-        except OSError:
-            return None
-        if {"memory", "pids"} <= set(enabled):
-            return base if _writable(base) else None
-    return None
-
-
-def _take_over() -> None:
-    """Let our own v2 cgroup give its controllers to new ones, if no other cgroup does and we may change it.
-
-    We may change it if it is the only one that we see, as in a container, or if an ordinary user may write to it. A
-    cgroup that gives controllers to others must not hold processes, unless it is the root: those in it move to a leaf.
-    """
-    own = _own().get("v2")
-    if own is None or (os.geteuid() == 0 and not os.path.ismount(own)):
-        return
-    base = _dividing(own)
-    if base is not None:
-        _enable(base, "+cpu")
-        return
-    if not _writable(own):
-        return
-    with contextlib.suppress(OSError):
-        if not {"memory", "pids"} <= set((own / "cgroup.controllers").read_text().split()):
-            return
-        if _enable(own, "+memory +pids"):
-            _enable(own, "+cpu")
-            return
-        leaf = own / _LEAF
-        for _ in range(10):  # processes may start new ones meanwhile
-            pids = (own / "cgroup.procs").read_text().split()
-            if "0" in pids:  # a process of a pid namespace that we do not see
-                return
-            leaf.mkdir(exist_ok=True)
-            for pid in pids:
-                with contextlib.suppress(OSError):
-                    (leaf / "cgroup.procs").write_text(pid)
-            if _enable(own, "+memory +pids"):
-                _enable(own, "+cpu")
-                return
-
-
-def _enable(base: Path, controllers: str) -> bool:
-    try:
-        (base / "cgroup.subtree_control").write_text(controllers)
-    except OSError:
-        return False
-    return True
-
-
-def _writable(base: Path) -> bool:
-    return all(os.access(base / name, os.W_OK) for name in (".", "cgroup.procs", "cgroup.subtree_control"))
-
-
-def _remove(directory: Path) -> None:
-    for _ in range(100):  # a process that was killed leaves its cgroup a moment later
-        try:
-            directory.rmdir()
-        except FileNotFoundError:
-            return
-        except OSError:
-            time.sleep(0.02)
-        else:
-            return
 
 
 def _open(path: Path, flags: int = os.O_RDONLY) -> int:

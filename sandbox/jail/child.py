@@ -60,6 +60,12 @@ class Job:
         return self.op not in ("run", "serve")
 
     @property
+    def address_space(self) -> int:
+        """The bytes of address space without a cgroup: room for the interpreter, its libraries and stacks of threads,
+        too."""
+        return (self.memory_mb + 1024) << 20
+
+    @property
     def longest_seconds(self) -> float:
         """The seconds after which the run has ended, however busy the machine is."""
         return max(self._patience_seconds, _STARVED * max(self.wall_seconds, self.cpu_seconds))
@@ -170,9 +176,7 @@ def steps(job: Job, setup: ZygoteSetup) -> list[linux.Prepared]:
     if not setup.by_cgroup:
         if not setup.counts_forks:
             prepared.append(linux.preparing_limit(resource.RLIMIT_NPROC, job.processes, job.processes))
-        # Address space, not memory: room for the interpreter, its libraries and the stacks of threads.
-        address_space = (job.memory_mb + 1024) << 20
-        prepared.append(linux.preparing_limit(resource.RLIMIT_AS, address_space, address_space))
+        prepared.append(linux.preparing_limit(resource.RLIMIT_AS, job.address_space, job.address_space))
     return prepared
 
 

@@ -12,6 +12,8 @@ from sandbox.jail.order import Order, make_order
 from sandbox.program import Limits, Outcome, Program, RunResult
 
 _LIMITS = Limits(wall_seconds=10, memory_mb=1024, output_kb=64 * 1024, disk_mb=256)
+_TRIVIAL_LIMITS = replace(_LIMITS, wall_seconds=120)
+_TIMES = 10  # what a program may take to compile on a slow machine, in times of a trivial one
 _MESSAGE_BYTES = 1 << 16  # the most that is kept of a compiler's messages
 _LONGEST_SOURCE = 16 << 20  # characters
 
@@ -45,7 +47,12 @@ class Compiler:
         if known is not None:
             return known
         self._check_language(program.language)
-        result = self._run_compiler(program)
+        result = self._run_compiler(program, _LIMITS)
+        if result.outcome is Outcome.TIMED_OUT:
+            trivial = Program(languages.load(program.language).SELF_TEST, program.language)
+            wall_seconds = _TIMES * self._run_compiler(trivial, _TRIVIAL_LIMITS).wall_seconds
+            if wall_seconds > _LIMITS.wall_seconds:  # the machine is slow
+                result = self._run_compiler(program, replace(_LIMITS, wall_seconds=wall_seconds))
         if result.outcome is Outcome.EXITED and result.exit_code == 0 and result.returned:
             return self._compilations.add(program, result, result.returned)
         message = result.stderr[:_MESSAGE_BYTES] or f"the compiler ended: {result.outcome.value}".encode()
@@ -54,13 +61,13 @@ class Compiler:
             self._compilations.add_failure(program, failed)
         return failed
 
-    def _run_compiler(self, program: Program) -> RunResult:
+    def _run_compiler(self, program: Program, limits: Limits) -> RunResult:
         """Run the compiler and return its result. Raises ExecutionLost if it failed for a reason other than the
         program.
         """
         source = memfd(program.source.encode("utf-8", "surrogatepass"))
         try:
-            order = make_order("compile", program, _LIMITS, seed=self._seed)
+            order = make_order("compile", program, limits, seed=self._seed)
             result = self._execute(order, Compiled(source, source), b"")
         finally:
             os.close(source)

@@ -22,6 +22,7 @@ class Configuration:
     copy       the folder that holds the image for Landlock (image.py); "": the worker makes one of its own
     abi        the highest version of Landlock to use
     refused    why there is no stronger level; "" if there is
+    no_scope   why systemd has not made a scope for the worker; "" if it has, or none is needed
     shared     directory in which the workers of a Sandbox share results of long compilations; "" for none
     alone      whether only the worker and its runs are in its cgroup, as in a container of its own
     """
@@ -33,5 +34,6 @@ class Configuration:
     copy: str = ""
     abi: int = NEWEST_ABI
     refused: str = ""
+    no_scope: str = ""
     shared: str = ""
     alone: bool = False

@@ -4,8 +4,11 @@ notifications).
 Record locks are kernel memory that no cgroup is charged for, and on a file that other runs also see they could carry
 messages: a run gets only a limited number, on its own files. Another thread can change what a descriptor leads to
 between our check and the kernel's, so a process with several threads gets no lock: its threads would share the lock
-anyway, and it is told that it has it. The use of SIGKILL is noted, too: a program that has used it may have killed
-itself, and one that died of it without having used it was killed from outside.
+anyway, and it is told that it has it.
+
+Without a cgroup, the zygote refuses mappings that exceed the run's address space, as the kernel would, and notes it: a
+program that fails then has run out of memory. The use of SIGKILL is noted, too: a program that has used it may have
+killed itself, and one that died of it without having used it was killed from outside.
 """
 
 import ctypes
@@ -19,7 +22,7 @@ from sandbox.jail import linux, system_calls
 from sandbox.jail.process_tree import ProcessTree
 
 _MOST_LOCKS = 10_000  # calls of one run, each good for two locks of some 200 bytes; a transaction of SQLite takes eight
-_NOTICE = struct.Struct("QI4xi12xi4xi")  # id, pid, number, first two arguments; the rest is not looked at
+_NOTICE = struct.Struct("QI4xi12xi4xQ")  # id, pid, number, first two arguments; the rest is not looked at
 _NOTICE_BYTES = 80
 _ANSWER = struct.Struct("QqiI")  # id, value, error, flags
 _RECEIVE, _SEND = 0xC0502100, 0xC0182101  # requests of ioctl
@@ -56,18 +59,19 @@ class Notifications:
         self._only_own = only_own
         self._proc = proc
         numbers = system_calls.NUMBERS.get(os.uname().machine, {})
-        self._ioctl, self._fcntl = numbers.get("ioctl", -1), numbers.get("fcntl", -1)
+        self._ioctl, self._fcntl, self._mmap = (numbers.get(name, -1) for name in ("ioctl", "fcntl", "mmap"))
         self._forks = {numbers.get(name, -1) for name in ("fork", "vfork", "clone")}
         # Later runs must not find the registers of earlier programs: a fork does not inherit this page.
         self._page = mmap.mmap(-1, mmap.PAGESIZE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
         self._page.madvise(mmap.MADV_DONTFORK)
         self._start = ctypes.addressof(ctypes.c_char.from_buffer(self._page))
-        self._locks = self._threads = self._max_threads = 0
-        self.has_used_sigkill = self.has_refused_fork = False
+        self._locks = self._threads = self._max_threads = self._max_bytes = 0
+        self.has_used_sigkill = self.has_refused_fork = self.has_refused_memory = False
 
-    def begin(self, processes: int) -> None:
-        """Forget the last run. The next one may have so many processes and threads."""
-        self._locks, self.has_used_sigkill, self.has_refused_fork = 0, False, False
+    def begin(self, processes: int, address_space: int) -> None:
+        """Forget the last run. The next one may have so many processes and threads, and so many bytes at once."""
+        self._locks, self._max_bytes = 0, address_space
+        self.has_used_sigkill = self.has_refused_fork = self.has_refused_memory = False
         self._threads, self._max_threads = 1, processes
 
     def answer(self) -> None:
@@ -78,7 +82,9 @@ class Notifications:
             identity, pid, number, first, second = _NOTICE.unpack_from(self._page)
             error, flags = 0, _CONTINUE
             if number == self._fcntl:
-                error, flags = self._answer_for_lock(pid, first, second)
+                error, flags = self._answer_for_lock(pid, first, second & 0xFFFFFFFF)
+            elif number == self._mmap:
+                error, flags = self._answer_for_memory(second)
             elif number in self._forks:
                 error, flags = self._answer_for_fork()
             else:
@@ -100,6 +106,13 @@ class Notifications:
             self.has_refused_fork = True
             return errno.EAGAIN, 0
         self._threads += 1
+        return 0, _CONTINUE
+
+    def _answer_for_memory(self, n_bytes: int) -> tuple[int, int]:
+        """Return the error and the flags of the answer to a call that maps so many bytes."""
+        if n_bytes > self._max_bytes:
+            self.has_refused_memory = True
+            return errno.ENOMEM, 0
         return 0, _CONTINUE
 
     def _answer_for_lock(self, pid: int, descriptor: int, command: int) -> tuple[int, int]:

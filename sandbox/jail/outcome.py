@@ -23,6 +23,7 @@ class Report:
     killed               whether the program died of SIGKILL without being ended by the zygote
     killed_from_outside  whether that signal cannot have come from the run
     ended                when the program ended, in monotonic seconds
+    refused_memory       whether it asked for more memory at once than it may have
     lost                 why the program never began; "" if it did
     """
 
@@ -34,6 +35,7 @@ class Report:
     wall_seconds: float
     ended: float
     max_resident_mb: float
+    refused_memory: bool
     lost: str = ""
 
     @classmethod
@@ -106,6 +108,6 @@ def outcome_of(job: Job, report: Report, exit_code: int, longest_output: int, me
         return Outcome.TIMED_OUT
     if exit_code == -signal.SIGSYS:
         return Outcome.VIOLATION
-    if exit_code != 0 and memory.hit and memory.peak_mb > _NEARLY * job.memory_mb:
+    if exit_code != 0 and (report.refused_memory or (memory.hit and memory.peak_mb > _NEARLY * job.memory_mb)):
         return Outcome.OUT_OF_MEMORY
     return Outcome.SIGNALLED if exit_code < 0 else Outcome.EXITED

@@ -102,6 +102,7 @@ _O_ASYNC = 0x2000
 _TCGETS, _TCGETS2, _TIOCGWINSZ, _FIONREAD, _FIONBIO = 0x5401, 0x802C542A, 0x5413, 0x541B, 0x5421
 _FIONCLEX, _FIOCLEX, _FICLONE, _FICLONERANGE = 0x5450, 0x5451, 0x40049409, 0x4020940D
 _MAP_HUGETLB, _MFD_HUGETLB = 0x40000, 4
+_GIGABYTES = 0xC0000000  # bits of a length
 # normal random sequential dontneed free remove dontfork dofork hugepage nohugepage dontdump dodump wipeonfork
 # keeponfork populate_read populate_write guard_install guard_remove: of the process's own memory. Not: merging pages
 # with those of others, poisoning them, and having them put in place at once.
@@ -135,6 +136,9 @@ def _conditions(setting: Setting) -> dict[str, _Rule]:
     # A program that was killed, but by no process of its run, was killed from outside: so the zygote is notified of
     # every use of SIGKILL. Without notifications, nobody may kill the first process of the program.
     kills = _Ours(_NOTIFY if setting.notify else _If(0, (0, _MAIN), _EPERM, _unless(0, _NEGATIVE, _EPERM)))
+    # Without a cgroup, address space is limited: the zygote notes what was refused.
+    counts_memory = setting.notify and not setting.memfds
+    large = _If(1, (0,), _unless(1, _GIGABYTES, _NOTIFY), _NOTIFY, high=True) if counts_memory else _ALLOW
     own_files = _If(0, (_AF_UNIX,), _ALLOW, _EPERM)
     known_flags = _If(5, (0,), _ALLOW, _EOPNOTSUPP)  # other flags reveal what is in the page cache
     harmless = (_REUSEADDR, _KEEPALIVE, _LINGER, _REUSEPORT, _PASSCRED, *_SOCKET_TIMEOUTS)
@@ -190,7 +194,7 @@ def _conditions(setting: Setting) -> dict[str, _Rule]:
             _ALLOW,
             _If(1, (_FICLONE, _FICLONERANGE), _EOPNOTSUPP, _Ours(_ENOTTY)),
         ),
-        "mmap": _unless(3, _MAP_HUGETLB, _ENOMEM),  # of the host's, whose number is not the run's
+        "mmap": _unless(3, _MAP_HUGETLB, _ENOMEM, large),  # of the host's, whose number is not the run's
         "memfd_create": _unless(1, _MFD_HUGETLB, _EINVAL) if setting.memfds else _EPERM,
         "madvise": _If(2, _ADVICE, _ALLOW, _If(2, _IDLE_ADVICE, _NOTHING, _EINVAL)),
         "preadv2": known_flags,

@@ -162,6 +162,7 @@ class ZygoteProcess:
 
         Its command line, which programs may read, says nothing about this machine.
         """
+        stderr = self.stderr
         try:
             if os.read(gate, 2) != b"go":
                 raise EOFError("the warden gave up")
@@ -187,11 +188,12 @@ class ZygoteProcess:
                 os.dup2(descriptor, _ASIDE + number, inheritable=False)
             for number in range(len(streams + inherited)):
                 os.dup2(_ASIDE + number, number)
+            stderr = streams.index(self.stderr)
             linux.close_range(len(streams + inherited))
             start = f"import sys; sys.path.insert(0, {code!r}); from sandbox.jail.zygote import main; main()"
             os.execve(interpreter, [interpreter, "-S", "-s", "-P", "-B", "-X", "utf8", "-c", start], environment)
         except BaseException as error:
-            os.write(self.stderr, f"{type(error).__name__}: {error}".encode())
+            os.write(stderr, f"{type(error).__name__}: {error}".encode())
         finally:
             os._exit(127)
 

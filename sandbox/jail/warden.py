@@ -26,6 +26,7 @@ from sandbox.jail import cgroups, image, linux, process_tree, spawn
 from sandbox.jail.cgroups import CannotJoin, Cgroup
 from sandbox.jail.compiled import SharedFolder, memfd
 from sandbox.jail.configuration import NAMESPACES, Configuration
+from sandbox.jail.delegation import Subtree
 from sandbox.jail.places import Places
 from sandbox.jail.spawn import Kind, Place
 from sandbox.jail.zygotes import Zygote
@@ -122,15 +123,22 @@ def _receive(channel: socket.socket) -> tuple[dict[str, Any], list[int]] | None:
     return (json.loads(data), descriptors) if data else None
 
 
-def keep(judge: int, channel: socket.socket, groups: list[Cgroup | None], configuration: Configuration) -> int:
+def keep(
+    judge: int,
+    channel: socket.socket,
+    subtree: Subtree | None,
+    groups: list[Cgroup | None],
+    configuration: Configuration,
+) -> int:
     """Be the warden of a judge until the judge ends, and return its exit status. Enters or makes the image.
 
-    The judge is our child, or in a container our parent. groups: a cgroup for each of its runners; None for none.
+    The judge is our child, or in a container our parent. subtree: where cgroups may be made, None for nowhere; groups:
+    a cgroup for each of its runners, None for none.
     """
     with contextlib.suppress(ValueError):  # a lower limit has been set above us
         resource.setrlimit(resource.RLIMIT_CORE, (1, 1))  # with 0, a core handler that is a pipe would be started
     gone = os.pidfd_open(judge)
-    keeper = _Keeper(judge, groups, configuration)
+    keeper = _Keeper(judge, subtree, groups, configuration)
     poll = select.poll()
     poll.register(gone, select.POLLIN)
     poll.register(channel, select.POLLIN)
@@ -156,8 +164,11 @@ def keep(judge: int, channel: socket.socket, groups: list[Cgroup | None], config
 class _Keeper:
     """The zygotes, cgroups and shared compilations that the warden keeps for its judge."""
 
-    def __init__(self, judge: int, groups: list[Cgroup | None], configuration: Configuration) -> None:
+    def __init__(
+        self, judge: int, subtree: Subtree | None, groups: list[Cgroup | None], configuration: Configuration
+    ) -> None:
         self._judge = judge
+        self._subtree = subtree
         self._cgroups = groups
         self._level = configuration.level
         self._seed = configuration.seed
@@ -250,8 +261,9 @@ class _Keeper:
     def _renew(self, runner: int) -> tuple[dict[str, Any], list[int]]:
         former = self._cgroups[runner]
         self._renewals += 1
+        assert self._subtree is not None
         try:
-            cgroup = self._cgroups[runner] = cgroups.create(f"{runner + 1}.{self._renewals}")
+            cgroup = self._cgroups[runner] = cgroups.create(self._subtree, f"{runner + 1}.{self._renewals}")
         except OSError as error:
             return {"refused": str(error)}, []
         if former is not None:

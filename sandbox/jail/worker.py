@@ -22,7 +22,7 @@ from typing import NoReturn
 from sandbox import checkers, languages, referee
 from sandbox.cases import INTERACTIVE, Case, Referee, Suite
 from sandbox.errors import BackendUnavailable, ExecutionLost, RefereeFailed, SandboxError
-from sandbox.jail import cgroups, linux, referee_trials, spawn, wire
+from sandbox.jail import cgroups, delegation, linux, referee_trials, spawn, wire
 from sandbox.jail.assertions import AssertionRuns, GivenCode
 from sandbox.jail.call_runs import CallRuns
 from sandbox.jail.child import Instructions
@@ -202,7 +202,7 @@ def serve(channel: wire.Channel, ends: dict[int, int], heart: int = -1) -> tuple
         checkers.load(name)
     for name in languages.names():
         languages.load(name)
-    groups = [_cgroup(str(number + 1)) for number in range(_RUNNERS)]
+    subtree, groups = _cgroups(configuration.no_scope)
     remove_shared = _remover(configuration.shared)
     wardens, judges = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     uid = spawn.judges_uid()
@@ -216,7 +216,7 @@ def serve(channel: wire.Channel, ends: dict[int, int], heart: int = -1) -> tuple
         judges.close()
         channel.close()
         owned = [group if isinstance(group, cgroups.Cgroup) else None for group in groups]
-        return keep(judge_pid, wardens, owned, configuration)
+        return keep(judge_pid, wardens, subtree, owned, configuration)
 
     if configuration.alone:  # In a container the judge is the first process: joining it gains no privileges.
         first = os.getpid()
@@ -250,12 +250,19 @@ def _end_with(part: Callable[[], object]) -> NoReturn:
         os._exit(status)
 
 
-def _cgroup(name: str) -> cgroups.Cgroup | str:
-    """Make a cgroup for a runner; if that fails, return the reason."""
+def _cgroups(no_scope: str) -> tuple[delegation.Subtree | None, list[cgroups.Cgroup | str]]:
+    """Return where cgroups may be made, and a cgroup for each runner, or why there is none."""
+    groups: list[cgroups.Cgroup | str] = []
     try:
-        return cgroups.create(name)
+        subtree = delegation.find(no_scope)
+        for number in range(_RUNNERS):
+            groups.append(cgroups.create(subtree, str(number + 1)))
     except OSError as error:
-        return str(error)
+        for group in groups:
+            if isinstance(group, cgroups.Cgroup):
+                group.remove()
+        return None, [str(error)] * _RUNNERS
+    return subtree, groups
 
 
 def _give_up_privileges(uid: int, *, parent: bool) -> None:

@@ -233,7 +233,7 @@ class _RunLauncher:
         if "numpy" in sys.modules:
             sys.modules["numpy"].random.seed(job.seed)
         self._tree.begin()
-        self._notifications.begin(job.processes)
+        self._notifications.begin(job.processes, job.address_space)
         init = self._workspace.enter(job, source, language.SOURCE_FILE)
         pid = linux.fork()
         if pid == 0:
@@ -257,6 +257,7 @@ class _RunLauncher:
             "wall_seconds": ended - began if began else 0.0,
             "ended": ended,
             "max_resident_mb": resident_mb,
+            "refused_memory": self._notifications.has_refused_memory,
         }
         if job.fetch and self._collect(job, fds) == -signal.SIGKILL:
             answer["ended_by"] = "memory"  # what it printed and what it left do not both fit

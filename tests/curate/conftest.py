@@ -14,7 +14,7 @@ from source_rows import words, write_jsonl
 from curate.decontamination.copy_without import clean
 from curate.difficulty import table
 from curate.manifest import hash_of
-from curate.pipeline import Options, build
+from curate.pipeline import BuildOptions, build
 from curate.report.files import refresh_report
 
 
@@ -30,7 +30,7 @@ def showcase_build() -> Path:
 
     def make(folder: Path) -> None:
         with shared_workers():
-            build(showcase.write(folder), folder / "out", Options(mutants=4, cross_checks=0))
+            build(showcase.write(folder), folder / "out", BuildOptions(mutants=4, cross_checks=0))
 
     return make_once(run_folder() / "built", make) / "out"
 

@@ -9,7 +9,7 @@ from source_rows import FILES, SUM, SUM_TESTS, taco_row, words, write_jsonl, wri
 
 from curate.errors import CurateError
 from curate.manifest import from_json
-from curate.pipeline import Options, build, source_names, survey
+from curate.pipeline import BuildOptions, build, dry_run, source_names
 from curate.problem import from_row
 from sandbox import Program, Sandbox, SandboxOptions
 
@@ -24,7 +24,7 @@ def raw(tmp_path_factory):
 @pytest.fixture(scope="module")
 def built(raw, tmp_path_factory):
     out = tmp_path_factory.mktemp("built") / "out"
-    return out, build(raw, out, Options(), sandbox=SandboxOptions(workers=2))
+    return out, build(raw, out, BuildOptions(), sandbox=SandboxOptions(workers=2))
 
 
 def outcomes(out):
@@ -87,15 +87,15 @@ def test_rows_with_weak_tests_are_dropped_on_request(tmp_path):
     ascending = [(f"3\n1 {n} {n + 1}\n", f"{n + 1}\n") for n in range(2, 8)]
     rows = [taco_row(words(0), ascending, [biggest]), taco_row(words(1))]
     location = [("taco", str(write_parquet(tmp_path / "train.parquet", rows)))]
-    build(location, tmp_path / "out", Options(min_test_strength=0.95))
+    build(location, tmp_path / "out", BuildOptions(min_test_strength=0.95))
     assert outcomes(tmp_path / "out") == {"taco/0": "weak_tests", "taco/1": "kept"}
     (weak,) = pq.read_table(tmp_path / "out" / "rejected").to_pylist()
     assert weak["stage"] == "strength"
     assert "wrong programs rejected; accepted:" in weak["detail"]
-    build(location, tmp_path / "unmeasured", Options(mutants=0, cross_checks=0))
+    build(location, tmp_path / "unmeasured", BuildOptions(mutants=0, cross_checks=0))
     assert set(outcomes(tmp_path / "unmeasured").values()) == {"kept"}
     with pytest.raises(ValueError, match="mutants"):
-        Options(mutants=0, min_test_strength=0.5)
+        BuildOptions(mutants=0, min_test_strength=0.5)
 
 
 def test_problems_whose_solutions_disagree_are_marked(tmp_path):
@@ -103,7 +103,7 @@ def test_problems_whose_solutions_disagree_are_marked(tmp_path):
     solutions = ["n = int(input())\nprint(0, n)", "n = int(input())\nprint(0, n) if n < 5 else print(1, n - 1)"]
     rows = [taco_row(words(0), pairs, solutions), taco_row(words(1), solutions=[SUM, SUM + "  # again"])]
     location = [("taco", str(write_parquet(tmp_path / "train.parquet", rows)))]
-    build(location, tmp_path / "out", Options())
+    build(location, tmp_path / "out", BuildOptions())
     stored = {row["id"]: row for row in pq.read_table(tmp_path / "out" / "data").to_pylist()}
     assert [stored[f"taco/{n}"]["multi_answer_suspect"] for n in (0, 1)] == [True, False]
     assert [stored[f"taco/{n}"]["n_references"] for n in (0, 1)] == [1, 2]
@@ -116,7 +116,7 @@ def test_wrong_tests_are_distinguished_from_wrong_solutions(tmp_path):
         taco_row(words(1), solutions=["print(0)", "print(1)"]),
     ]
     location = [("taco", str(write_parquet(tmp_path / "train.parquet", rows)))]
-    build(location, tmp_path / "out", Options())
+    build(location, tmp_path / "out", BuildOptions())
     rejected = {row["id"]: row for row in pq.read_table(tmp_path / "out" / "rejected").to_pylist()}
     assert [rejected[f"taco/{n}"]["reason"] for n in (0, 1)] == ["reference_fails"] * 2
     assert [rejected[f"taco/{n}"]["cause"] for n in (0, 1)] == ["wrong_tests", "wrong_answer"]
@@ -133,7 +133,7 @@ def test_the_folder_opens_with_datasets(built, tmp_path):
 
 def test_a_folder_without_rejections_opens_too(tmp_path):
     location = write_parquet(tmp_path / "train.parquet", [taco_row(words(0))])
-    build([("taco", str(location))], tmp_path / "out", Options(mutants=0))
+    build([("taco", str(location))], tmp_path / "out", BuildOptions(mutants=0))
     assert datasets.get_dataset_config_names(str(tmp_path / "out")) == ["default"]
     assert len(datasets.load_dataset(str(tmp_path / "out"), split="train", cache_dir=str(tmp_path / "cache"))) == 1
 
@@ -141,9 +141,9 @@ def test_a_folder_without_rejections_opens_too(tmp_path):
 def test_references_in_cpp_are_verified_on_request(tmp_path):
     cpp = "#include <iostream>\nint main() { int a, b; std::cin >> a >> b; std::cout << a + b; }"
     location = write_parquet(tmp_path / "train.parquet", [taco_row(words(0), solutions=[cpp])])
-    build([("taco", str(location))], tmp_path / "python", Options())
+    build([("taco", str(location))], tmp_path / "python", BuildOptions())
     assert outcomes(tmp_path / "python") == {"taco/0": "wrong_language"}
-    build([("taco", str(location))], tmp_path / "both", Options(reference_languages=("python", "cpp")))
+    build([("taco", str(location))], tmp_path / "both", BuildOptions(reference_languages=("python", "cpp")))
     (row,) = pq.read_table(tmp_path / "both" / "data").to_pylist()
     assert (row["verified"], row["reference"], row["reference_language"]) == (True, cpp, "cpp")
 
@@ -181,7 +181,7 @@ def test_the_same_inputs_and_seed_give_the_same_hash_whatever_the_workers_and_th
     _, manifest = built
     moved = [(name, str(Path(location).rename(tmp_path / f"moved-{name}"))) for name, location in raw]
     try:
-        again = build(moved, tmp_path / "out", Options(), sandbox=SandboxOptions(workers=1))
+        again = build(moved, tmp_path / "out", BuildOptions(), sandbox=SandboxOptions(workers=1))
     finally:
         for (_, old), (_, new) in zip(raw, moved, strict=True):
             Path(new).rename(old)
@@ -191,39 +191,39 @@ def test_the_same_inputs_and_seed_give_the_same_hash_whatever_the_workers_and_th
 def test_a_finished_build_is_recognised_and_not_repeated(built, raw):
     out, manifest = built
     stages = []
-    assert build(raw, out, Options(), report=lambda stage, done, total: stages.append(stage)) == manifest
+    assert build(raw, out, BuildOptions(), report=lambda stage, done, total: stages.append(stage)) == manifest
     assert stages == []
 
 
 def test_other_options_do_not_silently_replace_a_dataset(built, raw, tmp_path):
     out, _ = built
     with pytest.raises(CurateError, match="--overwrite"):
-        build(raw, out, Options(min_tests=6))
+        build(raw, out, BuildOptions(min_tests=6))
 
 
 def test_overwriting_replaces_the_dataset(raw, tmp_path):
-    build(raw[2:], tmp_path, Options())
-    manifest = build(raw[2:], tmp_path, Options(no_reference="drop"), overwrite=True)
+    build(raw[2:], tmp_path, BuildOptions())
+    manifest = build(raw[2:], tmp_path, BuildOptions(no_reference="drop"), overwrite=True)
     assert outcomes(tmp_path)["livecodebench/1"] == "no_reference"
     assert manifest.counts["livecodebench"].kept == 0
 
 
 def test_a_survey_counts_and_writes_nothing(raw, built):
     _, manifest = built
-    counts, _ = survey(raw, Options(), report=lambda stage, done, total: None)
+    counts, _ = dry_run(raw, BuildOptions(), report=lambda stage, done, total: None)
     for name, count in counts.items():
         expected = manifest.counts[name].rejected
         assert count.rejected == {stage: expected[stage] for stage in ("parse", "filter") if stage in expected}
 
 
 def test_a_limit_holds_for_each_source_separately(raw, tmp_path):
-    counts, _ = survey(raw, Options(limit=2), report=lambda stage, done, total: None)
+    counts, _ = dry_run(raw, BuildOptions(limit=2), report=lambda stage, done, total: None)
     assert [count.read for count in counts.values()] == [2, 2, 2]
 
 
 def test_the_order_of_the_sources_decides_between_equal_duplicates(raw, tmp_path):
     rows = [("synthetic1", dict(raw)["synthetic1"]), ("taco", dict(raw)["taco"])]
-    build(rows, tmp_path, Options())
+    build(rows, tmp_path, BuildOptions())
     assert outcomes(tmp_path)["synthetic1/a"] == "kept"
     assert outcomes(tmp_path)["taco/1"] == "duplicate_near"
 
@@ -231,7 +231,7 @@ def test_the_order_of_the_sources_decides_between_equal_duplicates(raw, tmp_path
 def test_text_that_is_not_unicode_is_a_rejection(tmp_path):
     row = {"question": words(0) + " \ud800", "solutions": [SUM], "input_output": {"inputs": [], "outputs": []}}
     location = write_jsonl(tmp_path / "a.jsonl", [row])
-    build([("taco", str(location))], tmp_path / "out", Options())
+    build([("taco", str(location))], tmp_path / "out", BuildOptions())
     assert outcomes(tmp_path / "out") == {"taco/0": "unparsable"}
 
 
@@ -239,7 +239,7 @@ def test_a_repeated_id_is_a_rejection(raw, tmp_path):
     lines = Path(dict(raw)["livecodebench"], "test.jsonl").read_text().splitlines()
     (tmp_path / "raw").mkdir()
     (tmp_path / "raw" / "test.jsonl").write_text(f"{lines[0]}\n{lines[0]}\n")
-    manifest = build([("livecodebench", str(tmp_path / "raw"))], tmp_path / "out", Options())
+    manifest = build([("livecodebench", str(tmp_path / "raw"))], tmp_path / "out", BuildOptions())
     assert manifest.counts["livecodebench"].rejected == {"parse": {"repeated_id": 1}}
     assert manifest.counts["livecodebench"].kept == 1
 
@@ -256,7 +256,7 @@ def test_a_repeated_id_is_a_rejection(raw, tmp_path):
 )
 def test_mistakes_are_explained(locations, message, tmp_path):
     with pytest.raises(CurateError, match=message):
-        build(locations, tmp_path / "out", Options())
+        build(locations, tmp_path / "out", BuildOptions())
 
 
 @pytest.mark.parametrize(
@@ -272,9 +272,9 @@ def test_an_empty_input_is_an_error_and_leaves_no_folder_behind(raw, name, conte
     (tmp_path / "raw").mkdir()
     (tmp_path / "raw" / name).write_bytes(content)
     locations = [*raw, ("apps", str(tmp_path / "raw"))]
-    for attempt in (build, lambda locations, out, options: survey(locations, options)):
+    for attempt in (build, lambda locations, out, options: dry_run(locations, options)):
         with pytest.raises(CurateError, match="there is no problem in it|no file inside that can be read"):
-            attempt(locations, tmp_path / "out", Options())
+            attempt(locations, tmp_path / "out", BuildOptions())
         assert not (tmp_path / "out").exists()
 
 
@@ -288,5 +288,5 @@ def test_a_reference_that_passes_only_once_is_flaky(tmp_path):
     with Sandbox(workers=1, seed=7) as box:
         tests = [(f"{n}", box.run(Program(lucky)).text) for n in range(5)]
     location = write_parquet(tmp_path / "train.parquet", [taco_row(words(0), tests, [lucky])])
-    build([("taco", str(location))], tmp_path / "out", Options(seed=7), sandbox=SandboxOptions(workers=1))
+    build([("taco", str(location))], tmp_path / "out", BuildOptions(seed=7), sandbox=SandboxOptions(workers=1))
     assert outcomes(tmp_path / "out") == {"taco/0": "flaky_reference"}

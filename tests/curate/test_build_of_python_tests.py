@@ -8,7 +8,7 @@ from source_rows import humaneval_row, kodcode_row, leetcodedataset_row, mbpp_ro
 
 from curate.exports._export import export
 from curate.exports._options import ExportOptions
-from curate.pipeline import Options, build
+from curate.pipeline import BuildOptions, build
 from rewards.selection import select
 from rewards.verl import suite_of_ground_truth
 from sandbox import Program, Sandbox, Suite
@@ -28,7 +28,7 @@ def built(tmp_path_factory):
     }
     places = {name: write_jsonl(folder / name / "rows.jsonl", some) for name, some in rows.items()}
     out = folder / "out"
-    return out, build([(name, str(path)) for name, path in places.items()], out, Options(min_tests=2))
+    return out, build([(name, str(path)) for name, path in places.items()], out, BuildOptions(min_tests=2))
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ import psutil
 import pyarrow.parquet as pq
 import pytest
 
-from curate.pipeline import Options, build
+from curate.pipeline import BuildOptions, build
 
 ROOT = Path(__file__).parents[2]
 SOURCES = [(name, str(ROOT / "examples" / "raw" / name)) for name in ("taco", "synthetic1", "livecodebench")]
@@ -29,7 +29,7 @@ def cluster(ray_cluster):
 def built_here(tmp_path_factory):
     """Return the folder of the sample, built on this machine, and its content hash."""
     out = tmp_path_factory.mktemp("local") / "out"
-    return out, build(SOURCES, out, Options()).content_hash
+    return out, build(SOURCES, out, BuildOptions()).content_hash
 
 
 @pytest.fixture(scope="module")

@@ -7,11 +7,11 @@ from source_rows import taco_row, words, write_parquet
 from curate.dataset.needed_packages import with_packages
 from curate.errors import CurateError
 from curate.manifest import from_json, to_json
-from curate.pipeline import Options, build
+from curate.pipeline import BuildOptions, build
 from sandbox import SandboxOptions
 
 SOLUTION = "import answers\nprint(sum(map(int, input().split())) + answers.ZERO)"
-CHEAP = Options(mutants=0, cross_checks=0)
+CHEAP = BuildOptions(mutants=0, cross_checks=0)
 
 
 @pytest.fixture(scope="module")

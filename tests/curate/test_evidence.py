@@ -15,11 +15,11 @@ from source_rows import SUM, SUM_TESTS, mbpp_row, taco_row, words, write_jsonl, 
 from cli import main
 from curate.dataset.evidence import EVIDENCE_COLUMNS
 from curate.decontamination.copy_without import clean
-from curate.pipeline import Options, build
+from curate.pipeline import BuildOptions, build
 from curate.splitting.split import SplitOptions, split
 
 ROOT = Path(__file__).parents[2]
-OPTIONS = Options(mutants=0)
+OPTIONS = BuildOptions(mutants=0)
 WRONG_LABEL = [*SUM_TESTS[:-1], (SUM_TESTS[-1][0], "-1\n")]
 # Any two numbers with this sum are right, but the tests accept only one pair.
 PAIRS = [(f"{total}\n", f"0 {total}\n") for total in range(8)]
@@ -161,7 +161,7 @@ def test_a_build_that_was_killed_while_it_gathered_evidence_continues_with_what_
 import os, sys
 from pathlib import Path
 import curate.stages.evidence as stage
-from curate import Options, build
+from curate import BuildOptions, build
 original, gathered = stage.gather_evidence, []
 def noted(*arguments, **options):
     for problem, evidence in original(*arguments, **options):
@@ -169,7 +169,7 @@ def noted(*arguments, **options):
         gathered.append(problem.id)
         if len(gathered) == int(sys.argv[3]): os.kill(os.getpid(), 9)
 stage.gather_evidence = noted
-build([("taco", sys.argv[1])], Path(sys.argv[2]), Options(mutants=0))
+build([("taco", sys.argv[1])], Path(sys.argv[2]), BuildOptions(mutants=0))
 print(*gathered)
 """
 
@@ -205,7 +205,7 @@ def test_assertions_show_the_value_of_a_call_and_the_message_of_statements(tmp_p
         mbpp_row(2, test_list=[statement], challenge_test_list=[]),
     ]
     raw = write_jsonl(tmp_path / "mbpp.jsonl", rows)
-    build([("mbpp", str(raw))], tmp_path / "out", Options(mutants=0, min_tests=1))
+    build([("mbpp", str(raw))], tmp_path / "out", BuildOptions(mutants=0, min_tests=1))
     call, statements = table(tmp_path / "out")
     assert (call["kind"], call["input"], call["expected"], call["outputs"]) == ("assertion", "add(1, 2)", "3", ["4"])
     assert (statements["expected"], statements["outputs"]) == ("", [None])

@@ -16,8 +16,8 @@ from curate.difficulty import table as solve_rates
 from curate.difficulty.band import Band
 from curate.difficulty.keep_band import refilter
 from curate.errors import CurateError
-from curate.filtering import filter_rows
-from curate.pipeline import Options, build
+from curate.pipeline import BuildOptions, build
+from curate.row_filter import write_filtered
 
 TESTS = [(f"{n}\n", f"{n}\n") for n in range(12)]
 
@@ -32,7 +32,7 @@ def built(tmp_path_factory):
         ("livecodebench", str(write_jsonl(folder / "raw" / "test.jsonl", rows))),
         ("taco", str(write_parquet(folder / "taco" / "train.parquet", taco))),
     ]
-    build(sources, folder / "out", Options(mutants=4, cross_checks=0))
+    build(sources, folder / "out", BuildOptions(mutants=4, cross_checks=0))
     return folder / "out"
 
 
@@ -55,7 +55,7 @@ def invoke(*arguments):
 
 def test_rows_that_fulfil_every_condition_stay_as_they_are(dataset, tmp_path):
     out = tmp_path / "out"
-    manifest, _ = filter_rows(dataset, ["n_tests >= 7", "source == 'taco' or n_tests < 11"], out)
+    manifest, _ = write_filtered(dataset, ["n_tests >= 7", "source == 'taco' or n_tests < 11"], out)
     assert kept(out) == [f"livecodebench/{n}" for n in (2, 3, 4, 5)]
     assert rows(out) == [row for row in rows(dataset) if row["id"] in kept(out)]
     assert {row["id"]: (row["stage"], row["reason"], row["detail"]) for row in rows(out, "rejected")} == {
@@ -68,7 +68,7 @@ def test_rows_that_fulfil_every_condition_stay_as_they_are(dataset, tmp_path):
 
 
 def test_rows_for_which_the_answer_is_not_known_do_not_stay_and_are_counted(dataset, tmp_path):
-    _, outcome = filter_rows(dataset, ["test_strength >= 0"], tmp_path / "out")
+    _, outcome = write_filtered(dataset, ["test_strength >= 0"], tmp_path / "out")
     assert kept(tmp_path / "out") == ["taco/0", "taco/1"]
     assert outcome.fulfilled == {"test_strength >= 0": {True: 2, None: 8}}
     assert {row["reason"] for row in rows(tmp_path / "out", "rejected")} == {"unknown"}
@@ -76,7 +76,7 @@ def test_rows_for_which_the_answer_is_not_known_do_not_stay_and_are_counted(data
 
 def test_the_manifest_and_the_card_say_what_was_done(dataset, tmp_path):
     out = tmp_path / "out"
-    manifest, _ = filter_rows(dataset, ["verified"], out)
+    manifest, _ = write_filtered(dataset, ["verified"], out)
     before = manifest_of(dataset)
     (step,) = manifest.plan.steps
     assert (step.step, step.content, step.options) == ("filter", before.content_hash, {"where": ["verified"]})
@@ -94,7 +94,7 @@ def test_solve_rates_and_contamination_go_with_the_rows(dataset, tmp_path):
     write_solve_rates(tmp_path / "clean", "m", {id: number % 9 for number, id in enumerate(kept(tmp_path / "clean"))})
     refilter(tmp_path / "clean", tmp_path / "band", Band(0.125, 1), [])
     out = tmp_path / "out"
-    manifest, _ = filter_rows(tmp_path / "band", ["0.25 <= solve_rate('m') <= 0.5"], out)
+    manifest, _ = write_filtered(tmp_path / "band", ["0.25 <= solve_rate('m') <= 0.5"], out)
     assert kept(out) == ["livecodebench/2", "livecodebench/4", "livecodebench/5"]
     rates = {row["id"].rpartition("/")[2]: row["n_correct"] for row in solve_rates.read(out)}
     assert rates == {"0": 0, "2": 2, "4": 3, "5": 4}  # 0 was removed by the band, which keeps all rates
@@ -108,27 +108,27 @@ def test_solve_rates_and_contamination_go_with_the_rows(dataset, tmp_path):
 
 def test_the_same_filter_again_changes_nothing_and_another_one_is_refused(dataset, tmp_path):
     out = tmp_path / "out"
-    first, _ = filter_rows(dataset, ["n_tests > 6"], out)
+    first, _ = write_filtered(dataset, ["n_tests > 6"], out)
     before = {path: path.stat().st_mtime_ns for path in out.rglob("*")}
-    assert filter_rows(dataset, ["n_tests > 6"], out)[0] == first
+    assert write_filtered(dataset, ["n_tests > 6"], out)[0] == first
     assert {path: path.stat().st_mtime_ns for path in out.rglob("*")} == before
     with pytest.raises(CurateError, match="made from another plan"):
-        filter_rows(dataset, ["n_tests > 7"], out)
-    filter_rows(dataset, ["n_tests > 7"], out, overwrite=True)
+        write_filtered(dataset, ["n_tests > 7"], out)
+    write_filtered(dataset, ["n_tests > 7"], out, overwrite=True)
     assert len(kept(out)) == 5
 
 
 def test_new_solve_rates_make_another_plan(dataset, tmp_path):
     write_solve_rates(dataset, "m", {f"livecodebench/{n}": n for n in range(8)})
-    filter_rows(dataset, ["solve_rate() > 0.5"], tmp_path / "out")
+    write_filtered(dataset, ["solve_rate() > 0.5"], tmp_path / "out")
     write_solve_rates(dataset, "m", {"livecodebench/1": 8})
     with pytest.raises(CurateError, match="made from another plan"):
-        filter_rows(dataset, ["solve_rate() > 0.5"], tmp_path / "out")
+        write_filtered(dataset, ["solve_rate() > 0.5"], tmp_path / "out")
 
 
 def test_filters_follow_each_other(dataset, tmp_path):
-    filter_rows(dataset, ["n_tests > 6"], tmp_path / "one")
-    manifest, _ = filter_rows(tmp_path / "one", ["n_tests < 9"], tmp_path / "two")
+    write_filtered(dataset, ["n_tests > 6"], tmp_path / "one")
+    manifest, _ = write_filtered(tmp_path / "one", ["n_tests < 9"], tmp_path / "two")
     assert kept(tmp_path / "two") == ["livecodebench/2", "livecodebench/3"]
     assert [step.options["where"] for step in manifest.plan.steps] == [["n_tests > 6"], ["n_tests < 9"]]
     assert manifest.n_read == 10
@@ -154,7 +154,7 @@ def test_the_command_counts_and_writes(dataset, tmp_path):
 
 def test_the_output_is_a_dataset_for_the_other_commands(dataset, tmp_path):
     out = tmp_path / "out"
-    filter_rows(dataset, ["verified"], out)
+    write_filtered(dataset, ["verified"], out)
     runner = CliRunner()
     assert "  filter  not_matching" in runner.invoke(main, ["stats", str(out)]).stdout
     assert "not_matching" in runner.invoke(main, ["inspect", str(out), "livecodebench/1"]).stdout
@@ -194,10 +194,10 @@ def test_a_damaged_dataset_is_named(dataset, tmp_path):
 
 def test_a_filter_that_was_killed_starts_again(dataset, tmp_path):
     out = tmp_path / "out"
-    filter_rows(dataset, ["verified"], out)
+    write_filtered(dataset, ["verified"], out)
     content = json.loads((out / "manifest.json").read_text())["content_hash"]
     shutil.rmtree(out / "data")
     (out / "manifest.json").unlink()
     (out / ".work" / "final" / "data").mkdir(parents=True)
-    assert filter_rows(dataset, ["verified"], out)[0].content_hash == content
+    assert write_filtered(dataset, ["verified"], out)[0].content_hash == content
     assert not (out / ".work").exists()

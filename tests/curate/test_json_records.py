@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from curate.json_records import from_json, omitted, to_json
+from curate.json_records import from_json, omitted, stored_as, to_json
 
 
 class Colour(Enum):
@@ -40,6 +40,18 @@ def test_fields_are_written_in_order_and_omitted_where_they_have_their_defaults(
     bare = Tree((), (0, ""), {}, None)
     assert list(to_json(bare)) == ["leaves", "size", "counts", "colour", "anything"]
     assert list(to_json(TREE))[-1] == "note"
+
+
+def test_a_field_may_have_another_key_in_the_json():
+    @dataclass(frozen=True)
+    class Renamed:
+        n_executed: int = stored_as("n_asked", 0)
+
+    assert to_json(Renamed(3)) == {"n_asked": 3}
+    assert from_json(Renamed, {"n_asked": 3}) == Renamed(3)
+    assert from_json(Renamed, {}) == Renamed(0)
+    with pytest.raises(ValueError, match="Renamed.n_asked: expected int"):
+        from_json(Renamed, {"n_asked": "3"})
 
 
 def test_missing_fields_take_their_defaults_and_whole_numbers_are_floats_where_floats_are_wanted():

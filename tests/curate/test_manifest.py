@@ -4,13 +4,13 @@ import pytest
 
 from curate import manifest as manifests
 from curate.json_records import to_json
-from curate.manifest import BuildRecord, ChosenBand, InputFile, Machine, Manifest, Plan, SourceCounts
+from curate.manifest import BuildInfo, InputFile, Machine, Manifest, Plan, SelectedBand, SourceCounts
 
 BUILT = Manifest(
     plan=Plan("1", {"taco": (InputFile("a.parquet", 7, "f00"),)}, {"sources": ["taco"], "min_tests": 5}),
     content_hash="c0ffee",
     counts={"taco": SourceCounts(5, {"filter": {"image": 2}}, 3, 2), "apps": SourceCounts(4, {}, 4, 1)},
-    build=BuildRecord({"numpy": "2"}, machine=Machine("3.11", "Linux", 2)),
+    build=BuildInfo({"numpy": "2"}, machine=Machine("3.11", "Linux", 2)),
     seconds={"read": 1.5},
 )
 FOREIGN = Manifest(
@@ -47,7 +47,7 @@ def test_a_manifest_counts_the_rows_of_all_sources():
 
 
 def test_warnings_name_their_subject():
-    chosen = ChosenBand("0:1", ("m",), "only 4 are left")
+    chosen = SelectedBand("0:1", ("m",), "only 4 are left")
     assert manifests.from_json(manifests.to_json(BUILT) | {"solve_rate": to_json(chosen)}).warnings == [
         "solve rate: only 4 are left"
     ]

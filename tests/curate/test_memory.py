@@ -13,8 +13,8 @@ ROOT = Path(__file__).parents[2]
 BUILD = """
 import sys
 from pathlib import Path
-from curate.pipeline import Options, build
-build([("generic", sys.argv[1])], Path(sys.argv[2]), Options(limit=int(sys.argv[3])))
+from curate.pipeline import BuildOptions, build
+build([("generic", sys.argv[1])], Path(sys.argv[2]), BuildOptions(limit=int(sys.argv[3])))
 print(Path("/proc/self/status").read_text())
 """
 

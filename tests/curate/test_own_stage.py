@@ -10,11 +10,11 @@ import pyarrow.parquet as pq
 import pytest
 from source_rows import taco_row, words, write_parquet
 
-from curate import CurateError, Options, build, default_stages
+from curate import BuildOptions, CurateError, build, default_stages
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples" / "own_stage.py"
-OPTIONS = Options(mutants=0, cross_checks=0)
+OPTIONS = BuildOptions(mutants=0, cross_checks=0)
 ShortStatements = runpy.run_path(str(EXAMPLE))["ShortStatements"]
 
 

@@ -3,14 +3,14 @@
 import pytest
 
 from curate.errors import CurateError
-from curate.prompt import DEFAULT_TEMPLATE, Prompt, read_prompt
+from curate.prompt import DEFAULT_TEMPLATE, PromptFormat, read_prompt
 from sandbox import Assertions, Suite
 
 STDIN, CALL = Suite([]), Suite([], entry_point="total")
 
 
 def test_the_prompt_for_stdin_and_stdout_asks_for_a_program():
-    (message,) = Prompt().chat("  Add two numbers.\n", "", STDIN)
+    (message,) = PromptFormat().chat("  Add two numbers.\n", "", STDIN)
     assert message["role"] == "user"
     assert message["content"] == (
         "Add two numbers.\n\nWrite a Python 3 program that solves this problem. It reads from standard input and "
@@ -20,14 +20,14 @@ def test_the_prompt_for_stdin_and_stdout_asks_for_a_program():
 
 def test_the_prompt_asks_to_complete_starter_code():
     starter = "class Solution:\n    def total(self, numbers: List[int]) -> int:\n        "
-    (message,) = Prompt().chat("Add them.", f"\n{starter}\n", CALL)
+    (message,) = PromptFormat().chat("Add them.", f"\n{starter}\n", CALL)
     assert f"```python\n{starter}\n```\n\nPut the whole" in message["content"]
     assert "`total`" in message["content"]
     assert "standard input" not in message["content"]
 
 
 def test_the_prompt_names_a_function_without_starter_code():
-    (message,) = Prompt().chat("Add {them}, {{ or not }}.", " \n", CALL)
+    (message,) = PromptFormat().chat("Add {them}, {{ or not }}.", " \n", CALL)
     assert message["content"].startswith(
         "Add {them}, {{ or not }}.\n\nWrite a Python 3 function `total` that solves this problem. It is called with "
         "the arguments in their order, and what it returns counts; what it prints does not.\n\nPut the whole program"
@@ -37,17 +37,19 @@ def test_the_prompt_names_a_function_without_starter_code():
 @pytest.mark.parametrize("tests", [STDIN, CALL], ids=["stdin", "call"])
 @pytest.mark.parametrize("starter", ["", "def total():\n    "])
 def test_the_usual_words_can_be_given_as_a_template(tests, starter):
-    assert Prompt(template=DEFAULT_TEMPLATE).chat("Add.", starter, tests) == Prompt().chat("Add.", starter, tests)
+    assert PromptFormat(template=DEFAULT_TEMPLATE).chat("Add.", starter, tests) == PromptFormat().chat(
+        "Add.", starter, tests
+    )
 
 
 def test_a_system_prompt_is_the_first_message():
-    system, question = Prompt("Think first.").chat("Add.", "", STDIN)
+    system, question = PromptFormat("Think first.").chat("Add.", "", STDIN)
     assert system == {"role": "system", "content": "Think first."}
-    assert [question] == Prompt().chat("Add.", "", STDIN)
+    assert [question] == PromptFormat().chat("Add.", "", STDIN)
 
 
 def test_a_template_sees_what_the_tests_need():
-    shown = Prompt(template="{{ statement }}|{{ starter_code }}|{{ entry_point }}|{{ names }}|{{ given }}")
+    shown = PromptFormat(template="{{ statement }}|{{ starter_code }}|{{ entry_point }}|{{ names }}|{{ given }}")
     suite = Suite([], assertions=Assertions(("f", "Node"), given="import math"))
     assert shown.chat("Add.\n", "", suite)[0]["content"] == "Add.|||['f', 'Node']|import math".replace("|||", "||None|")
     assert shown.chat("Add.", "x = 1\n", CALL)[0]["content"] == "Add.|x = 1|total|['total']|"
@@ -75,35 +77,40 @@ def test_mistakes_are_explained_before_anything_is_asked(table, words):
 
 def test_a_template_that_fails_is_an_error_in_words():
     with pytest.raises(CurateError, match="the prompt's template fails: division by zero"):
-        Prompt(template="{{ statement }}{{ 1 / 0 }}").chat("Add.", "", STDIN)
+        PromptFormat(template="{{ statement }}{{ 1 / 0 }}").chat("Add.", "", STDIN)
     with pytest.raises(CurateError, match="the prompt's template fails: access to attribute '__class__'"):
-        Prompt(template="{{ statement.__class__.mro() }}").chat("Add.", "", STDIN)
+        PromptFormat(template="{{ statement.__class__.mro() }}").chat("Add.", "", STDIN)
 
 
 def test_texts_can_come_from_files(tmp_path):
     (tmp_path / "system").write_text("Think.\n")
     (tmp_path / "form.jinja").write_text("Solve: {{ statement }}\n")
     prompt = read_prompt({"system": f"@{tmp_path / 'system'}", "template": str(tmp_path / "form.jinja")})
-    assert prompt == Prompt("Think.", "Solve: {{ statement }}\n")
+    assert prompt == PromptFormat("Think.", "Solve: {{ statement }}\n")
     assert read_prompt(prompt.as_table()) == prompt
     assert read_prompt({"template_arguments": {"enable_thinking": False}}, prompt).system == "Think."
 
 
 def test_prompts_are_distinguished_and_the_usual_one_is_as_it_always_was():
-    prompts = [Prompt(), Prompt("s"), Prompt(template="{{ statement }}"), Prompt(template_arguments={"x": False})]
-    assert len({str(prompt.identity()) for prompt in prompts}) == 4
-    assert [text.split()[0] for text in Prompt().identity()] == ["Write", "Write", "Solve", "Put"]
-    assert Prompt().as_table() == {}
+    prompts = [
+        PromptFormat(),
+        PromptFormat("s"),
+        PromptFormat(template="{{ statement }}"),
+        PromptFormat(template_arguments={"x": False}),
+    ]
+    assert len({str(prompt.cache_key()) for prompt in prompts}) == 4
+    assert [text.split()[0] for text in PromptFormat().cache_key()] == ["Write", "Write", "Solve", "Put"]
+    assert PromptFormat().as_table() == {}
 
 
 def test_the_prompt_for_tests_in_python_names_what_to_define_and_shows_what_is_given():
     suite = Suite([], checker="python", assertions=Assertions(("f", "Node"), given="import math\n"))
-    (message,) = Prompt().chat("Add.", "", suite)
+    (message,) = PromptFormat().chat("Add.", "", suite)
     assert message["content"] == (
         "Add.\n\nWrite Python 3 code that solves this problem. Tests in Python use what it defines as `f`, `Node`; "
         "what it prints does not count.\n\nThis code runs before yours, so what it defines is there:\n\n"
         "```python\nimport math\n```\n\nPut the whole program into one ```python block at the end of your answer.\n"
     )
-    (message,) = Prompt().chat("Add.", "import math\n\ndef f(x):", suite)
+    (message,) = PromptFormat().chat("Add.", "import math\n\ndef f(x):", suite)
     assert "tests in Python use `f`, `Node`" in message["content"]
     assert "```python\nimport math\n\ndef f(x):\n```\n\nPut the whole" in message["content"]

@@ -4,6 +4,7 @@ import os
 import signal
 import socket
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -11,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from batch import ADDS, HARMLESS
-from confined import CONTAINER, PLACES, ROOT_OF_CONTAINER, USER, command, install, judged
+from confined import CONTAINER, PLACES, ROOT, ROOT_OF_CONTAINER, USER, command, install, judged
 from hostile import attacks
 
 from sandbox import Case, Limits, Outcome, Program, Sandbox, Suite
@@ -276,6 +277,20 @@ def test_processes_and_threads_are_counted_for_each_run_alone(installed: Path) -
     assert judged(USER, installed, [(Program(source), suite)]) == [[("accepted", "")]]
 
 
+def test_memory_that_is_refused_without_a_cgroup_counts_if_the_program_fails(installed: Path) -> None:
+    """With a cgroup, the kernel kills the first of them."""
+    limits = Limits(memory_mb=256)
+    sources = [
+        "x = bytearray(2 << 30)",
+        "x = bytearray(b'x') * (500 << 20)",
+        "try: x = bytearray(2 << 30)\nexcept MemoryError: print(1)",
+        "1 / 0",
+    ]
+    verdicts = ["memory_limit", "memory_limit", "accepted", "runtime_error"]
+    answers = judged(USER, installed, [(Program(each), Suite([Case("", "1\n")], limits=limits)) for each in sources])
+    assert [verdict for [(verdict, _)] in answers] == verdicts
+
+
 def test_what_a_run_leaves_is_gone_when_its_zygote_is_lost(confined: Sandbox, worker: int) -> None:
     """The zygote is killed while a run has processes in sessions of their own."""
     assert confined.judge(ADDS, HARMLESS).accepted
@@ -378,3 +393,13 @@ def test_hundreds_of_hostile_runs_leave_nothing(confined: Sandbox) -> None:
         confined.run(Program(source[number % 3]), limits=Limits(wall_seconds=0.3, processes=30))
     assert descendants(os.getpid()) == before
     assert confined.judge(ADDS, HARMLESS).accepted
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount")
+def test_where_nothing_may_be_executed_the_refusal_names_another_folder(tmp_path: Path) -> None:
+    starts = "from sandbox import Sandbox; Sandbox(workers=1, levels=('landlock',)).layers"
+    mounts = f'mount -t tmpfs -o noexec none {tmp_path} && TMPDIR={tmp_path} exec {sys.executable} -c "{starts}"'
+    done = subprocess.run(
+        ["unshare", "--mount", "sh", "-c", mounts], capture_output=True, text=True, check=False, cwd=ROOT
+    )
+    assert f"{tmp_path} is mounted noexec; type: export TMPDIR=" in done.stderr

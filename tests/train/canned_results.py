@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from curate.prompt import Prompt
+from curate.prompt import PromptFormat
 from sandbox import Sandbox
 from train.engine_options import EngineOptions
 from train.evaluation.evaluate import evaluate
@@ -37,7 +37,7 @@ def evaluated(
             yield index, Completion(answer(id, n_drawn[id]), "stop", 10, n_prompt_tokens=7)
             n_drawn[id] += 1
 
-    prompt, engine, sampling = Prompt(), EngineOptions(), Sampling()
+    prompt, engine, sampling = PromptFormat(), EngineOptions(), Sampling()
     settings = dependencies("canned", sampling, prompt, engine)
     with KeptSamples(samples_path(out)) as kept:
         evaluation = evaluate(found, sample, box, k=k, samples=kept, settings=settings)

@@ -63,12 +63,12 @@ def train(path: str) -> dict[str, object]:
     """Train on two batches, refreshing the reference and restoring the state in between, and return all results."""
     one = learner(path)
     figures = updates(one, [0, 3])  # in the second, policy and reference differ
-    one.refresh_reference()
-    one.hold()
+    one.update_reference()
+    one.snapshot()
     refuse(one)
     updates(one, [5])
     halfway = Path(path).parent / f"halfway-{os.environ.get('WORLD_SIZE', 1)}"
-    one.save_state(halfway, held=True).result()  # the state from before these updates
+    one.save_state(halfway, from_snapshot=True).result()  # the state from before these updates
     one.load_state(halfway)
     figures += updates(one, [1])
     one.save_pretrained(Path(path).parent / f"saved-{os.environ.get('WORLD_SIZE', 1)}")
@@ -98,7 +98,7 @@ def divide(path: str, result: Path, ranks: Ranks) -> None:
     """Train on ranks that are divided in some way, with moments on the CPU, and keep what is to be compared."""
     one = learner(path, ranks, replace(OPTIMIZER, offload=True), activation_checkpointing=True)
     if one.rank:
-        one.follow()
+        one.serve_calls()
         return
     figures = updates(one, [0])
     one.save_state(result.with_name(f"state-{result.name}")).result()
@@ -133,7 +133,7 @@ def measure(path: str, result: Path) -> None:
 def hand_over(one: Learner) -> None:
     """Take the weights and keep none of them, then end."""
     if one.rank:
-        one.follow()
+        one.serve_calls()
     else:
         deque(one.weights(), maxlen=0)
         one.close()
@@ -153,11 +153,11 @@ def main() -> None:
     if job == "train" and rank == 0:
         torch.save(train(path), Path(path).parent / "made")
     elif job == "train":
-        learner(path).follow()
-        learner(path, lora_rank=2, activation_checkpointing=True).follow()
-        learner(path, dtype="bfloat16", activation_checkpointing=True).follow()
-        learner(path, dtype="bfloat16", lora_rank=2).follow()
-        learner(str(Path(path).parent / "moe")).follow()
+        learner(path).serve_calls()
+        learner(path, lora_rank=2, activation_checkpointing=True).serve_calls()
+        learner(path, dtype="bfloat16", activation_checkpointing=True).serve_calls()
+        learner(path, dtype="bfloat16", lora_rank=2).serve_calls()
+        learner(str(Path(path).parent / "moe")).serve_calls()
     elif job == "divide":
         divide(path, Path(path).parent / "copies", Ranks(shard=2))
         divide(path, Path(path).parent / "context", Ranks(context=2))
@@ -173,7 +173,7 @@ def main() -> None:
         elif rank == 0:
             updates(one, range(1000))
         else:
-            one.follow()
+            one.serve_calls()
 
 
 if __name__ == "__main__":

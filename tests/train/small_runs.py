@@ -60,10 +60,10 @@ SMALL_SIZES = (  # values of --set by which a preset can be trained on a CPU
 
 def dataset(folder: Path) -> Path:
     """Build a dataset of the six problems, and return its folder."""
-    from curate.pipeline import Options, build
+    from curate.pipeline import BuildOptions, build
 
     raw = write_jsonl(folder / "raw" / "test.jsonl", tiny_world.rows())
-    build([("livecodebench", str(raw))], folder / "out", Options(), sandbox=SandboxOptions(workers=2))
+    build([("livecodebench", str(raw))], folder / "out", BuildOptions(), sandbox=SandboxOptions(workers=2))
     return folder / "out"
 
 

@@ -7,7 +7,7 @@ import pytest
 from click.testing import CliRunner
 
 from curate.commands.main import main
-from curate.prompt import Prompt
+from curate.prompt import PromptFormat
 from curate.recipes.text import toml_value
 from train import config
 from train.config import Data, Model
@@ -60,7 +60,7 @@ def test_the_prompt_of_a_run_is_kept_as_text(file, tmp_path):
     text = SMALL + f"[prompt]\nsystem = 'Think.'\ntemplate = '{tmp_path}/form.jinja'\n"
     text += "[prompt.template_arguments]\nenable_thinking = false\n"
     read = config.read_config(file(text))
-    assert read.prompt == Prompt("Think.", "Solve: {{ statement }}", {"enable_thinking": False})
+    assert read.prompt == PromptFormat("Think.", "Solve: {{ statement }}", {"enable_thinking": False})
     assert config.from_table(config.as_table(read)) == read
     assert config.read_config(file(text), prompt={"system": ""}).prompt.system == ""
 

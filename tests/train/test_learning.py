@@ -43,7 +43,7 @@ def folder(tmp_path_factory):
         import problems
         from warm_up import warm_up
 
-        from curate.pipeline import Options, build
+        from curate.pipeline import BuildOptions, build
         from sandbox import SandboxOptions
 
         learnt, held_out = (
@@ -52,7 +52,7 @@ def folder(tmp_path_factory):
         problems.write(folder, train=map(problems.row, learnt[:64]), held_out=map(problems.row, held_out[:30]))
         for name in ("train", "held_out"):
             where = [("generic", f"{folder}/{name}.toml")]
-            build(where, folder / name, Options(mutants=0), sandbox=SandboxOptions(workers=2))
+            build(where, folder / name, BuildOptions(mutants=0), sandbox=SandboxOptions(workers=2))
         warm_up(learnt, folder / "model", steps=320, seed=0, hidden=64, layers=3)
         (folder / "run.toml").write_text(RUN.format(folder=folder))
         yield folder

@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from cli import main
-from train.remedy import remedy
+from train.recovery_hints import recovery_hint
 
 
 @pytest.mark.parametrize(
@@ -23,7 +23,7 @@ from train.remedy import remedy
     ],
 )
 def test_the_advice_fits_the_error(error, words):
-    assert remedy(error).startswith(words)
+    assert recovery_hint(error).startswith(words)
 
 
 def test_a_run_that_cannot_write_says_what_to_do_before_it_is_resumed(small: Path):

@@ -144,8 +144,8 @@ def test_an_update_with_the_objective_and_optimizer_of_a_preset_changes_the_weig
     learner = Learner(model, settings.objective, settings.optimizer, temperature=1.0, total_updates=50, seed=0)
     before, batch = {name: each.clone() for name, each in learner.weights()}, random_models.sequences()
     learner.begin_batch(batch)
-    assert learner.update(batch, most_tokens=14)["skipped"] == 0
-    learner.update(batch, most_tokens=14)  # the first may be a warm-up with a learning rate of 0
+    assert learner.update(batch, max_tokens=14)["skipped"] == 0
+    learner.update(batch, max_tokens=14)  # the first may be a warm-up with a learning rate of 0
     assert not same(dict(learner.weights()), before)
     learner.close()
 

@@ -11,7 +11,7 @@ from exported import problem, write
 
 from curate.exports._export import export
 from curate.exports._options import ExportOptions
-from curate.prompt import Prompt
+from curate.prompt import PromptFormat
 from curate.trust import ONLY_TRUSTED
 from rewards.code import CodeReward
 from rewards.reward import Answer, Task
@@ -40,7 +40,7 @@ def dataset(tmp_path_factory):
 
 
 def test_training_and_evaluation_read_them(dataset):
-    (asked,) = problems(str(dataset), ONLY_TRUSTED, Prompt(), Counter(), Counter())
+    (asked,) = problems(str(dataset), ONLY_TRUSTED, PromptFormat(), Counter(), Counter())
     (exercise,) = exercises(str(dataset))
     assert Suite.from_json(asked.tests) == exercise.judge.suite == SUITE
     assert replace(exercise.judge, suite=SUITE.with_trials(())).identity == exercise.judge.identity

@@ -137,7 +137,7 @@ class Leaving(Struct, frozen=True):
 class ControllerCalls(Protocol):
     """The controller as a worker sees it, in the same process or over HTTP.
 
-    Every call can be repeated. Raises ControllerGone if the controller cannot be reached.
+    Every call can be repeated. Raises ControllerUnreachable if the controller cannot be reached.
     """
 
     def work(self, request: WorkRequest) -> Work:

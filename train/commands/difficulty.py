@@ -165,7 +165,7 @@ def measure_models(
     if models:
         sandbox = with_packages(sandbox, dataset)
     open_sampler = partial(_sample_with, base_url=base_url, engine=engine_options)
-    _measure(dataset, models, chosen, open_sampler, sandbox, resample, Trust.including(include))
+    _measure(dataset, models, chosen, open_sampler, sandbox, resample, Trust.with_included(include))
 
 
 def _check_models(dataset: Path, models: Sequence[str], engine: "EngineOptions") -> None:

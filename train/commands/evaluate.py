@@ -111,7 +111,7 @@ def command(
     with user_errors(*kinds, interrupted=_to_continue(out)):
         form = read_prompt(prompt)
         asked = Model(model, base_url, EngineOptions.from_table(engine), form, prices)
-        trust, spoken = Trust.including(include), languages or PYTHON_ONLY
+        trust, spoken = Trust.with_included(include), languages or PYTHON_ONLY
         terms = Terms(protocol, wishes, form, problems or 0, trust, spoken, contests, several=len(suites) > 1)
         asked.check()
         jobs = [prepare(*place, terms, sandbox) for place in _places(data, suites, out)]

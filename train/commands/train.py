@@ -98,7 +98,7 @@ def command(
     from sandbox import SandboxError
     from train.config import with_sandbox
     from train.errors import TrainError
-    from train.remedy import remedy
+    from train.recovery_hints import recovery_hint
     from train.rollouts.own_function import check_function
     from train.run.folder import open_run
     from train.sampling.model_name import check_model
@@ -108,7 +108,7 @@ def command(
     is_first_rank = os.environ.get("RANK", "0") == "0"
     with (
         user_errors(TrainError, CurateError, SandboxError),
-        user_errors(OSError, advice=lambda error: "" if dry_run else f"{remedy(error)}; --resume continues."),
+        user_errors(OSError, advice=lambda error: "" if dry_run else f"{recovery_hint(error)}; --resume continues."),
         _interruptible(run) if is_first_rank else _silently_interruptible(),
     ):
         if recorded:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from curate.prompt import Prompt
+from curate.prompt import PromptFormat
 from sandbox import SandboxOptions
 from train.config import checks
 
@@ -285,7 +285,7 @@ class Config:
 
     model: Model
     data: Data
-    prompt: Prompt = field(default_factory=Prompt)
+    prompt: PromptFormat = field(default_factory=PromptFormat)
     rollout: Rollout = field(default_factory=Rollout)
     engine: Engine = field(default_factory=Engine)
     workers: Workers = field(default_factory=Workers)

@@ -22,7 +22,7 @@ from curate.difficulty.table import Row
 from curate.errors import CurateError
 from curate.json_records import from_json, to_json
 from curate.problem import TESTS, tests_of
-from curate.progress import Progress, silent
+from curate.progress import Progress, no_progress
 from curate.reading.values import short
 from curate.report.files import refresh_report
 from curate.trust import ONLY_TRUSTED, Trust, left_out_lines
@@ -79,7 +79,7 @@ def measure(
     resample: bool = False,
     trust: Trust = ONLY_TRUSTED,
     packages: Sequence[Package] = (),
-    progress: Progress = silent,
+    progress: Progress = no_progress,
 ) -> Measured:
     """Sample the model on every trusted problem until n of its answers are judged; write the counts into the dataset.
 
@@ -161,7 +161,7 @@ def _name(problem: Row, settings: Settings, packages: Sequence[Package]) -> str:
     """Return a digest of everything that a problem's samples and their verdicts depend on."""
     content = [
         *(problem[column] for column in _COLUMNS),
-        settings.prompt.identity(),
+        settings.prompt.cache_key(),
         settings.model,
         settings.temperature,
         settings.top_p,

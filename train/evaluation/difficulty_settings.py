@@ -7,7 +7,7 @@ from typing import Any
 
 from curate.difficulty.table import Row
 from curate.errors import CurateError
-from curate.prompt import Prompt, read_prompt
+from curate.prompt import PromptFormat, read_prompt
 from curate.reading.values import short
 from rewards.extract import PYTHON_ONLY
 
@@ -31,7 +31,7 @@ class Settings:
     seed: int = 0
     n: int = _K
     k: int = _K
-    prompt: Prompt = field(default_factory=Prompt)
+    prompt: PromptFormat = field(default_factory=PromptFormat)
     engine: Mapping[str, Any] = field(default_factory=dict)
     languages: tuple[str, ...] = PYTHON_ONLY
 
@@ -81,15 +81,15 @@ def _of_record(record: Mapping[str, Any]) -> dict[str, Any]:
     prompt, engine = record.get("prompt"), record.get("engine")
     return {
         **record,
-        "prompt": Prompt(**json.loads(prompt)) if prompt else Prompt(),
+        "prompt": PromptFormat(**json.loads(prompt)) if prompt else PromptFormat(),
         "engine": json.loads(engine) if engine else {},
         "languages": tuple((record.get("languages") or "python").split()),
     }
 
 
 def _described(name: str, value: object) -> str:
-    if isinstance(value, Prompt | Mapping):
-        text = _text(value.as_table() if isinstance(value, Prompt) else value)
+    if isinstance(value, PromptFormat | Mapping):
+        text = _text(value.as_table() if isinstance(value, PromptFormat) else value)
         return f"{name} {short(text) if text else 'as by default'}".strip()
     return f"{name} {' '.join(value) if isinstance(value, tuple) else value}".strip()
 

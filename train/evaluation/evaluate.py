@@ -16,7 +16,7 @@ from statistics import fmean
 from typing import Any
 
 from curate.difficulty.pass_at_k import pass_at_k
-from curate.progress import Progress, silent
+from curate.progress import Progress, no_progress
 from rewards.reward import NO_ANSWER, NO_CODE
 from sandbox import Sandbox, Verdict
 from train.evaluation.exercise import Exercise
@@ -139,7 +139,7 @@ def evaluate(
     samples: KeptSamples | None = None,
     settings: Sequence[Any] = (),
     judged_with: Sequence[Any] = (),
-    progress: Progress = silent,
+    progress: Progress = no_progress,
 ) -> Evaluation:
     """Sample each exercise k times, judge the answers, and count.
 
@@ -174,7 +174,7 @@ def judge_and_count(
     samples: KeptSamples | None = None,
     sample: Sample | None = None,
     seed: int = 0,
-    progress: Progress = silent,
+    progress: Progress = no_progress,
 ) -> Evaluation:
     """Do what `evaluate` does, for exercises whose digests are known.
 

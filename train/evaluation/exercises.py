@@ -10,7 +10,7 @@ from curate.dataset.integrity import check_trusted
 from curate.dataset.locate import pushed_dataset
 from curate.dataset.reader import Stored, readable
 from curate.errors import CurateError
-from curate.prompt import Prompt
+from curate.prompt import PromptFormat
 from curate.reading.tables import locate
 from curate.trust import ONLY_TRUSTED, Trust, left_out_lines, left_out_text
 from rewards.extract import PYTHON_ONLY
@@ -22,7 +22,7 @@ from train.evaluation.suites.suite import Asked, Bounds
 
 log = logging.getLogger(__name__)
 
-_USUAL, _USUAL_STYLE = Prompt(), Style()
+_USUAL, _USUAL_STYLE = PromptFormat(), Style()
 
 
 def exercises(
@@ -32,7 +32,7 @@ def exercises(
     *,
     suite: str = "",
     trust: Trust = ONLY_TRUSTED,
-    prompt: Prompt = _USUAL,
+    prompt: PromptFormat = _USUAL,
     languages: tuple[str, ...] = PYTHON_ONLY,
     style: Style = _USUAL_STYLE,
 ) -> tuple[Exercise, ...]:

@@ -70,7 +70,7 @@ def reopen(result: Result, suite: str | None = None, extraction: str | None = No
         origin.location,
         origin.window,
         suite=origin.suite,
-        trust=Trust.including((UNVERIFIED, SUSPECTS)),  # which rows count is decided by the problems of the result
+        trust=Trust.with_included((UNVERIFIED, SUSPECTS)),  # which rows count is decided by the problems of the result
         prompt=read_prompt(origin.prompt),
         languages=origin.languages,
         style=style_again(origin.protocol, origin.suite),

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from curate.errors import CurateError
-from curate.progress import Progress, silent
+from curate.progress import Progress, no_progress
 from sandbox import Sandbox
 from train.evaluation.evaluate import Evaluation, Question, judge_and_count
 from train.evaluation.exercise import Exercise
@@ -38,7 +38,7 @@ def rescore(
     samples: Path,
     *,
     judged_with: Sequence[Any] = (),
-    progress: Progress = silent,
+    progress: Progress = no_progress,
 ) -> Rescored:
     """Judge the answers of a result again, and keep them with their verdicts in `samples`.
 

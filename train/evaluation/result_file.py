@@ -12,7 +12,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from curate.prompt import Prompt
+from curate.prompt import PromptFormat
 from rewards.extract import PYTHON_ONLY
 from sandbox import Package
 from train.engine_options import EngineOptions
@@ -44,7 +44,7 @@ def contents(
     sampling: Sampling,
     seed: int,
     exercises: Sequence[Exercise],
-    prompt: Prompt,
+    prompt: PromptFormat,
     engine: EngineOptions,
     base_url: str | None = None,
     protocol: Mapping[str, Any] = NO_PROTOCOL,
@@ -156,7 +156,7 @@ def _found(outcomes: Iterable[Outcomes]) -> dict[str, str | None]:
     return {"first": str(min(days)) if days else None, "last": str(max(days)) if days else None}
 
 
-def dependencies(model: str, sampling: Sampling, prompt: Prompt, engine: EngineOptions) -> list[Any]:
+def dependencies(model: str, sampling: Sampling, prompt: PromptFormat, engine: EngineOptions) -> list[Any]:
     """Return all that samples depend on, except the exercise and the seed, as plain values.
 
     The prompt and the engine add nothing if they are the default ones, so that earlier samples are found again.

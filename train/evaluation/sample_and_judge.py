@@ -16,7 +16,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass
 
 from curate.json_records import omitted
-from curate.verification.retrying import with_retries
+from curate.verification.retries import with_retries
 from rewards.reward import NO_ANSWER, NO_CODE, TRUNCATED
 from sandbox import Sandbox, SandboxError
 from sandbox.concurrency.prefetch import prefetch

@@ -7,7 +7,7 @@ model/         the model: attention, log-probabilities, LoRA, files
 objectives.py  the mathematics of policy optimisation, one formula each
 loss.py        the objective of a minibatch, as a run's [objective] defines it
 schedule.py    the learning rate
-memory.py      how much memory of each GPU a learner will need
+memory_estimate.py  how much memory of each GPU a learner will need
 flops.py       how many operations training on a batch takes
 learner.py     minibatches in, better weights out; on one rank or several
 

@@ -14,7 +14,7 @@ Lengths = tuple[int, Sequence[int]]  # tokens of a prompt, and of each of its an
 
 
 @dataclass(frozen=True, slots=True)
-class ModelSize:
+class FlopsPerToken:
     """What a token costs.
 
     body       weights that each token is multiplied by; of experts, those that it is routed to
@@ -27,7 +27,7 @@ class ModelSize:
     attention: float
 
 
-def size_of(path: str) -> ModelSize:
+def flops_per_token(path: str) -> FlopsPerToken:
     """Return the size of a model without its weights. Raises LearnerError if there is no such model."""
     import torch
     from transformers import AutoModelForCausalLM
@@ -48,20 +48,20 @@ def size_of(path: str) -> ModelSize:
         if weight.ndim > 1 and weight is not head and weight is not embedding
     )
     head_dim = getattr(text, "head_dim", None) or text.hidden_size // text.num_attention_heads
-    return ModelSize(body, head.numel(), text.num_hidden_layers * text.num_attention_heads * head_dim)
+    return FlopsPerToken(body, head.numel(), text.num_hidden_layers * text.num_attention_heads * head_dim)
 
 
-def forward_flops(size: ModelSize, groups: Iterable[Lengths]) -> float:
+def forward_flops(size: FlopsPerToken, groups: Iterable[Lengths]) -> float:
     """Return the operations of one forward pass over groups of answers, each with its prompt computed once."""
     total = 0.0
-    for prompt, answers in groups:
-        tokens = prompt + sum(answers)
-        pairs = prompt**2 / 2 + sum(answer * prompt + answer**2 / 2 for answer in answers)
-        total += 2 * size.body * tokens + 2 * size.head * sum(answers) + 4 * size.attention * pairs
+    for prompt, completions in groups:
+        tokens = prompt + sum(completions)
+        pairs = prompt**2 / 2 + sum(completion * prompt + completion**2 / 2 for completion in completions)
+        total += 2 * size.body * tokens + 2 * size.head * sum(completions) + 4 * size.attention * pairs
     return total
 
 
-def training_flops(size: ModelSize, groups: Iterable[Lengths], config: Config) -> float:
+def training_flops(size: FlopsPerToken, groups: Iterable[Lengths], config: Config) -> float:
     """Return the operations of training on a batch, with the forward passes that its objective needs besides."""
     backward = 1 if config.model.lora_rank else 2
     besides = (config.objective.old == "learner") + (config.objective.kl > 0)

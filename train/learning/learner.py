@@ -1,7 +1,7 @@
 """The learner: minibatches of scored completions in, better weights out.
 
 An update is one optimizer step. Its gradient is that of the whole minibatch: it does not depend on how sequences are
-packed into rows, or rows divided among ranks. With several ranks, rank 0 calls and all others `follow`.
+packed into rows, or rows divided among ranks. With several ranks, rank 0 calls and all others `serve_calls`.
 """
 
 import copy
@@ -19,20 +19,20 @@ from torch import Tensor
 
 from train import config
 from train.errors import LearnerError, UpdateError
-from train.interruption import deferred
+from train.interrupts import defer_interrupts
 from train.learning.distributed import sharded_state
-from train.learning.distributed.context import part_of_row, refusal
-from train.learning.distributed.offload import step_in_parts
-from train.learning.distributed.ranks import CALL_SECONDS, Ranks, moved, whole
+from train.learning.distributed.context_parallel import incompatibility, row_shard
+from train.learning.distributed.offload import step_in_shards
+from train.learning.distributed.ranks import CALL_SECONDS, RankGroup, copy_to_device, full_tensor
 from train.learning.loss import Logprobs, Minibatch, loss, minibatch, minibatch_metrics
 from train.learning.model import sharded_model
 from train.learning.model.adapter import FOLDER as ADAPTER
 from train.learning.model.adapter import adapter_weights, write_adapter
 from train.learning.model.model_files import write_weights
-from train.learning.model.policy import Policy, buckets, layers, load, weights
+from train.learning.model.policy import Policy, buckets, export_tensors, layers, load
 from train.learning.schedule import learning_rate
-from train.learning.sequences import Row, TrainingSequence, in_rows
-from train.remedy import remedy
+from train.learning.sequences import PackedRow, TrainingSequence, pack_into_rows
+from train.recovery_hints import recovery_hint
 
 _Key = tuple[tuple[int, ...], tuple[int, ...]]  # identifies a completion by the token ids of its prompt and of itself
 # Beginnings of the names in a state.
@@ -60,10 +60,10 @@ class Learner:
         self._model, self._path, self._objective, self._settings = model, model.path, objective, optimizer
         self._total_updates = total_updates
         self._dtype = _DTYPES[model.dtype]
-        self._ranks = Ranks(ranks or config.Ranks(), timeout_seconds)
+        self._ranks = RankGroup(ranks or config.Ranks(), timeout_seconds)
         self.rank, self.n_ranks = self._ranks.rank, self._ranks.size
         self._device = self._ranks.device
-        with self._ranks.named_errors():
+        with self._ranks.translate_errors():
             self._causal = load(model, seed=seed) if self._ranks.size == 1 else self._empty(model)
             self._policy = Policy(
                 self._causal,
@@ -75,7 +75,7 @@ class Learner:
             )
             if self._ranks.size > 1:
                 self._ranks.shard(self._policy, layers(self._causal), self._dtype)
-                sharded_model.fill(self._causal, model, seed=seed, device=self._device)
+                sharded_model.load_shards(self._causal, model, seed=seed, device=self._device)
             self._policy.to(self._device)
         self._trained = {name: weight for name, weight in self._causal.named_parameters() if weight.requires_grad}
         trained = self._trained.values()
@@ -94,19 +94,19 @@ class Learner:
         self._writing: Future[None] = Future()
         self._writing.set_result(None)
         self._reference: dict[str, Tensor] = {}
-        self._held: dict[str, Tensor] = {}
+        self._snapshot: dict[str, Tensor] = {}
         self._old: dict[_Key, Tensor] = {}
         self._of_reference: dict[_Key, Tensor] = {}
         if objective.kl:
             self._refresh_reference()
 
-    def follow(self) -> None:
+    def serve_calls(self) -> None:
         """Repeat each call of rank 0 until rank 0 closes. All other ranks call this.
 
         Raises LearnerError if rank 0 raises it or is gone.
         """
-        with self._ranks.named_errors():
-            while (call := self._ranks.hear()) is not None:
+        with self._ranks.translate_errors():
+            while (call := self._ranks.receive_call()) is not None:
                 name, arguments = call
                 with suppress(UpdateError):  # rank 0 raises it, too, and says what to do
                     getattr(self, name)(*arguments)
@@ -133,17 +133,17 @@ class Learner:
             of_reference = self._everywhere("_reference_logprobs", sequences)
             self._of_reference = dict(zip(keys, of_reference, strict=True))
 
-    def update(self, sequences: Sequence[TrainingSequence], *, most_tokens: int = 0) -> dict[str, float]:
+    def update(self, sequences: Sequence[TrainingSequence], *, max_tokens: int = 0) -> dict[str, float]:
         """Make one optimizer step on a minibatch, and return its metrics under TRL's names.
 
-        most_tokens: the longest answer that was allowed; the aggregation "constant_length" divides by it.
+        max_tokens: the longest answer that was allowed; the aggregation "constant_length" divides by it.
 
         If no token counts, there is no step and `skipped` is 1. Raises LearnerError before any weight is changed if
         the loss or the gradient is not finite.
         """
-        if self._objective.aggregation == "constant_length" and most_tokens < 1:
+        if self._objective.aggregation == "constant_length" and max_tokens < 1:
             raise LearnerError(
-                "the aggregation constant_length divides by the longest answer that is allowed: give most_tokens"
+                "the aggregation constant_length divides by the longest answer that is allowed: give max_tokens"
             )
         keys = _keys(sequences)
         try:
@@ -151,7 +151,7 @@ class Learner:
             reference = [self._of_reference[key] for key in keys] if self._objective.kl else None
         except KeyError:
             raise LearnerError("a minibatch has completions that were not given to begin_batch") from None
-        metrics: dict[str, float] = self._everywhere("_update", sequences, old, reference, most_tokens)
+        metrics: dict[str, float] = self._everywhere("_update", sequences, old, reference, max_tokens)
         return metrics
 
     def weights(self) -> Iterator[tuple[str, Tensor]]:
@@ -166,29 +166,29 @@ class Learner:
             # All of them, before the first is yielded: gathering between a sampler's own collectives would deadlock.
             yield from self._everywhere("_gathered", names)
 
-    def refresh_reference(self) -> None:
+    def update_reference(self) -> None:
         """Make the current weights the reference of the objective's k3, as in DeepSeekMath's iterative GRPO."""
         self._everywhere("_refresh_reference")
 
     @property
-    def is_whole(self) -> bool:
+    def all_ranks_alive(self) -> bool:
         """Whether all ranks are there, to make calls and to write their parts of the state."""
         return self._open or self.n_ranks == 1
 
-    def hold(self) -> None:
+    def snapshot(self) -> None:
         """Keep a copy of the present state on the CPU, so that it can be saved after further updates, whole or not."""
         self._everywhere("_hold")
 
-    def save_state(self, folder: Path, *, held: bool = False) -> Future[None]:
+    def save_state(self, folder: Path, *, from_snapshot: bool = False) -> Future[None]:
         """Begin to write all that the next update depends on into a new folder, for any number of ranks to continue.
 
-        folder  its parent exists, and all ranks see it
-        held    whether to write the state that `hold` has kept instead of the present one
+        folder         its parent exists, and all ranks see it
+        from_snapshot  whether to write the state that `snapshot` has kept instead of the present one
 
         The state is copied before this returns, so training can go on. The future ends when all ranks have written; it
         raises CheckpointError if one of them could not. The state has no random numbers, because updates have none.
         """
-        self._everywhere("_save_state", folder, held)
+        self._everywhere("_save_state", folder, from_snapshot)
         return self._writing
 
     def load_state(self, folder: Path) -> None:
@@ -196,7 +196,7 @@ class Learner:
 
         Raises CheckpointError if it is damaged, and LearnerError if it belongs to another model.
         """
-        outline = sharded_state.outline(folder)
+        outline = sharded_state.tensor_shapes(folder)
         shapes = {name: shape for name, shape in outline.items() if name.startswith(_WEIGHTS)}
         if shapes != {f"{_WEIGHTS}{name}": weight.shape for name, weight in self._trained.items()}:
             raise LearnerError(f"the checkpoint has the weights of another model than {self._path}")
@@ -224,7 +224,7 @@ class Learner:
         except (OSError, SafetensorError) as error:
             shutil.rmtree(aside, ignore_errors=True)
             raise LearnerError(
-                f"cannot write the model to {folder}: {error}. {remedy(error)}; the same command with --resume "
+                f"cannot write the model to {folder}: {error}. {recovery_hint(error)}; the same command with --resume "
                 "continues."
             ) from error
 
@@ -247,31 +247,31 @@ class Learner:
     def close(self) -> None:
         """Free the memory, and let the other ranks end."""
         if self.rank == 0 and self._open:
-            with deferred(), self._turn, self._ranks.named_errors():
+            with defer_interrupts(), self._turn, self._ranks.translate_errors():
                 self._open = False
-                self._ranks.tell(None)
+                self._ranks.broadcast_call(None)
         elif self.rank == 0:
-            self._ranks.failed("see its message")
+            self._ranks.announce_failure("see its message")
         self._free()
 
     def _empty(self, model: config.Model) -> Any:
         self._ranks.check_on_first(lambda: sharded_model.check_family(model.path))
-        causal = sharded_model.empty(model)
+        causal = sharded_model.empty_model(model)
         settings = causal.config.get_text_config()
         heads = settings.num_attention_heads
-        if words := refusal(heads, getattr(settings, "num_key_value_heads", heads), self._ranks.context):
-            raise LearnerError(words)
+        if problem := incompatibility(heads, getattr(settings, "num_key_value_heads", heads), self._ranks.context):
+            raise LearnerError(problem)
         return causal
 
     def _everywhere(self, name: str, *arguments: Any) -> Any:
         # One call at a time, since weights are handed over in a thread. A rank that is not told of a call, or leaves it
         # early, is lost.
-        with deferred(), self._turn:
-            if not self.is_whole:
+        with defer_interrupts(), self._turn:
+            if not self.all_ranks_alive:
                 raise LearnerError("the other ranks have ended or are lost; see the messages before")
             try:
-                with self._ranks.named_errors():
-                    self._ranks.tell((name, arguments))
+                with self._ranks.translate_errors():
+                    self._ranks.broadcast_call((name, arguments))
                     return getattr(self, name)(*arguments)
             except UpdateError:
                 raise
@@ -280,10 +280,19 @@ class Learner:
                 raise
 
     def _free(self) -> None:
-        with self._ranks.named_errors():
+        with self._ranks.translate_errors():
             self._wait_for_writing()
         self._ranks.close()
-        for part in ("_policy", "_causal", "_optimizer", "_trained", "_reference", "_held", "_old", "_of_reference"):
+        for part in (
+            "_policy",
+            "_causal",
+            "_optimizer",
+            "_trained",
+            "_reference",
+            "_snapshot",
+            "_old",
+            "_of_reference",
+        ):
             self.__dict__.pop(part, None)
 
     def _refresh_reference(self) -> None:
@@ -292,7 +301,7 @@ class Learner:
     @torch.no_grad()
     def _gathered(self, names: list[str]) -> list[tuple[str, Tensor]]:
         self._ranks.use_device()  # rank 0 may be in the thread that hands over the weights
-        return list(weights(self._causal, self._dtype, names))
+        return list(export_tensors(self._causal, self._dtype, names))
 
     def _state(self) -> dict[str, Tensor]:
         """Return this rank's part of the state: the tensors themselves, which the next update changes."""
@@ -306,22 +315,22 @@ class Learner:
         return {name: weight.cpu() for name, weight in adapter_weights(self._causal)}
 
     def _hold(self) -> None:
-        self._held = {}  # the memory is needed for the new copy
-        # The reference is not copied yet: `refresh_reference` replaces its tensors and leaves these as they are.
-        self._held = {
-            name: value if name.startswith(_REFERENCE) else moved(value, torch.device("cpu"))
+        self._snapshot = {}  # the memory is needed for the new copy
+        # The reference is not copied yet: `update_reference` replaces its tensors and leaves these as they are.
+        self._snapshot = {
+            name: value if name.startswith(_REFERENCE) else copy_to_device(value, torch.device("cpu"))
             for name, value in self._state().items()
         }
 
-    def _save_state(self, folder: Path, held: bool) -> None:
+    def _save_state(self, folder: Path, from_snapshot: bool) -> None:
         self._wait_for_writing()
-        if not self._ranks.all_agree(folder.parent.is_dir()):
+        if not self._ranks.all_true(folder.parent.is_dir()):
             raise LearnerError(f"some ranks do not see {folder.parent}. Choose an --out that all machines share.")
-        if not held:
+        if not from_snapshot:
             self._hold()
-        copied, self._held = self._held, {}
+        copied, self._snapshot = self._snapshot, {}
         for name in [name for name in copied if name.startswith(_REFERENCE)]:
-            copied[name] = moved(copied[name], torch.device("cpu"))  # `_swap` changes it while this is written
+            copied[name] = copy_to_device(copied[name], torch.device("cpu"))  # `_swap` changes it while this is written
         self._writing = sharded_state.write_in_background(copied, folder, self._ranks.background_group)
 
     def _wait_for_writing(self) -> None:
@@ -335,7 +344,7 @@ class Learner:
                 like = self._trained[weight].detach()
                 empty = torch.zeros((), device=self._device) if moment == "step" else torch.zeros_like(like)
                 if self._settings.offload and moment != "step":
-                    empty = moved(empty, torch.device("cpu"))
+                    empty = copy_to_device(empty, torch.device("cpu"))
                 self._optimizer.state[self._trained[weight]][moment] = empty
         references = [name.removeprefix(_REFERENCE) for name in names if name.startswith(_REFERENCE)]
         self._reference = {name: torch.zeros_like(self._trained[name].detach()) for name in references}
@@ -343,25 +352,25 @@ class Learner:
         sharded_state.read(state, folder, self._ranks.background_group)
         self._updates = int(state[_UPDATES])
 
-    def _rows(self, sequences: Sequence[TrainingSequence]) -> Iterator[Row]:
+    def _rows(self, sequences: Sequence[TrainingSequence]) -> Iterator[PackedRow]:
         """Yield this rank's share of the rows into which the sequences are packed."""
         context = self._ranks.context
-        rows = in_rows(
+        rows = pack_into_rows(
             sequences,
             row_tokens=self._settings.row_tokens,
             ranks=self._ranks.size // context,
             rank=self._ranks.rank // context,
             device=self._device,
         )
-        return (part_of_row(row, ranks=context, rank=self._ranks.rank % context) for row in rows)
+        return (row_shard(row, ranks=context, rank=self._ranks.rank % context) for row in rows)
 
     @torch.no_grad()
     def _logprobs(self, sequences: Sequence[TrainingSequence], temperature: float | None = None) -> list[Tensor]:
         lengths = [len(sequence.token_ids) for sequence in sequences]
         logp_T = torch.zeros(sum(lengths), device=self._device)
         for row in self._rows(sequences):
-            logp_T[row.places_R], _ = self._policy(row, temperature=temperature)
-        self._ranks.add_up(logp_T)
+            logp_T[row.token_index_R], _ = self._policy(row, temperature=temperature)
+        self._ranks.all_reduce_sum(logp_T)
         return list(torch.split(logp_T.cpu(), lengths))
 
     def _reference_logprobs(self, sequences: Sequence[TrainingSequence]) -> list[Tensor]:
@@ -380,9 +389,9 @@ class Learner:
             self._reference[name].copy_(trained)
 
     def _update(
-        self, sequences: Sequence[TrainingSequence], old: Logprobs, reference: Logprobs, most_tokens: int
+        self, sequences: Sequence[TrainingSequence], old: Logprobs, reference: Logprobs, max_tokens: int
     ) -> dict[str, float]:
-        batch = minibatch(sequences, self._objective, old, reference, most_tokens=most_tokens, device=self._device)
+        batch = minibatch(sequences, self._objective, old, reference, max_tokens=max_tokens, device=self._device)
         rate = learning_rate(self._updates, self._settings, total_updates=self._total_updates)
         metrics = {
             "learning_rate": rate,
@@ -396,7 +405,9 @@ class Learner:
         logp_T, entropy_T = self._backward(sequences, batch)
         metrics |= minibatch_metrics(logp_T, entropy_T, batch, self._objective)
         parameters = [weight for weight in self._trained.values() if weight.grad is not None]
-        norm = whole(torch.nn.utils.get_total_norm([weight.grad for weight in parameters if weight.grad is not None]))
+        norm = full_tensor(
+            torch.nn.utils.get_total_norm([weight.grad for weight in parameters if weight.grad is not None])
+        )
         metrics["grad_norm"] = norm.item()
         if not math.isfinite(metrics["loss"]) or not math.isfinite(metrics["grad_norm"]):
             self._optimizer.zero_grad()
@@ -410,7 +421,7 @@ class Learner:
         for group in self._optimizer.param_groups:
             group["lr"] = rate
         if self._settings.offload:
-            step_in_parts(self._optimizer, self._trained.values())
+            step_in_shards(self._optimizer, self._trained.values())
         else:
             self._optimizer.step()
         self._optimizer.zero_grad()
@@ -421,11 +432,11 @@ class Learner:
         logp_T, entropy_T = torch.zeros_like(batch.old_T), torch.zeros_like(batch.old_T)
         for row in self._rows(sequences):
             logp_R, entropy_R = self._policy(row, entropy_gradient=self._objective.entropy != 0)
-            loss_of_row = loss(logp_R, entropy_R, batch.at(row.places_R), self._objective)
+            loss_of_row = loss(logp_R, entropy_R, batch.select(row.token_index_R), self._objective)
             loss_of_row.backward()  # type: ignore[no-untyped-call]
-            logp_T[row.places_R], entropy_T[row.places_R] = logp_R.detach(), entropy_R.detach()
-        self._ranks.add_up(logp_T)
-        self._ranks.add_up(entropy_T)
+            logp_T[row.token_index_R], entropy_T[row.token_index_R] = logp_R.detach(), entropy_R.detach()
+        self._ranks.all_reduce_sum(logp_T)
+        self._ranks.all_reduce_sum(entropy_T)
         return logp_T, entropy_T
 
 

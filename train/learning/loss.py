@@ -1,7 +1,7 @@
 """The objective of a minibatch: which tokens count, what the loss is, and the metrics that people watch.
 
 A run's `[objective]` says which parts of objectives.py it consists of. All values are ordered by place (sequences.py),
-so the loss of a row is that of its places, and metrics do not depend on how places were packed into rows and ranks.
+so the loss of a row is that of its tokens, and metrics do not depend on how tokens were packed into rows and ranks.
 """
 
 import math
@@ -31,49 +31,49 @@ Logprobs = Sequence[Tensor] | None  # for each sequence, one number per completi
 
 @dataclass(frozen=True, slots=True)
 class Minibatch:
-    """The tensors of a minibatch that has T places and N completions.
+    """The tensors of a minibatch of T completion tokens and N completions.
 
-    heard_T      1.0 where the sampler gave a finite log-probability
-    counts_T     1.0 for tokens that are in the denominators
-    kept_T       1.0 for those of them that are also in the sum
-    most_tokens  the longest answer that was allowed, for the aggregation "constant_length"
+    has_sampler_logprob_T  1.0 where the sampler gave a finite log-probability
+    denominator_mask_T     1.0 for tokens that are in the denominators
+    loss_mask_T            1.0 for those of them that are also in the sum
+    max_tokens             the longest answer that was allowed, for the aggregation "constant_length"
     """
 
     sample_T: Tensor
     advantage_T: Tensor
     sampler_T: Tensor
-    heard_T: Tensor
+    has_sampler_logprob_T: Tensor
     old_T: Tensor
     reference_T: Tensor | None
     weight_T: Tensor
-    counts_T: Tensor
-    kept_T: Tensor
+    denominator_mask_T: Tensor
+    loss_mask_T: Tensor
     tokens_N: Tensor
     n_tokens: float
     n_sequences: float
-    most_tokens: int
+    max_tokens: int
 
-    def at(self, places: Tensor) -> "Minibatch":
-        """Return a minibatch of only these places, with the denominators of the whole minibatch."""
+    def select(self, indices: Tensor) -> "Minibatch":
+        """Return a minibatch of only the tokens with these indices, with the denominators of the whole minibatch."""
         return replace(
             self,
-            sample_T=self.sample_T[places],
-            advantage_T=self.advantage_T[places],
-            sampler_T=self.sampler_T[places],
-            heard_T=self.heard_T[places],
-            old_T=self.old_T[places],
-            reference_T=None if self.reference_T is None else self.reference_T[places],
-            weight_T=self.weight_T[places],
-            counts_T=self.counts_T[places],
-            kept_T=self.kept_T[places],
+            sample_T=self.sample_T[indices],
+            advantage_T=self.advantage_T[indices],
+            sampler_T=self.sampler_T[indices],
+            has_sampler_logprob_T=self.has_sampler_logprob_T[indices],
+            old_T=self.old_T[indices],
+            reference_T=None if self.reference_T is None else self.reference_T[indices],
+            weight_T=self.weight_T[indices],
+            denominator_mask_T=self.denominator_mask_T[indices],
+            loss_mask_T=self.loss_mask_T[indices],
         )
 
 
 def minibatch(
     sequences: Sequence[TrainingSequence], objective: Objective, old: Logprobs, reference: Logprobs, *,
-    most_tokens: int = 0, device: str = "cpu",
+    max_tokens: int = 0, device: str = "cpu",
 ) -> Minibatch:  # fmt: skip
-    """Convert the sequences to places.
+    """Convert the sequences to tensors over their tokens.
 
     old        the learner's own log-probabilities, or None if the ratio is to the sampler's
     reference  the log-probabilities of the reference, or None if there is no reference
@@ -87,45 +87,45 @@ def minibatch(
     truncated_N = torch.tensor([sequence.truncated for sequence in sequences], dtype=torch.bool)
     sampler_T = torch.tensor([logprob for sequence in sequences for logprob in sequence.sampler_logprobs])
     advantage_T = torch.tensor([advantage for sequence in sequences for advantage in sequence.advantages])
-    heard_T = sampler_T.isfinite()
-    sampler_T = torch.where(heard_T, sampler_T, 0.0)
+    has_sampler_logprob_T = sampler_T.isfinite()
+    sampler_T = torch.where(has_sampler_logprob_T, sampler_T, 0.0)
     old_T = sampler_T if old is None else torch.cat([torch.empty(0), *old])
-    counts_T = torch.tensor([float(drew) for sequence in sequences for drew in _drawn(sequence)])
+    denominator_mask_T = torch.tensor([float(sampled) for sequence in sequences for sampled in _sampled_mask(sequence)])
     if old is None or objective.truncation or objective.mismatch_high:
-        counts_T = counts_T * heard_T
+        denominator_mask_T = denominator_mask_T * has_sampler_logprob_T
     if objective.overlong in ("mask", "unknown"):
-        counts_T = without_overlong(counts_T, truncated_N, samples)
+        denominator_mask_T = without_overlong(denominator_mask_T, truncated_N, samples)
     elif objective.overlong == "zero_advantage":
         rewards_N = torch.tensor([sequence.reward for sequence in sequences])
         advantage_T = overlong_to_zero(advantage_T, rewards_N[samples], truncated_N[samples])
-    kept_T, weight_T = counts_T, torch.ones_like(sampler_T)
+    loss_mask_T, weight_T = denominator_mask_T, torch.ones_like(sampler_T)
     if old is not None and objective.mismatch_high:
-        kept_T = sequence_mask(
-            old_T, sampler_T, counts_T, samples, len(sequences),
+        loss_mask_T = sequence_mask(
+            old_T, sampler_T, denominator_mask_T, samples, len(sequences),
             low=objective.mismatch_low, high=objective.mismatch_high,
         )  # fmt: skip
     if old is not None and objective.truncation:
-        weight_T = sampler_weights(old_T, sampler_T, most=objective.truncation)
-    tokens_N = torch.zeros(len(sequences)).index_add(0, samples, counts_T)
+        weight_T = sampler_weights(old_T, sampler_T, cap=objective.truncation)
+    tokens_N = torch.zeros(len(sequences)).index_add(0, samples, denominator_mask_T)
     return Minibatch(
         samples.to(device),
         advantage_T.to(device),
         sampler_T.to(device),
-        heard_T.float().to(device),
+        has_sampler_logprob_T.float().to(device),
         old_T.to(device),
         None if reference is None else torch.cat([torch.empty(0), *reference]).to(device),
         weight_T.to(device),
-        counts_T.to(device),
-        kept_T.to(device),
+        denominator_mask_T.to(device),
+        loss_mask_T.to(device),
         tokens_N.to(device),
-        float(counts_T.sum()),
+        float(denominator_mask_T.sum()),
         float((tokens_N > 0).sum()),
-        most_tokens,
+        max_tokens,
     )
 
 
 def loss(logp_T: Tensor, entropy_T: Tensor, batch: Minibatch, objective: Objective) -> Tensor:
-    """Return these places' part of the minibatch's loss, a scalar.
+    """Return the part of these tokens in the minibatch's loss, a scalar.
 
     The weights that correct the sampler's mismatch apply to the policy's term only, as in TRL.
     """
@@ -137,43 +137,43 @@ def loss(logp_T: Tensor, entropy_T: Tensor, batch: Minibatch, objective: Objecti
     if objective.entropy:
         loss_T = loss_T - objective.entropy * entropy_T
     if objective.aggregation == "token_mean":
-        return token_mean(loss_T, batch.kept_T, n_tokens=batch.n_tokens)
+        return token_mean(loss_T, batch.loss_mask_T, n_tokens=batch.n_tokens)
     if objective.aggregation == "sequence_mean":
         return sequence_mean(
-            loss_T, batch.kept_T, batch.sample_T, tokens_N=batch.tokens_N, n_sequences=batch.n_sequences
+            loss_T, batch.loss_mask_T, batch.sample_T, tokens_N=batch.tokens_N, n_sequences=batch.n_sequences
         )
-    return constant_length(loss_T, batch.kept_T, n_sequences=batch.n_sequences, most_tokens=batch.most_tokens)
+    return constant_length(loss_T, batch.loss_mask_T, n_sequences=batch.n_sequences, max_tokens=batch.max_tokens)
 
 
 def minibatch_metrics(logp_T: Tensor, entropy_T: Tensor, batch: Minibatch, objective: Objective) -> dict[str, float]:
     """Return the metrics of an update under TRL's names, over the tokens that count."""
     metrics = {
         "loss": loss(logp_T, entropy_T, batch, objective).item(),
-        "entropy": _mean(entropy_T, batch.counts_T),
+        "entropy": _mean(entropy_T, batch.denominator_mask_T),
         **_clip_ratios(logp_T, batch, objective),
         **_sampler_mismatch(logp_T, batch, objective),
     }
     if batch.reference_T is not None:
-        metrics["kl"] = _mean(k3(logp_T, batch.reference_T), batch.counts_T)
+        metrics["kl"] = _mean(k3(logp_T, batch.reference_T), batch.denominator_mask_T)
     if objective.truncation:
         metrics |= _weights(batch, objective)
     if objective.mismatch_high:
-        metrics["mismatch/kept"] = batch.kept_T.sum().item() / batch.n_tokens
+        metrics["mismatch/kept"] = batch.loss_mask_T.sum().item() / batch.n_tokens
     return metrics
 
 
-def _drawn(sequence: TrainingSequence) -> Sequence[bool]:
-    return sequence.drawn or (True,) * len(sequence.token_ids)
+def _sampled_mask(sequence: TrainingSequence) -> Sequence[bool]:
+    return sequence.sampled_mask or (True,) * len(sequence.token_ids)
 
 
 def _weights(batch: Minibatch, objective: Objective) -> dict[str, float]:
     """Describe the weights of the tokens. Their effective sample size is 1 if they are equal, and falls towards 0 as a
     few of them outweigh the others."""
-    weight_T = batch.weight_T.double() * batch.counts_T
+    weight_T = batch.weight_T.double() * batch.denominator_mask_T
     squares = batch.n_tokens * weight_T.square().sum().item()
     return {
-        "mismatch/weight_mean": _mean(batch.weight_T, batch.counts_T),
-        "mismatch/weight_truncated": _mean((batch.weight_T >= objective.truncation).float(), batch.counts_T),
+        "mismatch/weight_mean": _mean(batch.weight_T, batch.denominator_mask_T),
+        "mismatch/weight_truncated": _mean((batch.weight_T >= objective.truncation).float(), batch.denominator_mask_T),
         "mismatch/weight_ess": weight_T.sum().item() ** 2 / squares if squares else 0.0,
     }
 
@@ -182,8 +182,8 @@ def _clip_ratios(logp_T: Tensor, batch: Minibatch, objective: Objective) -> dict
     """Return the shares of clipped tokens. TRL takes low_min and high_max over processes; here they are taken over
     completions, so that they do not depend on the number of processes."""
     ratio_T = ratio(logp_T, batch.old_T)
-    low_T = ((ratio_T < 1 - objective.clip_low) & (batch.advantage_T < 0)).float() * batch.counts_T
-    high_T = ((ratio_T > 1 + objective.clip_high) & (batch.advantage_T > 0)).float() * batch.counts_T
+    low_T = ((ratio_T < 1 - objective.clip_low) & (batch.advantage_T < 0)).float() * batch.denominator_mask_T
+    high_T = ((ratio_T > 1 + objective.clip_high) & (batch.advantage_T > 0)).float() * batch.denominator_mask_T
     alive_N = batch.tokens_N > 0
 
     def share_N(clipped_T: Tensor) -> Tensor:
@@ -191,32 +191,32 @@ def _clip_ratios(logp_T: Tensor, batch: Minibatch, objective: Objective) -> dict
         return clipped_N[alive_N] / batch.tokens_N[alive_N]
 
     return {
-        "clip_ratio/low_mean": _mean(low_T, batch.counts_T),
+        "clip_ratio/low_mean": _mean(low_T, batch.denominator_mask_T),
         "clip_ratio/low_min": share_N(low_T).min().item(),
-        "clip_ratio/high_mean": _mean(high_T, batch.counts_T),
+        "clip_ratio/high_mean": _mean(high_T, batch.denominator_mask_T),
         "clip_ratio/high_max": share_N(high_T).max().item(),
-        "clip_ratio/region_mean": _mean(low_T + high_T, batch.counts_T),
+        "clip_ratio/region_mean": _mean(low_T + high_T, batch.denominator_mask_T),
     }
 
 
 def _sampler_mismatch(logp_T: Tensor, batch: Minibatch, objective: Objective) -> dict[str, float]:
     """Compare sampler and learner over the tokens for which the sampler gave a log-probability. The learner's value
     is `old`, or `logp` if `old` comes from the sampler."""
-    told_T = batch.counts_T * batch.heard_T
-    if not told_T.any():
+    compared_T = batch.denominator_mask_T * batch.has_sampler_logprob_T
+    if not compared_T.any():
         return {}
     learner_T = logp_T if objective.old == "sampler" else batch.old_T
     difference_T, ratio_T = (learner_T - batch.sampler_T).abs(), ratio(learner_T, batch.sampler_T)
-    told = told_T > 0
+    is_compared = compared_T > 0
     return {
-        "sampling/sampling_logp_difference/mean": _mean(difference_T, told_T),
-        "sampling/sampling_logp_difference/p99": _percentile(difference_T[told], 0.99),
-        "sampling/sampling_logp_difference/max": difference_T[told].max().item(),
-        "sampling/importance_sampling_ratio/min": ratio_T[told].min().item(),
-        "sampling/importance_sampling_ratio/mean": _mean(ratio_T, told_T),
-        "sampling/importance_sampling_ratio/max": ratio_T[told].max().item(),
-        "mismatch/kl": _mean(k3(batch.sampler_T, learner_T), told_T),  # KL(sampler || learner)
-        "mismatch/token_mult_prob_error": _mean(difference_T.exp(), told_T),  # NeMo-RL's name; at most 1.05 is fine
+        "sampling/sampling_logp_difference/mean": _mean(difference_T, compared_T),
+        "sampling/sampling_logp_difference/p99": _percentile(difference_T[is_compared], 0.99),
+        "sampling/sampling_logp_difference/max": difference_T[is_compared].max().item(),
+        "sampling/importance_sampling_ratio/min": ratio_T[is_compared].min().item(),
+        "sampling/importance_sampling_ratio/mean": _mean(ratio_T, compared_T),
+        "sampling/importance_sampling_ratio/max": ratio_T[is_compared].max().item(),
+        "mismatch/kl": _mean(k3(batch.sampler_T, learner_T), compared_T),  # KL(sampler || learner)
+        "mismatch/token_mult_prob_error": _mean(difference_T.exp(), compared_T),  # NeMo-RL's name; at most 1.05 is fine
     }
 
 

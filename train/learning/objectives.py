@@ -89,14 +89,14 @@ def k3(logp_T: Tensor, reference_T: Tensor) -> Tensor:
     return difference_T.exp() - difference_T - 1
 
 
-def sampler_weights(old_T: Tensor, sampler_T: Tensor, *, most: float = 2.0) -> Tensor:
+def sampler_weights(old_T: Tensor, sampler_T: Tensor, *, cap: float = 2.0) -> Tensor:
     """Return (T,), min(old / sampler, most), without gradient.
 
     These weights correct for a sampling engine whose probabilities differ from the trainer's (truncated importance
     sampling, fengyao.notion.site/off-policy-rl). There is one per token, because their product over a completion of
     16K tokens would vanish, however small the differences are.
     """
-    return ratio(old_T.detach(), sampler_T).clamp(max=most)
+    return ratio(old_T.detach(), sampler_T).clamp(max=cap)
 
 
 def sequence_mask(
@@ -124,9 +124,9 @@ def sequence_mean(loss_T: Tensor, mask_T: Tensor, sample_T: Tensor, *, tokens_N:
     return (loss_T * mask_T / tokens_N.clamp(min=1)[sample_T]).sum() / max(n_sequences, 1.0)
 
 
-def constant_length(loss_T: Tensor, mask_T: Tensor, *, n_sequences: float, most_tokens: int) -> Tensor:
+def constant_length(loss_T: Tensor, mask_T: Tensor, *, n_sequences: float, max_tokens: int) -> Tensor:
     """Return a scalar, the sum divided by a constant, completions times maximum length (Dr.GRPO): no bias by length."""
-    return (loss_T * mask_T).sum() / max(n_sequences * most_tokens, 1.0)
+    return (loss_T * mask_T).sum() / max(n_sequences * max_tokens, 1.0)
 
 
 def without_overlong(mask_T: Tensor, truncated_N: Tensor, sample_T: Tensor) -> Tensor:

@@ -1,7 +1,7 @@
 """What the learner sees of completions, and how they are packed into rows.
 
-The completion tokens of a minibatch, one completion after another, are its T "places". Values that belong to a token
-are stored at its place, whichever row computes them.
+The completion tokens of a minibatch, one completion after another, are numbered from 0 to T - 1. Values of a token are
+stored at this index, whichever row computes them.
 """
 
 from collections.abc import Iterator, Sequence
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from train.learning.packing import Part, rows, shares
+from train.learning.packing import PackedPrompt, pack, split_across_ranks
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +20,7 @@ class TrainingSequence:
     sampler_logprobs  one for each of token_ids, after temperature; nan or infinite where the sampler gave none
     advantages        one for each of token_ids
     reward            nan if there was no signal
-    drawn             for each of token_ids, whether the policy drew it; empty: it drew all of them. The loss leaves the
+    sampled_mask      for each of token_ids, whether the policy sampled it; empty: all of them. The loss leaves the
                       others out, such as the output of a tool between two turns
     """
 
@@ -30,7 +30,7 @@ class TrainingSequence:
     advantages: tuple[float, ...]
     truncated: bool
     reward: float
-    drawn: tuple[bool, ...] = ()
+    sampled_mask: tuple[bool, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.prompt_ids:
@@ -40,25 +40,27 @@ class TrainingSequence:
                 f"{len(self.token_ids)} tokens, {len(self.sampler_logprobs)} log-probabilities and "
                 f"{len(self.advantages)} advantages: there must be as many of each"
             )
-        if self.drawn and len(self.drawn) != len(self.token_ids):
-            raise ValueError(f"{len(self.token_ids)} tokens, but {len(self.drawn)} values that say who drew them")
+        if self.sampled_mask and len(self.sampled_mask) != len(self.token_ids):
+            raise ValueError(
+                f"{len(self.token_ids)} tokens, but {len(self.sampled_mask)} values of the mask of sampled tokens"
+            )
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class PackedRow:
     """The input of one forward pass: prompts, each followed by its answers in this row, L tokens in all, with U
-    completion tokens to predict, which are those of R places.
+    completion tokens to predict, which are R tokens of the minibatch.
 
     The last token of each answer is left out, since nothing is predicted from it. The positions of an answer's tokens
     continue those of its prompt. Answers that are the same token by token are in the row once, so U may be less than R.
     An empty row has one token and predicts nothing.
 
-    lengths      for each prompt, its own tokens followed by those of each of its answers; a prompt with a single answer
-                 is one sequence
-    positions_U  the position in the row from which each completion token is predicted
-    targets_U    the completion tokens themselves
-    places_R     the places in the minibatch that this row predicts
-    of_place_R   the number, in U, of the token at each of these places
+    lengths         for each prompt, its own tokens followed by those of each of its answers; a prompt with a single
+                    answer is one sequence
+    positions_U     the position in the row from which each completion token is predicted
+    targets_U       the completion tokens themselves
+    token_index_R   the indices, in T, of the tokens that this row predicts
+    unique_index_R  the index, in U, of each of these tokens
     """
 
     token_ids_L: Tensor
@@ -66,59 +68,61 @@ class Row:
     lengths: tuple[tuple[int, ...], ...]
     positions_U: Tensor
     targets_U: Tensor
-    places_R: Tensor
-    of_place_R: Tensor
+    token_index_R: Tensor
+    unique_index_R: Tensor
 
 
-def in_rows(
+def pack_into_rows(
     sequences: Sequence[TrainingSequence], *, row_tokens: int, ranks: int = 1, rank: int = 0, device: str = "cpu"
-) -> Iterator[Row]:
+) -> Iterator[PackedRow]:
     """Yield this rank's share of the rows; all ranks get equally many.
 
     If a sequence is longer than row_tokens, rows become as long as that sequence, so that a batch that took an hour to
     sample is not thrown away.
     """
     of_prompt: dict[tuple[int, ...], dict[tuple[int, ...], list[int]]] = {}
-    first_places = [0]
+    first_indices = [0]
     for number, each in enumerate(sequences):
         of_prompt.setdefault(each.prompt_ids, {}).setdefault(each.token_ids, []).append(number)
-        first_places.append(first_places[-1] + len(each.token_ids))
+        first_indices.append(first_indices[-1] + len(each.token_ids))
     groups = [
-        (len(prompt_ids), [(tuple(numbers), max(len(token_ids) - 1, 0)) for token_ids, numbers in answers.items()])
-        for prompt_ids, answers in of_prompt.items()
+        (len(prompt_ids), [(tuple(numbers), max(len(token_ids) - 1, 0)) for token_ids, numbers in completions.items()])
+        for prompt_ids, completions in of_prompt.items()
     ]
-    for row in shares(rows(groups, row_tokens=row_tokens), ranks=ranks)[rank]:
-        yield _row(row, sequences, first_places, device)
+    for row in split_across_ranks(pack(groups, row_tokens=row_tokens), ranks=ranks)[rank]:
+        yield _row(row, sequences, first_indices, device)
 
 
-def _row(parts: Sequence[Part], sequences: Sequence[TrainingSequence], first_places: Sequence[int], device: str) -> Row:
+def _row(
+    parts: Sequence[PackedPrompt], sequences: Sequence[TrainingSequence], first_indices: Sequence[int], device: str
+) -> PackedRow:
     ids: list[int] = []
     position_ids: list[int] = []
     positions: list[int] = []
     targets: list[int] = []
-    places: list[int] = []
-    of_place: list[int] = []
+    token_indices: list[int] = []
+    unique_indices: list[int] = []
     lengths: list[tuple[int, ...]] = []
     for part in parts:
-        ids += sequences[part.answers[0][0][0]].prompt_ids
+        ids += sequences[part.completions[0][0][0]].prompt_ids
         position_ids += range(part.prompt)
         end_of_prompt = len(ids) - 1
-        for numbers, n_read in part.answers:
+        for numbers, n_read in part.completions:
             token_ids = sequences[numbers[0]].token_ids
             for number in numbers:
-                places += range(first_places[number], first_places[number + 1])
-                of_place += range(len(targets), len(targets) + len(token_ids))
+                token_indices += range(first_indices[number], first_indices[number + 1])
+                unique_indices += range(len(targets), len(targets) + len(token_ids))
             if token_ids:
                 positions += (end_of_prompt, *range(len(ids), len(ids) + n_read))
             targets += token_ids
             position_ids += range(part.prompt, part.prompt + n_read)
             ids += token_ids[:n_read]
-        answers = [n_read for _, n_read in part.answers if n_read]
-        lengths.append((part.prompt, *answers) if len(answers) > 1 else (part.tokens,))
+        completions = [n_read for _, n_read in part.completions if n_read]
+        lengths.append((part.prompt, *completions) if len(completions) > 1 else (part.tokens,))
     if not ids:
         ids, position_ids, lengths = [0], [0], [(1,)]
-    token_ids_L, position_ids_L, positions_U, targets_U, places_R, of_place_R = (
+    token_ids_L, position_ids_L, positions_U, targets_U, token_index_R, unique_index_R = (
         torch.tensor(each, dtype=torch.int64, device=device)
-        for each in (ids, position_ids, positions, targets, places, of_place)
+        for each in (ids, position_ids, positions, targets, token_indices, unique_indices)
     )
-    return Row(token_ids_L, position_ids_L, tuple(lengths), positions_U, targets_U, places_R, of_place_R)
+    return PackedRow(token_ids_L, position_ids_L, tuple(lengths), positions_U, targets_U, token_index_R, unique_index_R)

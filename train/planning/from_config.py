@@ -5,7 +5,7 @@ from typing import Any
 
 from train.config import Config
 from train.errors import ConfigError, LearnerError
-from train.learning.memory import estimate, of_run, on_gpu
+from train.learning.memory_estimate import estimate, estimate_run, on_gpu
 from train.learning.model.policy import read_configuration
 from train.planning.lengths import Lengths
 from train.planning.rates import Gpu, ModelSize
@@ -65,7 +65,7 @@ def cluster(config: Config, gpu: Gpu, gpus: int) -> Cluster:
     """
 
     def fits(ranks: int) -> bool:
-        needed = on_gpu(of_run(config, ranks=ranks), offload=config.optimizer.offload)
+        needed = on_gpu(estimate_run(config, ranks=ranks), offload=config.optimizer.offload)
         return needed.total <= _MEMORY_SHARE * gpu.memory
 
     numbers = range(config.ranks.context, gpus + 1, config.ranks.context)

@@ -24,7 +24,7 @@ def sequences_of(group: Group, objective: Objective) -> list[TrainingSequence]:
             advantages=tuple(of_tokens),
             truncated=rollout.truncated,
             reward=reward,
-            drawn=rollout.drawn,
+            sampled_mask=rollout.drawn,
         )
         for (rollout, reward), of_tokens in zip(known, advantages, strict=True)
     ]

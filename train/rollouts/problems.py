@@ -19,7 +19,7 @@ from curate.dataset.integrity import check_trusted
 from curate.dataset.locate import dataset_folder
 from curate.dataset.reader import Stored, readable
 from curate.problem import TESTS, tests_of
-from curate.prompt import Chat, Prompt
+from curate.prompt import Chat, PromptFormat
 from curate.reading.tables import Unreadable, locate, read_rows
 from curate.reading.values import short
 from curate.trust import UNVERIFIED, Trust
@@ -72,7 +72,7 @@ def is_file(dataset: str) -> bool:
 
 
 def problems(
-    dataset: str, trust: Trust, prompt: Prompt, left_out: Counter[str], unverified: Counter[str]
+    dataset: str, trust: Trust, prompt: PromptFormat, left_out: Counter[str], unverified: Counter[str]
 ) -> Iterator[Problem]:
     """Yield the problems of a dataset.
 
@@ -102,14 +102,14 @@ def unverified_text(counts: Mapping[str, int], include: Sequence[str]) -> str:
 
 
 def _curated(
-    dataset: str, trust: Trust, prompt: Prompt, left_out: Counter[str], unverified: Counter[str]
+    dataset: str, trust: Trust, prompt: PromptFormat, left_out: Counter[str], unverified: Counter[str]
 ) -> Iterator[Problem]:
     folder = dataset_folder(dataset)
     check_trusted(folder, trust)
     with readable(folder):
         for row in Stored(folder).columns(*_COLUMNS):
             suite = tests_of(row)
-            objection = trust.objection(
+            objection = trust.exclusion_reason(
                 verified=row["verified"], suspect=row["multi_answer_suspect"], checker=suite.checker
             )
             if objection is not None:
@@ -127,7 +127,7 @@ def _curated(
             )
 
 
-def _of_file(path: Path, prompt: Prompt) -> Iterator[Problem]:
+def _of_file(path: Path, prompt: PromptFormat) -> Iterator[Problem]:
     for number, row in enumerate(read_rows(locate(str(path)), [], ["prompt", "answer", "id", "source"]), 1):
         if isinstance(row, Unreadable):
             raise ConfigError(f"{row.place}: {row.detail}. Correct that line.")

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from curate.prompt import Prompt
+from curate.prompt import PromptFormat
 from curate.trust import Trust, left_out_lines, left_out_text
 from rewards.length_budget import length_instruction
 from rewards.reward import Task
@@ -60,7 +60,7 @@ class Questions:
     or no problem of a dataset is left.
     """
 
-    def __init__(self, data: Data, prompt: Prompt, tokenizer: Any, *, seed: int, cache: Path) -> None:
+    def __init__(self, data: Data, prompt: PromptFormat, tokenizer: Any, *, seed: int, cache: Path) -> None:
         self._seed = seed
         self._tokenizer = tokenizer
         self._template_arguments = prompt.template_arguments
@@ -110,13 +110,13 @@ class Questions:
         text: str = self._tokenizer.decode(token_ids, skip_special_tokens=True)
         return text
 
-    def _store(self, dataset: _Dataset, data: Data, prompt: Prompt, file: BinaryIO) -> bytes:
+    def _store(self, dataset: _Dataset, data: Data, prompt: PromptFormat, file: BinaryIO) -> bytes:
         """Write the problems of a dataset to the cache, and return their digest."""
         digest = hashlib.sha256()
         left_out: Counter[str] = Counter()
         unverified: Counter[str] = Counter()
         n_too_long = 0
-        for problem in problems(dataset.name, Trust.including(data.include), prompt, left_out, unverified):
+        for problem in problems(dataset.name, Trust.with_included(data.include), prompt, left_out, unverified):
             ids = prompt_ids(self._tokenizer, problem.chat, prompt.template_arguments)
             if len(ids) > data.max_prompt_tokens:
                 n_too_long += 1

@@ -13,8 +13,8 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from train.errors import CheckpointError
-from train.flush import flush
-from train.remedy import remedy
+from train.fsync import fsync_path
+from train.recovery_hints import recovery_hint
 from train.rollouts.batch import Group
 from train.run.ahead import read_groups, write_groups
 
@@ -53,17 +53,17 @@ def save(run: Path, progress: Progress, save_learner: Callable[[Path], Future[No
     def failed(error: BaseException) -> CheckpointError:
         shutil.rmtree(aside, ignore_errors=True)
         return CheckpointError(
-            f"cannot write checkpoint {folder}: {error}. {remedy(error)}; the same command with --resume continues "
-            f"from {'the checkpoint before' if steps(run) else 'the start'}."
+            f"cannot write checkpoint {folder}: {error}. {recovery_hint(error)}; the same command with --resume "
+            f"continues from {'the checkpoint before' if steps(run) else 'the start'}."
         )
 
     def complete(learner: Future[None]) -> None:
         try:
             learner.result()
-            flush(aside)
+            fsync_path(aside)
             shutil.rmtree(folder, ignore_errors=True)  # from an attempt that was later resumed at an earlier step
             aside.rename(folder)
-            flush(folder.parent)
+            fsync_path(folder.parent)
             for old in steps(run)[: -max(keep, 1)]:
                 shutil.rmtree(old)
         except BaseException as error:
@@ -80,7 +80,7 @@ def save(run: Path, progress: Progress, save_learner: Callable[[Path], Future[No
         numbers = asdict(replace(progress, ahead=None))
         (aside / _PROGRESS).write_text(json.dumps(numbers), encoding="utf-8")
         for path in aside.iterdir():
-            flush(path)
+            fsync_path(path)
         learner = save_learner(aside / _LEARNER)
     except OSError as error:
         raise failed(error) from error

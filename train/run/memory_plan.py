@@ -9,7 +9,7 @@ from dataclasses import dataclass, fields
 
 from train.config import Config
 from train.errors import ConfigError
-from train.learning.memory import Memory, of_run, on_gpu
+from train.learning.memory_estimate import LearnerMemory, estimate_run, on_gpu
 from train.learning.model.policy import read_configuration
 from train.sampling.engine_memory import ENGINE_OVERHEAD_BYTES, EngineMemory, engine_memory
 
@@ -81,7 +81,7 @@ def needs(config: Config, machines: Machines) -> Iterator[Need]:
             f"ranks.context = {config.ranks.context}: the number of the learner's GPUs, {ranks}, is not a multiple of "
             "it"
         )
-    learner = of_run(config, ranks=shard)
+    learner = estimate_run(config, ranks=shard)
     engine = _engine(config, learner.parameters)
     if machines.gpus:
         yield from _on_gpus(config, machines, ranks, engines, learner, engine)
@@ -150,7 +150,7 @@ def _engine(config: Config, parameters: int) -> EngineMemory:
     )
 
 
-def _evaluation(config: Config, machines: Machines, learner: Memory) -> Need:
+def _evaluation(config: Config, machines: Machines, learner: LearnerMemory) -> Need:
     """Return what the engine needs that evaluates beside the run."""
     settings = config.evaluation
     memory = engine_memory(
@@ -179,12 +179,12 @@ def _of_engine(engine: EngineMemory) -> dict[str, float]:
 
 
 def _on_gpus(
-    config: Config, machines: Machines, ranks: int, engines: int, learner: Memory, engine: EngineMemory
+    config: Config, machines: Machines, ranks: int, engines: int, learner: LearnerMemory, engine: EngineMemory
 ) -> Iterator[Need]:
     gpu, share, settings = machines.gpu_gb * GB, config.engine.memory_share, config.evaluation
     offload = config.optimizer.offload
     there = on_gpu(learner, offload=offload)
-    parts = {field.name: float(getattr(there, field.name)) for field in fields(Memory)[2:]}
+    parts = {field.name: float(getattr(there, field.name)) for field in fields(LearnerMemory)[2:]}
     parts["overhead"] = _GPU_OVERHEAD_BYTES
     advice = "Lower optimizer.row_tokens and the stages' max_tokens, set model.activation_checkpointing"
     lasting_bytes = float(learner.lasting - (learner.moments if offload else 0))
@@ -216,7 +216,7 @@ def _on_gpus(
 
 
 def _on_hosts(
-    config: Config, machines: Machines, ranks: int, engines: int, learner: Memory, engine: EngineMemory
+    config: Config, machines: Machines, ranks: int, engines: int, learner: LearnerMemory, engine: EngineMemory
 ) -> Iterator[Need]:
     n_bytes = 2 if config.model.dtype == "bfloat16" else 4
     model = learner.parameters * n_bytes
@@ -235,7 +235,7 @@ def _on_hosts(
     if at_home:
         first["moments"] = at_home * ranks_of_first
     if not machines.gpus:
-        first |= {field.name: float(getattr(learner, field.name)) for field in fields(Memory)[2:]}
+        first |= {field.name: float(getattr(learner, field.name)) for field in fields(LearnerMemory)[2:]}
         first |= {"engine": float(model + _CPU_CACHE_BYTES + process)}
         if for_evaluation:
             first |= {"evaluation": float(model + _CPU_CACHE_BYTES)}

@@ -35,9 +35,9 @@ class Performance:
         self._peak = None if peak is None else peak * n_ranks
         self._size = None
         if peak is not None:
-            from train.learning.flops import size_of
+            from train.learning.flops import flops_per_token
 
-            self._size = size_of(config.model.path)
+            self._size = flops_per_token(config.model.path)
 
     def of_step(self, groups: "Sequence[Group]", *, train_seconds: float, step_seconds: float) -> dict[str, float]:
         """Return the figures of a step that trained on these groups."""

@@ -8,11 +8,11 @@ from dataclasses import fields
 from curate.dataset.integrity import check_trusted
 from curate.dataset.locate import dataset_folder
 from curate.dataset.reader import Stored, readable
-from curate.prompt import Prompt
+from curate.prompt import PromptFormat
 from curate.trust import Trust, left_out_lines
 from train.config import Config, Data
 from train.config.checks import doubts
-from train.learning.memory import Memory, of_run, on_gpu, row_tokens
+from train.learning.memory_estimate import LearnerMemory, estimate_run, on_gpu, row_tokens
 from train.rollouts.problems import Kinds, is_file, problems, unverified_text
 from train.rollouts.scoring import check_judged
 from train.run import memory_plan
@@ -70,13 +70,13 @@ def _data(dataset: str, config: Config, share: str, head: str) -> Iterator[str]:
     """Yield how many problems of a dataset will be trained on, and why the others are left out."""
     if is_file(dataset):
         kinds, n_prompts = Kinds(), 0
-        for problem in problems(dataset, Trust(), Prompt(), Counter(), Counter()):
+        for problem in problems(dataset, Trust(), PromptFormat(), Counter(), Counter()):
             kinds, n_prompts = kinds | problem.kind, n_prompts + 1
         check_judged(config.reward, kinds)
         yield f"{head}{dataset}, {n_prompts:,} prompts{share}"
         return
     check_judged(config.reward, Kinds(tests=True))
-    folder, trust = dataset_folder(dataset), Trust.including(config.data.include)
+    folder, trust = dataset_folder(dataset), Trust.with_included(config.data.include)
     with readable(folder):
         stored = Stored(folder)
         left_out = stored.left_out(trust)
@@ -105,7 +105,7 @@ def _evaluation(config: Config) -> Iterator[str]:
         yield f"           {', '.join(['at the start and the end', *often])}, {where[settings.where]}{best}"
 
 
-def _prompt(prompt: Prompt) -> Iterator[str]:
+def _prompt(prompt: PromptFormat) -> Iterator[str]:
     """Yield a line about the prompt if it is not the default one."""
     parts = ["a system prompt"] * bool(prompt.system) + ["a template"] * bool(prompt.template)
     parts += [f"{name} = {json.dumps(value)}" for name, value in prompt.template_arguments.items()]
@@ -117,14 +117,14 @@ def _memory(config: Config) -> Iterator[str]:
     longest = row_tokens(config)
     numbers_of_ranks = [ranks * config.ranks.context for ranks in _RANKS]
     by_ranks = {
-        ranks: on_gpu(of_run(config, ranks=ranks), offload=config.optimizer.offload) for ranks in numbers_of_ranks
+        ranks: on_gpu(estimate_run(config, ranks=ranks), offload=config.optimizer.offload) for ranks in numbers_of_ranks
     }
     fewest = by_ranks[numbers_of_ranks[0]]
     yield (
         f"memory     of the learner, {fewest.parameters:,} parameters, {fewest.trained:,} of them trained, "
         f"rows of at most {longest:,} tokens, GiB for each GPU:"
     )
-    names = [field.name for field in fields(Memory)[2:]]
+    names = [field.name for field in fields(LearnerMemory)[2:]]
     yield f"           {'GPUs':>5}" + "".join(f"{name:>12}" for name in names) + f"{'together':>12}"
     for ranks, memory in by_ranks.items():
         numbers = [*(getattr(memory, name) for name in names), memory.total]

@@ -11,7 +11,7 @@ from typing import Protocol
 
 from train.config import Config
 from train.errors import LearnerError
-from train.interruption import deferred
+from train.interrupts import defer_interrupts
 from train.learning.learner import Learner
 from train.rollouts.pipeline import Pipeline
 from train.run_evaluation import best
@@ -206,7 +206,7 @@ class Evaluations:
                 return
             if not pending.model.exists():  # evaluated within the step that was made last: the learner has its weights
                 self._learner.save_pretrained(pending.model)
-            with deferred():
+            with defer_interrupts():
                 best.keep(self._run, pending.model, note)
         except (OSError, LearnerError) as error:
             log.warning("step %d may be the best so far and cannot be kept: %s", pending.step, error)

@@ -15,7 +15,7 @@ _Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class NodePosition:
     """The place of a node in the syntax tree."""
 
     node: ast.AST
@@ -24,7 +24,7 @@ class Place:
     index: int | None
 
     @contextmanager
-    def holding(self, other: ast.AST) -> Iterator[None]:
+    def replaced_by(self, other: ast.AST) -> Iterator[None]:
         """Put another node in this place for the duration of the block."""
         self._hang(other)
         try:
@@ -39,12 +39,12 @@ class Place:
             getattr(self.parent, self.field)[self.index] = node
 
 
-def places(program: ast.Module, called: Collection[str]) -> Iterator[Place]:
+def mutable_nodes(program: ast.Module, called: Collection[str]) -> Iterator[NodePosition]:
     """Yield the places in the order of the source text. called: the names that tests use"""
     return _below(program, _unused(program, called))
 
 
-def _below(node: ast.AST, unused: set[ast.AST]) -> Iterator[Place]:
+def _below(node: ast.AST, unused: set[ast.AST]) -> Iterator[NodePosition]:
     for field, value in ast.iter_fields(node):
         if field in _FIELDS_ASIDE:
             continue
@@ -52,7 +52,7 @@ def _below(node: ast.AST, unused: set[ast.AST]) -> Iterator[Place]:
             if not isinstance(child, ast.AST) or child in unused or _inert(child, node):
                 continue
             if not (isinstance(child, ast.If) and _asks_for_main(child.test)):
-                yield Place(child, node, field, index)
+                yield NodePosition(child, node, field, index)
             yield from _below(child, unused)
 
 

@@ -17,7 +17,7 @@ _INSTEAD: dict[type[ast.cmpop], tuple[type[ast.cmpop], ...]] = {
 }
 
 
-def instead(node: ast.AST) -> Iterator[ast.AST]:
+def mutate(node: ast.AST) -> Iterator[ast.AST]:
     if not isinstance(node, ast.Compare):
         return
     for place, operator in enumerate(node.ops):

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 _LARGE = 1000  # above this, a difference of one rarely matters, but a number that is much too small does
 
 
-def instead(node: ast.AST) -> Iterator[ast.AST]:
+def mutate(node: ast.AST) -> Iterator[ast.AST]:
     match node:
         case ast.Constant(value=bool(value)):
             yield ast.Constant(not value)

@@ -4,7 +4,7 @@ import ast
 from collections.abc import Iterator
 
 
-def instead(node: ast.AST) -> Iterator[ast.AST]:
+def mutate(node: ast.AST) -> Iterator[ast.AST]:
     match node:
         case ast.If(body=body, orelse=orelse):
             for taken in (False, True):

@@ -7,7 +7,7 @@ import ast
 from collections.abc import Iterator
 
 
-def instead(node: ast.AST) -> Iterator[ast.AST]:
+def mutate(node: ast.AST) -> Iterator[ast.AST]:
     match node:
         case ast.Expr(value=ast.Call(func=ast.Name(id="print"))):
             return

@@ -4,7 +4,7 @@ import ast
 from collections.abc import Iterator
 
 
-def instead(node: ast.AST) -> Iterator[ast.AST]:
+def mutate(node: ast.AST) -> Iterator[ast.AST]:
     match node:
         case ast.For(body=body) if not _leaves(body):
             yield ast.For(node.target, node.iter, [*body, ast.Break()], node.orelse, lineno=0)

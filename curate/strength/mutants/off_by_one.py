@@ -4,7 +4,7 @@ import ast
 from collections.abc import Iterator
 
 
-def instead(node: ast.AST) -> Iterator[ast.AST]:
+def mutate(node: ast.AST) -> Iterator[ast.AST]:
     match node:
         case ast.Call(func=ast.Name(id="range"), args=[stop], keywords=[]):
             for arguments in ([shifted(stop, 1)], [shifted(stop, -1)], [ast.Constant(1), stop]):

@@ -30,7 +30,7 @@ _FUNCTIONS = {
 }
 
 
-def instead(node: ast.AST) -> Iterator[ast.AST]:
+def mutate(node: ast.AST) -> Iterator[ast.AST]:
     match node:
         case ast.BinOp(left=left, op=op, right=right) if type(op) in _OPERATORS and not _of_text(left, right):
             yield ast.BinOp(left, _OPERATORS[type(op)](), right)

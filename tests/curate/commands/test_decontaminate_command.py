@@ -12,7 +12,7 @@ from source_rows import livecodebench_row, taco_row, words, write_jsonl, write_p
 from cli import main
 from curate.derivation import table_rows
 from curate.difficulty import table as solve_rates
-from curate.pipeline import Options, build
+from curate.pipeline import BuildOptions, build
 
 
 @pytest.fixture(scope="module")
@@ -22,7 +22,7 @@ def dataset(tmp_path_factory):
     rows = [livecodebench_row(str(n), words(n), question_title=f"Title {n}") for n in range(7)]
     rows.append(livecodebench_row("8", words(0), question_title="Title 8", contest_date="2023-05-01"))
     raw = write_jsonl(folder / "raw" / "test.jsonl", rows)
-    build([("livecodebench", str(raw))], folder / "out", Options())
+    build([("livecodebench", str(raw))], folder / "out", BuildOptions())
     return folder / "out"
 
 

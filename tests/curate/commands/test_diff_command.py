@@ -11,7 +11,7 @@ from source_rows import taco_row, words, write_parquet
 from cli import main
 from curate.dataset.diff import ABSENT, CHANGED, KEPT, changes
 from curate.dataset.folder import DatasetFolder
-from curate.pipeline import Options, build
+from curate.pipeline import BuildOptions, build
 
 
 def invoke(*words):
@@ -44,7 +44,7 @@ def stricter(tmp_path_factory):
     rows[7] |= {"input_output": "{"}
     rows[8] |= {"solutions": json.dumps(["a, b = map(int, input().split())\nprint(a + b)"])}
     write_parquet(path, [*rows, taco_row(words("new"))])
-    build(locations, folder / "out", Options(mutants=0, cross_checks=0, dedup=0.88))
+    build(locations, folder / "out", BuildOptions(mutants=0, cross_checks=0, dedup=0.88))
     return folder / "out"
 
 

@@ -10,9 +10,9 @@ from source_rows import livecodebench_row, taco_row, words, write_jsonl, write_p
 from cli import main
 from curate.decontamination.copy_without import clean
 from curate.errors import CurateError
-from curate.pipeline import Options, build, survey
+from curate.pipeline import BuildOptions, build, dry_run
 
-CHEAP = Options(cross_checks=0, mutants=0)
+CHEAP = BuildOptions(cross_checks=0, mutants=0)
 
 
 @pytest.fixture(scope="module")
@@ -127,7 +127,7 @@ def test_a_set_that_cannot_be_read_is_an_error_before_anything_is_executed(sourc
         build(sources, tmp_path / "out", CHEAP, against=against)
     assert not (tmp_path / "out").exists()
     with pytest.raises(CurateError, match="eval.jsonl"):
-        survey(sources, CHEAP, against=against, report=lambda *progress: None)
+        dry_run(sources, CHEAP, against=against, report=lambda *progress: None)
 
 
 def test_problems_of_another_dataset_can_be_left_out(sources, tmp_path):

@@ -12,7 +12,7 @@ from curate.difficulty.band import Band
 from curate.difficulty.keep_band import refilter
 from curate.errors import CurateError
 from curate.manifest import from_json
-from curate.pipeline import Options, build
+from curate.pipeline import BuildOptions, build
 from sandbox import SandboxOptions
 
 SETTINGS = {"model": "m", "k": 8, "temperature": 0.6, "top_p": 0.95, "max_tokens": 99, "seed": 0}
@@ -44,7 +44,7 @@ def built(tmp_path_factory):
     rows = [livecodebench_row(str(n), words(n), question_title=f"Title {n}") for n in range(9)]
     rows.append(livecodebench_row("9", words(0), question_title="Title 9"))
     raw = write_jsonl(folder / "raw" / "test.jsonl", rows)
-    build([("livecodebench", str(raw))], folder / "out", Options(), sandbox=SandboxOptions(workers=1))
+    build([("livecodebench", str(raw))], folder / "out", BuildOptions(), sandbox=SandboxOptions(workers=1))
     return folder / "out"
 
 

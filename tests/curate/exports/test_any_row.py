@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from source_rows import pack, write_jsonl
 
-from curate.pipeline import Options, screen
+from curate.pipeline import BuildOptions, read_and_filter
 from curate.problem import Problem, Rejection, from_row, to_row
 from curate.reading.tables import locate
 
@@ -124,7 +124,7 @@ def test_any_row_is_a_problem_or_a_rejection(source, tmp_path):
     def check(rows):
         rows = [dict.fromkeys(ROWS[source], "x"), *rows]  # a field without a value in any row would be a mistake
         table = replace(locate(str(write_jsonl(tmp_path / "rows.jsonl", rows))), options=options)
-        items = list(screen([(source, table)], Options(min_tests=1)))
+        items = list(read_and_filter([(source, table)], BuildOptions(min_tests=1)))
         assert len(items) <= len(rows)  # responses to one problem become one problem
         for item in items:
             assert isinstance(item, Problem | Rejection)

@@ -13,10 +13,10 @@ from curate.dataset.workspace import manifest_of
 from curate.decontamination.copy_without import clean
 from curate.difficulty import table as solve_rates
 from curate.errors import CurateError
-from curate.filtering import filter_rows
 from curate.manifest import from_json, to_json
 from curate.merging.merge import merge
-from curate.pipeline import Options, build
+from curate.pipeline import BuildOptions, build
+from curate.row_filter import write_filtered
 
 MORE = [(f"{n} {n}\n", f"{2 * n}\n") for n in range(9)]
 
@@ -28,7 +28,7 @@ def lcb(folder, problems):
         for id, given in problems.items()
     ]
     raw = write_jsonl(folder / "raw" / "test.jsonl", rows)
-    build([("livecodebench", str(raw))], folder / "out", Options())
+    build([("livecodebench", str(raw))], folder / "out", BuildOptions())
     return folder / "out"
 
 
@@ -74,7 +74,7 @@ def test_of_several_copies_the_one_with_most_tests_and_then_the_first_stays(pair
 
 def test_a_verified_copy_stays_although_it_has_fewer_tests(pair, tmp_path):
     raw = write_parquet(tmp_path / "taco" / "train.parquet", [taco_row(words(2)), taco_row(words(77))])
-    build([("taco", str(raw))], tmp_path / "verified", Options(mutants=0, cross_checks=0))
+    build([("taco", str(raw))], tmp_path / "verified", BuildOptions(mutants=0, cross_checks=0))
     manifest = merge([*pair, tmp_path / "verified"], tmp_path / "out")
     assert ids(tmp_path / "out") == ["1", "a3", "a4", "b3", "0", "1"]
     assert manifest.n_verified == 2
@@ -83,7 +83,7 @@ def test_a_verified_copy_stays_although_it_has_fewer_tests(pair, tmp_path):
 
 def test_the_manifest_and_the_card_name_each_dataset(pair, tmp_path):
     out = tmp_path / "out"
-    filter_rows(pair[0], ["n_tests < 99"], tmp_path / "filtered")
+    write_filtered(pair[0], ["n_tests < 99"], tmp_path / "filtered")
     manifest = merge([tmp_path / "filtered", pair[1]], out)
     before = [manifest_of(folder) for folder in (tmp_path / "filtered", pair[1])]
     assert [(d.content_hash, d.plan) for d in manifest.plan.datasets] == [(m.content_hash, m.plan) for m in before]
@@ -179,7 +179,7 @@ def test_the_output_is_a_dataset_for_the_other_commands(pair, tmp_path):
     assert runner.invoke(main, ["diff", str(pair[0]), str(out)]).exit_code == 1
     export = ["export", str(out), "--to", "jsonl", "--out", str(tmp_path / "x"), "--include", "unverified"]
     assert "5 of 5 problems" in runner.invoke(main, export).output
-    again, _ = filter_rows(out, ["n_tests == 9"], tmp_path / "again")
+    again, _ = write_filtered(out, ["n_tests == 9"], tmp_path / "again")
     assert again.n_kept == 1
     assert merge([out, tmp_path / "again"], tmp_path / "twice").n_kept == 5
 

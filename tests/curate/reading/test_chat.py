@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from curate.prompt import Prompt
+from curate.prompt import PromptFormat
 from curate.reading.chat import prompt_texts
 from curate.reading.prompt_templates import without_template
 from sandbox import Assertions, Case, Suite
@@ -57,6 +57,6 @@ def test_the_user_tells_the_problem(prompt, texts):
 )
 def test_the_words_of_our_own_prompts_do_not_belong_to_the_problem(suite, starter):
     statement = "Add two numbers.\n\nWrite a Python 3 function? No, a sentence."
-    (message,) = Prompt().chat(statement, starter, suite)
+    (message,) = PromptFormat().chat(statement, starter, suite)
     assert len(message["content"]) > len(statement)
     assert without_template(message["content"]) == statement

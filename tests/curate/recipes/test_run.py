@@ -14,11 +14,11 @@ from cli import main
 from curate.dataset.workspace import manifest_of
 from curate.decontamination.copy_without import clean
 from curate.errors import CurateError
-from curate.filtering import filter_rows
-from curate.pipeline import Options, build
+from curate.pipeline import BuildOptions, build
 from curate.recipe import from_table
 from curate.recipes.read import read_recipe
 from curate.recipes.run import run
+from curate.row_filter import write_filtered
 from curate.splitting.split import SplitOptions, split
 from sandbox import SandboxOptions
 
@@ -203,17 +203,17 @@ def test_the_recipe_of_a_build_with_options_gives_the_same_dataset(folder, tmp_p
 
 
 def test_datasets_made_by_commands_have_a_recipe_where_one_can_say_how(folder, tmp_path):
-    build([("livecodebench", str(folder / "raw"))], tmp_path / "built", Options())
+    build([("livecodebench", str(folder / "raw"))], tmp_path / "built", BuildOptions())
     against = f"humaneval={folder / 'eval.jsonl'}"
     cleaned = clean(str(tmp_path / "built"), [against], tmp_path / "clean")
-    whole = build([("livecodebench", str(folder / "raw"))], tmp_path / "whole", Options(), against=[against])
+    whole = build([("livecodebench", str(folder / "raw"))], tmp_path / "whole", BuildOptions(), against=[against])
     assert cleaned.recipe == whole.recipe
     assert cleaned.content_hash == whole.content_hash
-    filtered, _ = filter_rows(tmp_path / "clean", ["n_tests > 5"], tmp_path / "filtered")
+    filtered, _ = write_filtered(tmp_path / "clean", ["n_tests > 5"], tmp_path / "filtered")
     assert from_table(filtered.recipe).filter.where == ("n_tests > 5",)
     parts = split(tmp_path / "filtered", tmp_path / "parts", SplitOptions({"validation": 2}))
     assert from_table(parts["train"].recipe).split.validation == 2
-    later, _ = filter_rows(tmp_path / "parts" / "train", ["n_tests > 6"], tmp_path / "later")
+    later, _ = write_filtered(tmp_path / "parts" / "train", ["n_tests > 6"], tmp_path / "later")
     assert later.recipe is None  # no recipe has a filter behind a split
     with pytest.raises(CurateError, match="its manifest has no recipe"):
         read_recipe(str(tmp_path / "later"))

@@ -3,7 +3,7 @@ import json
 import pytest
 from source_rows import DATA, SUM, SUM_TESTS, deepcoder_row, words, write_jsonl, write_parquet
 
-from curate.pipeline import Options, build
+from curate.pipeline import BuildOptions, build
 from curate.problem import Wrapping
 from curate.reading.tables import locate
 from curate.sources.deepcoder import read
@@ -109,7 +109,7 @@ def test_real_primeintellect_rows_verify(tmp_path):
     assert all(len(problem.tests.cases) == 1 and len(problem.solutions) == 1 for problem in problems)
     assert not any("programming language" in p.statement or "```" in p.solutions[0].source for p in problems)
     assert not any(p.statement.rstrip().endswith("return the code.") for p in problems)
-    manifest = build([("deepcoder", location)], tmp_path / "out", Options(min_tests=1, mutants=0, cross_checks=0))
+    manifest = build([("deepcoder", location)], tmp_path / "out", BuildOptions(min_tests=1, mutants=0, cross_checks=0))
     assert manifest.counts["deepcoder"].verified == 10
 
 

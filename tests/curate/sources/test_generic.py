@@ -5,7 +5,7 @@ from datasets import load_dataset
 from source_rows import DATA, SUM, SUM_TESTS, words, write_jsonl, write_parquet
 
 from curate.errors import CurateError
-from curate.pipeline import Options, build
+from curate.pipeline import BuildOptions, build
 from curate.problem import Problem, Rejection, Wrapping
 from curate.reading.tables import locate
 from curate.sources.generic import read, select
@@ -141,7 +141,7 @@ def test_an_encoding_is_named_in_the_mapping_and_is_part_of_the_plan(tmp_path):
     row = ROW | {"q": "naïve " + words(0)}
     (tmp_path / "rows.jsonl").write_text(json.dumps(row, ensure_ascii=False), encoding="latin-1")
     location = write_mapping(tmp_path, FIELDS | {"solutions": "code"}, encoding="latin-1")
-    manifest = build([("own", location)], tmp_path / "out", Options(mutants=0))
+    manifest = build([("own", location)], tmp_path / "out", BuildOptions(mutants=0))
     assert manifest.n_kept == 1
     assert manifest.plan.configuration["source_options"]["own"]["encoding"] == "latin-1"
     (kept,) = load_dataset(str(tmp_path / "out"), split="train", cache_dir=str(tmp_path / "cache"))
@@ -221,7 +221,7 @@ def test_any_number_of_mappings_are_read_each_under_a_name_of_its_own(tmp_path):
         folder.mkdir()
         write_jsonl(folder / "rows.jsonl", [ROW | {"q": words(number), "id": "a/7"}, {"q": None, "in": 1, "out": 1}])
         locations.append((name, write_mapping(folder, FIELDS | {"id": "id"}, licence=f"licence {number}")))
-    manifest = build(locations, tmp_path / "out", Options())
+    manifest = build(locations, tmp_path / "out", BuildOptions())
     assert {name: counts.kept for name, counts in manifest.counts.items()} == {"ours": 1, "theirs-2": 1}
     rows = load_dataset(str(tmp_path / "out"), split="train", cache_dir=str(tmp_path / "cache"))
     assert [(row["id"], row["source"], row["licence"]) for row in rows] == [
@@ -237,9 +237,9 @@ def test_any_number_of_mappings_are_read_each_under_a_name_of_its_own(tmp_path):
 def test_a_mapping_cannot_have_the_name_of_a_source(tmp_path):
     write_jsonl(tmp_path / "rows.jsonl", [ROW])
     with pytest.raises(CurateError, match="give the data another name, such as my_taco"):
-        build([("taco", write_mapping(tmp_path, FIELDS))], tmp_path / "out", Options())
+        build([("taco", write_mapping(tmp_path, FIELDS))], tmp_path / "out", BuildOptions())
     with pytest.raises(CurateError, match="unknown source ours. .* write --source ours=mapping.toml"):
-        build([("ours", str(tmp_path / "rows.jsonl"))], tmp_path / "out", Options())
+        build([("ours", str(tmp_path / "rows.jsonl"))], tmp_path / "out", BuildOptions())
 
 
 def test_rows_of_csv_are_read(tmp_path):
@@ -254,9 +254,9 @@ def test_rows_of_csv_are_read(tmp_path):
 def test_statements_and_solutions_without_tests_are_kept_only_on_request(tmp_path):
     write_jsonl(tmp_path / "rows.jsonl", [ROW])
     location = write_mapping(tmp_path, {"statement": "q", "solutions": "code"})
-    manifest = build([("pairs", location)], tmp_path / "dropped", Options())
+    manifest = build([("pairs", location)], tmp_path / "dropped", BuildOptions())
     assert manifest.counts["pairs"].rejected == {"filter": {"few_tests": 1}}
-    build([("pairs", location)], tmp_path / "kept", Options(min_tests=0))
+    build([("pairs", location)], tmp_path / "kept", BuildOptions(min_tests=0))
     (row,) = load_dataset(str(tmp_path / "kept"), split="train", cache_dir=str(tmp_path / "cache"))
     assert (row["n_tests"], row["verified"], row["reference"], row["solutions"]) == (0, False, None, [SUM])
 
@@ -288,14 +288,14 @@ def test_a_field_that_no_row_has_is_an_error_rather_than_an_empty_column(tmp_pat
 def test_the_mapping_is_part_of_the_plan(tmp_path):
     write_jsonl(tmp_path / "rows.jsonl", [ROW])
     location = write_mapping(tmp_path, FIELDS | {"solutions": "code"}, licence="mit")
-    manifest = build([("generic", location)], tmp_path / "out", Options())
+    manifest = build([("generic", location)], tmp_path / "out", BuildOptions())
     assert manifest.counts["generic"].verified == 1
     options = manifest.plan.configuration["source_options"]
     assert options == {"generic": {"licence": "mit", "fields": FIELDS | {"solutions": "code"}}}
     assert [file.name for file in manifest.plan.inputs["generic"]] == ["rows.jsonl"]
-    assert build([("generic", location)], tmp_path / "out", Options()) == manifest
+    assert build([("generic", location)], tmp_path / "out", BuildOptions()) == manifest
     with pytest.raises(CurateError, match="source_options was"):
-        build([("generic", write_mapping(tmp_path, FIELDS))], tmp_path / "out", Options())
+        build([("generic", write_mapping(tmp_path, FIELDS))], tmp_path / "out", BuildOptions())
 
 
 @pytest.mark.skipif(not DATA.is_dir(), reason="the real data are not beside this checkout")
@@ -315,7 +315,7 @@ def test_a_real_training_file_of_verl_is_read(tmp_path):
 def test_no_reference_passes_in_a_corrupt_file_whose_rows_all_share_one_test(tmp_path):
     fields = {"statement": "problem", "tests": "tests", "solutions": "completion"}
     location = write_mapping(tmp_path, fields, str(DATA / "golden" / "leetcodedataset_corrupt_20.json"))
-    manifest = build([("generic", location)], tmp_path / "out", Options(min_tests=2))
+    manifest = build([("generic", location)], tmp_path / "out", BuildOptions(min_tests=2))
     assert manifest.counts["generic"].kept == 0
     assert manifest.counts["generic"].rejected == {"verify": {"reference_fails": 20}}
 

@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 from source_rows import DATA, taco_row, write_parquet
 
-from curate.pipeline import Options, build
+from curate.pipeline import BuildOptions, build
 
 SOURCES = ("taco", "synthetic1", "livecodebench")
 
@@ -48,7 +48,7 @@ def labels():
 def rows(tmp_path_factory):
     out = tmp_path_factory.mktemp("real") / "out"
     # Without mutants and further solutions: no label concerns them, and they take longer than everything else.
-    build([(source, str(DATA / source)) for source in SOURCES], out, Options(mutants=0, cross_checks=0))
+    build([(source, str(DATA / source)) for source in SOURCES], out, BuildOptions(mutants=0, cross_checks=0))
     kept = {row["id"]: row for row in pq.read_table(out / "data").to_pylist()}
     rejected = {row["id"]: row for row in pq.read_table(out / "rejected").to_pylist()}
     return kept, rejected
@@ -125,6 +125,6 @@ def test_a_corrupt_file_whose_rows_all_share_one_test_yields_nothing(tmp_path):
         entry_point = row["tests"]["functional"].rpartition("Solution().")[2].rstrip(") \n")
         rows.append(taco_row(row["problem"], tests, [row["completion"]], fn_name=entry_point))
     location = write_parquet(tmp_path / "train.parquet", rows)
-    manifest = build([("taco", str(location))], tmp_path / "out", Options(min_tests=2))
+    manifest = build([("taco", str(location))], tmp_path / "out", BuildOptions(min_tests=2))
     assert manifest.counts["taco"].kept == 0
     assert manifest.counts["taco"].rejected == {"verify": {"reference_fails": len(rows)}}

@@ -15,7 +15,7 @@ from curate.dataset.workspace import manifest_of
 from curate.dedup.shingles import jaccard, shingles
 from curate.difficulty import table as solve_rates
 from curate.errors import CurateError
-from curate.pipeline import Options, build
+from curate.pipeline import BuildOptions, build
 from curate.splitting.split import SplitOptions, split
 
 N = 24
@@ -30,7 +30,7 @@ def built(tmp_path_factory):
     for number, name in enumerate(("one", "other")):
         rows.append(livecodebench_row(name, words(f"z{number}"), question_title="Two Sum", platform="leetcode"))
     raw = write_jsonl(folder / "raw" / "test.jsonl", rows)
-    build([("livecodebench", str(raw))], folder / "out", Options())
+    build([("livecodebench", str(raw))], folder / "out", BuildOptions())
     return folder / "out"
 
 

@@ -6,7 +6,7 @@ import importlib
 import pytest
 from source_rows import SUM, SUM_TESTS
 
-from curate.strength.mutants._places import places
+from curate.strength.mutants._places import mutable_nodes
 from curate.strength.mutation import mutants
 from sandbox import Case, Program, Sandbox, Suite, Verdict
 
@@ -41,9 +41,9 @@ def instead(kind, source):
     tree = ast.parse(source)
     module = importlib.import_module(f"curate.strength.mutants.{kind}")
     programs = []
-    for place in places(tree, ()):
-        for node in module.instead(place.node):
-            with place.holding(node):
+    for place in mutable_nodes(tree, ()):
+        for node in module.mutate(place.node):
+            with place.replaced_by(node):
                 programs.append(ast.unparse(tree))
     assert ast.unparse(tree) == ast.unparse(ast.parse(source))
     return programs

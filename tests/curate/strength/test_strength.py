@@ -8,8 +8,8 @@ import pytest
 from curate.errors import CurateError
 from curate.json_records import from_json, to_json
 from curate.problem import Problem
-from curate.strength.measure import fingerprint, measure
-from curate.strength.strength import Strength
+from curate.strength.measurement import fingerprint, measure
+from curate.strength.strength_record import StrengthRecord
 from rewards.selection import select
 from sandbox import Case, Limits, Program, Sandbox, SandboxError, Suite
 
@@ -63,7 +63,7 @@ def test_good_tests_kill_every_mutant_that_is_wrong(found):
     found = found["good"]
     assert found.share == 1.0
     assert found.n_killed + found.n_equivalent == found.n_mutants > 15
-    assert found.survivors == found.holes == ()
+    assert found.survivors == found.missed_inputs == ()
     assert found.spent_seconds > 0
 
 
@@ -72,13 +72,13 @@ def test_weak_tests_let_mutants_through_and_show_where(found):
     assert 0.3 < found.share < 0.9
     assert dict(found.survivors)
     assert sum(n for _, n in found.survivors) == found.n_mutants - found.n_killed - found.n_equivalent
-    assert 0 < len(found.holes) <= 3
-    assert all(int(hole.expected) == max(map(int, hole.input.split()[1:])) for hole in found.holes)
+    assert 0 < len(found.missed_inputs) <= 3
+    assert all(int(hole.expected) == max(map(int, hole.input.split()[1:])) for hole in found.missed_inputs)
 
 
 def test_adding_an_input_that_the_tests_missed_makes_them_stronger(box, found):
     weak, before = problem(ASCENDING), found["weak"]
-    after = strength(box, replace(weak, tests=replace(weak.tests, cases=weak.tests.cases + before.holes)))
+    after = strength(box, replace(weak, tests=replace(weak.tests, cases=weak.tests.cases + before.missed_inputs)))
     assert after.n_killed > before.n_killed
 
 
@@ -95,7 +95,7 @@ def test_functions_are_measured_as_programs_are(box):
     without_zero = [SIGNS[0], *SIGNS[2:]]
     weak = strength(box, problem(without_zero, SIGN, entry_point="sign", checker="exact"))
     assert weak.share < 1.0
-    assert Case("[0]", "0\n") in weak.holes
+    assert Case("[0]", "0\n") in weak.missed_inputs
 
 
 def test_mutants_that_never_end_are_killed(box):
@@ -171,14 +171,14 @@ def test_a_sandbox_that_stays_broken_stops_the_build():
 
 
 def test_a_strength_survives_being_recorded():
-    found = Strength(9, 5, 1, (("constant", 3),), (Case("1", "2"),), (4, 0), 1.5)
-    assert from_json(Strength, json.loads(json.dumps(to_json(found)))) == found
+    found = StrengthRecord(9, 5, 1, (("constant", 3),), (Case("1", "2"),), (4, 0), 1.5)
+    assert from_json(StrengthRecord, json.loads(json.dumps(to_json(found)))) == found
 
 
 def test_the_share_counts_only_mutants_that_are_wrong():
-    assert Strength(10, 6, 2).share == 0.75
-    assert Strength(3, 0, 3).share is None
-    assert Strength().share is None
+    assert StrengthRecord(10, 6, 2).share == 0.75
+    assert StrengthRecord(3, 0, 3).share is None
+    assert StrengthRecord().share is None
 
 
 def test_a_fingerprint_names_all_that_a_strength_depends_on():

@@ -5,9 +5,9 @@ import pytest
 from curate.problem import Problem
 from curate.reading.assertions.calls import call_of
 from curate.strength.extra_inputs import extra_inputs
-from curate.strength.measure import measure
+from curate.strength.measurement import measure
 from curate.strength.mutation import mutants
-from curate.verification.observed import answers
+from curate.verification.program_outputs import collect_outputs
 from sandbox import Assertions, Case, Program, Sandbox, Suite, Verdict
 
 BIGGEST = """
@@ -39,7 +39,7 @@ def test_strength_is_measured_and_holes_are_calls(box):
     ((_, strength),) = measure([problem], box, seed=0)
     assert strength.n_killed > 8
     assert set(strength.strongest) <= set(range(4))
-    assert all(call_of(hole.input).function == "Solution().best" for hole in strength.holes)
+    assert all(call_of(hole.input).function == "Solution().best" for hole in strength.missed_inputs)
 
 
 def test_a_program_with_hard_coded_answers_passes_the_tests_that_it_knows(box):
@@ -70,6 +70,6 @@ def test_the_answers_of_a_program_are_literals_that_its_own_judge_accepts(box):
         "def f(x):\n    return {'a': [x, {1, 2}, frozenset()], 'b': (float('inf'), None, 1.5, b'x')} if x else object()"
     )
     suite = Suite([], checker="python", assertions=Assertions(("f",)))
-    (case,) = answers(Program(source), ["f(1)", "f(0)", "f('", "g()"], suite, box.run)
+    (case,) = collect_outputs(Program(source), ["f(1)", "f(0)", "f('", "g()"], suite, box.run)
     assert case == Case("f(1)", "{'a': [1, {1, 2}, frozenset()], 'b': (1e999, None, 1.5, b'x')}")
     assert box.judge(Program(source), Suite([case], checker="python", assertions=suite.assertions)).accepted

@@ -9,8 +9,8 @@ from source_rows import SUM, SUM_TESTS
 from curate.json_records import from_json, to_json
 from curate.problem import Problem, Wrapping
 from curate.reading.solutions import program
-from curate.verification.cross_check import Opinion, cross_check
-from curate.verification.failure import Failure
+from curate.verification.cross_check import CrossCheckRecord, cross_check
+from curate.verification.failure import CaseFailure
 from curate.verification.references import find_references
 from sandbox import Case, Limits, Sandbox, Suite, Verdict
 
@@ -41,17 +41,19 @@ def opinion(box, problem, others=3):
 
 def test_other_solutions_that_pass_are_counted(box):
     found = opinion(box, problem(SUM, SUM + "  # again", SUM + "  # once more"))
-    assert found == Opinion(n_passing=2, n_asked=2)
+    assert found == CrossCheckRecord(n_passing=2, n_executed=2)
 
 
 def test_no_more_solutions_are_run_than_requested(box):
-    assert opinion(box, problem(*(SUM + "#" * n for n in range(5))), others=1) == Opinion(n_passing=1, n_asked=1)
+    assert opinion(box, problem(*(SUM + "#" * n for n in range(5))), others=1) == CrossCheckRecord(
+        n_passing=1, n_executed=1
+    )
 
 
 def test_solutions_with_other_answers_to_some_tests_dissent(box):
     found = opinion(box, problem(LEAST_FIRST, ANOTHER, tests=PAIRS))
-    assert replace(found, failures=()) == Opinion(n_dissenting=1, n_asked=1)
-    assert found.failures == (Failure(solution=1, test=5, verdict=Verdict.WRONG_ANSWER, detail="1 4\n"),)
+    assert replace(found, failures=()) == CrossCheckRecord(n_dissenting=1, n_executed=1)
+    assert found.failures == (CaseFailure(solution=1, test=5, verdict=Verdict.WRONG_ANSWER, detail="1 4\n"),)
 
 
 def test_the_test_at_which_most_solutions_dissent_shows_it(box):
@@ -70,13 +72,13 @@ def test_the_test_at_which_most_solutions_dissent_shows_it(box):
     ],
 )
 def test_solutions_that_are_merely_wrong_do_not_dissent(box, other):
-    assert opinion(box, problem(LEAST_FIRST, other, tests=PAIRS)) == Opinion(n_asked=1)
+    assert opinion(box, problem(LEAST_FIRST, other, tests=PAIRS)) == CrossCheckRecord(n_executed=1)
 
 
 def test_tests_are_wrong_if_most_solutions_agree_on_another_answer(box):
     tests = [*SUM_TESTS[:-1], (SUM_TESTS[-1][0], "-1\n")]
     found = opinion(box, problem(SUM, SUM + "  # again", "print(0)", tests=tests))
-    assert replace(found, failures=()) == Opinion(n_wrong_tests=1, n_asked=3)
+    assert replace(found, failures=()) == CrossCheckRecord(n_wrong_tests=1, n_executed=3)
     assert [(failure.test, failure.detail) for failure in found.failures] == [(5, "0\n"), (5, "11\n"), (5, "11\n")]
 
 
@@ -94,13 +96,13 @@ def test_wrapped_values_are_read_without_their_wrapping(box):
 
 
 def test_solutions_are_wrong_if_they_disagree_with_each_other(box):
-    assert opinion(box, problem("print(0)", "print(-1)", "print(-2)")) == Opinion(n_asked=3)
+    assert opinion(box, problem("print(0)", "print(-1)", "print(-2)")) == CrossCheckRecord(n_executed=3)
 
 
 def test_a_single_solution_proves_nothing_against_the_tests(box):
-    assert opinion(box, problem("print(0)")) == Opinion()
+    assert opinion(box, problem("print(0)")) == CrossCheckRecord()
 
 
 def test_an_opinion_survives_being_recorded():
-    found = Opinion(1, 2, 3, 4, 0.5, (Failure(1, 0, Verdict.WRONG_ANSWER, "\udc80"),))
-    assert from_json(Opinion, json.loads(json.dumps(to_json(found)))) == found
+    found = CrossCheckRecord(1, 2, 3, 4, 0.5, (CaseFailure(1, 0, Verdict.WRONG_ANSWER, "\udc80"),))
+    assert from_json(CrossCheckRecord, json.loads(json.dumps(to_json(found)))) == found

@@ -7,8 +7,8 @@ from curate.errors import CurateError
 from curate.json_records import from_json, to_json
 from curate.problem import Problem, Wrapping
 from curate.reading.solutions import program
-from curate.verification.failure import Failure
-from curate.verification.references import Finding, find_references, fingerprint, run_again, settle
+from curate.verification.failure import CaseFailure
+from curate.verification.references import ReferenceRecord, apply_record, find_references, fingerprint, rerun
 from sandbox import Case, Limits, Program, Sandbox, SandboxError, Suite, Verdict
 
 WRONG = "print(0)"
@@ -37,7 +37,7 @@ def finding(box, problem, tries=8, languages=PYTHON):
 def test_the_first_solution_that_passes_is_recorded_with_its_tries(box):
     whole = problem(WRONG, SUM, CRASH)
     found = finding(box, whole)
-    settled = settle(whole, found, languages=PYTHON)
+    settled = apply_record(whole, found, languages=PYTHON)
     assert settled.verified
     assert settled.reference == Program(SUM)
     assert (found.passed, found.causes, found.failures) == (2, ("runtime_error", "wrong_answer"), ())
@@ -49,8 +49,8 @@ def test_a_solution_must_pass_every_test(box):
     almost = "n = sum(map(int, input().split())); print(n if n < 11 else 0)"
     found = finding(box, problem(almost))
     assert (found.passed, found.causes) == (None, ("wrong_answer",))
-    assert found.failures == (Failure(solution=0, test=5, verdict=Verdict.WRONG_ANSWER, detail="0\n"),)
-    assert settle(problem(almost), found, languages=PYTHON) == problem(almost)
+    assert found.failures == (CaseFailure(solution=0, test=5, verdict=Verdict.WRONG_ANSWER, detail="0\n"),)
+    assert apply_record(problem(almost), found, languages=PYTHON) == problem(almost)
 
 
 def test_no_more_solutions_are_tried_than_allowed(box):
@@ -68,7 +68,7 @@ def test_a_solution_in_another_chosen_language_becomes_the_reference(box):
     whole = problem(CPP, WRONG)
     found = finding(box, whole, languages=languages)
     assert (found.passed, found.causes) == (1, ("wrong_answer",))
-    assert settle(whole, found, languages=languages).reference == Program(CPP, "cpp")
+    assert apply_record(whole, found, languages=languages).reference == Program(CPP, "cpp")
 
 
 def test_a_hanging_solution_costs_one_try(box):
@@ -92,7 +92,7 @@ def test_running_a_reference_decides_whether_lists_of_one_are_a_wrapping(box, so
         checker="exact",
     )
     found = finding(box, whole)
-    settled = settle(whole, found, languages=PYTHON)
+    settled = apply_record(whole, found, languages=PYTHON)
     assert (settled.wrapping, settled.tests.cases[0].expected) == (wrapping, first_expected)
     assert found.n_tries == 1
 
@@ -119,11 +119,11 @@ def test_many_problems_are_judged_side_by_side_and_each_has_one_finding(box):
 def test_a_solution_that_passes_by_luck_fails_with_another_seed(box):
     lucky = "import random; print(random.random())"
     whole = problem(lucky, tests=[("", box.run(Program(lucky)).text)])
-    settled = settle(whole, finding(box, whole), languages=PYTHON)
+    settled = apply_record(whole, finding(box, whole), languages=PYTHON)
     assert settled.verified
     with Sandbox(workers=1, seed=1) as other:
-        assert [again.verdict for _, again in run_again([settled], other)] == [Verdict.WRONG_ANSWER]
-    assert [again.verdict for _, again in run_again([settled], box)] == [Verdict.ACCEPTED]
+        assert [again.verdict for _, again in rerun([settled], other)] == [Verdict.WRONG_ANSWER]
+    assert [again.verdict for _, again in rerun([settled], box)] == [Verdict.ACCEPTED]
 
 
 def test_a_lost_run_is_repeated_and_changes_nothing(box):
@@ -155,9 +155,9 @@ def test_a_sandbox_that_stays_broken_stops_the_build_and_drops_nothing():
 
 
 def test_a_finding_survives_being_recorded():
-    failures = (Failure(0, 3, Verdict.TIME_LIMIT, ""),)
-    found = Finding(1, Wrapping.REMOVED, ("time_limit",), 0.25, 0.125, 1.5, failures)
-    assert from_json(Finding, json.loads(json.dumps(to_json(found)))) == found
+    failures = (CaseFailure(0, 3, Verdict.TIME_LIMIT, ""),)
+    found = ReferenceRecord(1, Wrapping.REMOVED, ("time_limit",), 0.25, 0.125, 1.5, failures)
+    assert from_json(ReferenceRecord, json.loads(json.dumps(to_json(found)))) == found
 
 
 def test_a_fingerprint_names_all_that_a_finding_depends_on():

@@ -6,12 +6,12 @@ from dataclasses import replace
 import pytest
 from exported import problem
 
+from curate.build_state import BuildState
 from curate.dataset.digests import RowHasher
 from curate.dataset.spill import Spill, TextSpill
-from curate.ongoing_build import OngoingBuild
 from curate.problem import from_row, to_row
-from curate.progress import silent
-from curate.stages.run_again import RunAgain
+from curate.progress import no_progress
+from curate.stages.rerun import RerunReference
 from curate.stages.verify import Verify
 from sandbox import Case, Convention, Limits, Program, Referee, Sandbox, SandboxOptions, Suite, Verdict
 
@@ -54,22 +54,22 @@ PROBLEMS = {
 }
 
 
-def verified(folder, *, report=silent):
+def verified(folder, *, report=no_progress):
     """Return the problems by name after both runs of their references, as a build runs them in this work folder."""
     folder.mkdir(exist_ok=True)
     verify = Verify(tries=1, languages=("python",), seed=0)
-    stages = [verify, RunAgain(verify)]
+    stages = [verify, RerunReference(verify)]
     machine = SandboxOptions(workers=2).open
     with (
         closing(Spill(folder / "problems")) as spill,
         TextSpill(folder / "statements") as statements,
-        closing(OngoingBuild(folder, spill, statements, ["taco"], machine=machine, progress=report)) as build,
+        closing(BuildState(folder, spill, statements, ["taco"], machine=machine, progress=report)) as build,
     ):
         for name, (suite, source) in PROBLEMS.items():
             read = replace(problem(name, suite, None), solutions=(Program(source),))
             build.add(read)
             for stage in stages:
-                stage.see(read)
+                stage.on_read(read)
         for stage in stages:
             stage.run(build)
         return {id.removeprefix("taco/"): build.load(id) for id in build.ids}

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from sandbox.jail import cgroups, directories, leftovers
+from sandbox.jail import cgroups, delegation, directories, leftovers
 
 
 @pytest.fixture
@@ -84,7 +84,7 @@ def test_a_missing_temporary_directory_is_no_reason_to_fail(temporary: Path, mon
 
 def test_cgroups_of_dead_processes_are_removed_and_sweeping_never_fails(dead: str) -> None:
     try:
-        ours = cgroups.create("test")
+        ours = cgroups.create(delegation.find(), "test")
     except OSError as error:
         pytest.skip(f"the test is about a cgroup, and none can be made: {error}")
     try:
@@ -94,7 +94,7 @@ def test_cgroups_of_dead_processes_are_removed_and_sweeping_never_fails(dead: st
         for directory in left:
             directory.mkdir()
         with ThreadPoolExecutor(4) as threads:
-            for sweeping in [threads.submit(cgroups.sweep) for _ in range(4)]:
+            for sweeping in [threads.submit(delegation.sweep) for _ in range(4)]:
                 sweeping.result()
         assert not any(directory.exists() for directory in left)
         assert all(directory.exists() for directory in directories)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from sandbox import Case, Limits, Outcome, Program, RunResult, Sandbox, Suite, Verdict
-from sandbox.jail import cgroups
+from sandbox.jail import cgroups, delegation
 
 
 def run(box: Sandbox, source: str, **limits: float) -> RunResult:
@@ -85,7 +85,7 @@ def test_the_memory_limit_is_exact_whatever_ran_before(own: Sandbox, before: Pro
 def keeps_peaks() -> bool:
     """Return whether the kernel keeps a peak of memory for each run."""
     try:
-        cgroup = cgroups.create("peaks")
+        cgroup = cgroups.create(delegation.find(), "peaks")
     except OSError:
         return False
     kept = "peak" in cgroup.files

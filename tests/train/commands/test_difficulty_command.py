@@ -18,7 +18,7 @@ from source_rows import write_jsonl
 
 from cli import main
 from curate.difficulty import table
-from curate.pipeline import Options, build
+from curate.pipeline import BuildOptions, build
 from sandbox import SandboxOptions
 
 ROOT = Path(__file__).parents[3]
@@ -32,7 +32,7 @@ SAMPLING = [*INCLUDE, "--max-tokens", str(tiny_world.MOST_TOKENS), "--workers", 
 def built(tmp_path_factory):
     folder = tmp_path_factory.mktemp("built")
     raw = write_jsonl(folder / "raw" / "test.jsonl", tiny_world.rows())
-    build([("livecodebench", str(raw))], folder / "out", Options(), sandbox=SandboxOptions(workers=2))
+    build([("livecodebench", str(raw))], folder / "out", BuildOptions(), sandbox=SandboxOptions(workers=2))
     return folder / "out"
 
 

@@ -19,8 +19,8 @@ from curate.difficulty import table as solve_rates
 from curate.difficulty.band import Band
 from curate.difficulty.keep_band import refilter
 from curate.errors import CurateError
-from curate.pipeline import Options, build
-from curate.prompt import Prompt
+from curate.pipeline import BuildOptions, build
+from curate.prompt import PromptFormat
 from curate.trust import ONLY_TRUSTED, Trust
 from sandbox import ExecutionLost, RefereeFailed, Sandbox, SandboxOptions
 from train.errors import SamplerError
@@ -65,7 +65,7 @@ def built(tmp_path_factory):
     folder = tmp_path_factory.mktemp("built")
     rows = tiny_world.rows()
     raw = write_jsonl(folder / "raw" / "test.jsonl", [*rows, rows[0] | {"question_id": "zz"}])
-    build([("livecodebench", str(raw))], folder / "out", Options(), sandbox=SandboxOptions(workers=2))
+    build([("livecodebench", str(raw))], folder / "out", BuildOptions(), sandbox=SandboxOptions(workers=2))
     return folder / "out"
 
 
@@ -292,7 +292,7 @@ def test_settings_are_fixed_by_the_first_sample(dataset):
 def test_samples_of_the_default_prompt_have_the_names_that_they_always_had():
     """Existing samples continue."""
     problem = {"id": "a", "statement": "s", "starter_code": "", "tests": "t"}
-    ways = [Settings("m"), Settings("m", prompt=Prompt("s")), Settings("m", engine={"dtype": "half"})]
+    ways = [Settings("m"), Settings("m", prompt=PromptFormat("s")), Settings("m", engine={"dtype": "half"})]
     names = [_name(problem, settings, ()) for settings in ways]
     assert names[0] == "9e0566a444da0f62feb12c7a51b33a89"
     assert len(set(names)) == 3
@@ -307,7 +307,7 @@ def test_the_prompt_is_one_of_the_settings(dataset, tmp_path):
     for asked in ({"prompt": {"system": ""}}, {"engine": {"dtype": "half"}}, {"prompt": {"template": "{{statement}}"}}):
         with pytest.raises(CurateError, match=r"have (prompt|engine) .*--resample"):
             run(dataset, never, asked=asked)
-    assert run(dataset, never, machine=never).settings.prompt == Prompt(**prompt)
+    assert run(dataset, never, machine=never).settings.prompt == PromptFormat(**prompt)
     refilter(dataset, tmp_path / "out", Band(0.1, 1.0), ["m"])
     manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
     settings = manifest["plan"]["solve_rate"][0]["models"]["m"]

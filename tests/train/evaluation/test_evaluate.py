@@ -13,7 +13,7 @@ from source_rows import write_jsonl
 
 from cli import main
 from curate.errors import CurateError
-from curate.prompt import Prompt
+from curate.prompt import PromptFormat
 from sandbox import Case, RefereeFailed, Sandbox, SandboxError, Suite
 from train.engine_options import EngineOptions
 from train.errors import SamplerError
@@ -218,8 +218,8 @@ def test_the_result_names_prompt_and_engine_and_another_prompt_draws_other_sampl
 
 def test_samples_of_the_default_prompt_have_the_names_that_they_always_had():
     """Existing journals continue."""
-    exercise = Exercise("a", Prompt().chat("s", "", Suite([])), ByTests(Suite([Case("1", "2")])))
-    settings = dependencies("m", Sampling(), Prompt(), EngineOptions(8, {"tensor_parallel_size": 2}))
+    exercise = Exercise("a", PromptFormat().chat("s", "", Suite([])), ByTests(Suite([Case("1", "2")])))
+    settings = dependencies("m", Sampling(), PromptFormat(), EngineOptions(8, {"tensor_parallel_size": 2}))
     assert earlier_name(exercise, settings, [], 0) == "20d2f7fd7285b2ac09e6ddcfb450d374"
 
 

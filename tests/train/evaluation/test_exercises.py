@@ -9,7 +9,7 @@ import tiny_world
 from source_rows import DATA, SUM_TESTS, apps_row, livecodebench_row, words, write_jsonl
 
 from curate.errors import CurateError
-from curate.pipeline import Options, build
+from curate.pipeline import BuildOptions, build
 from curate.trust import Trust
 from rewards.reward import ACCEPTED, NO_CODE
 from sandbox import Assertions, Case, Program, Sandbox, SandboxOptions, Suite, Verdict
@@ -123,7 +123,7 @@ def test_a_window_includes_its_first_and_last_day(livecodebench):
 
 def test_a_dataset_has_the_same_exercises_as_the_rows_it_was_built_from(livecodebench, tmp_path):
     out = tmp_path / "out"
-    build([("livecodebench", str(livecodebench))], out, Options(), sandbox=SandboxOptions(workers=2))
+    build([("livecodebench", str(livecodebench))], out, BuildOptions(), sandbox=SandboxOptions(workers=2))
     window = "2024-08-01..2025-02-01"
     everything = Trust(unverified=True)  # LiveCodeBench publishes no references
     assert {one.name for one in exercises(str(out), window, trust=everything)} == {
@@ -134,10 +134,10 @@ def test_a_dataset_has_the_same_exercises_as_the_rows_it_was_built_from(livecode
 def test_unverified_rows_of_a_dataset_are_left_out_and_counted(livecodebench, tmp_path, caplog):
     verified = write_jsonl(tmp_path / "apps.jsonl", [apps_row(1, words("e"))])
     both = [("livecodebench", str(livecodebench)), ("apps", str(verified))]
-    build(both, tmp_path / "out", Options(mutants=0, cross_checks=0), sandbox=SandboxOptions(workers=2))
+    build(both, tmp_path / "out", BuildOptions(mutants=0, cross_checks=0), sandbox=SandboxOptions(workers=2))
     assert [one.id for one in exercises(str(tmp_path / "out"))] == ["apps/1"]
     assert "left out: unverified 4 (no reference has passed the tests; --include unverified" in caplog.text
-    build(both[:1], tmp_path / "none", Options(), sandbox=SandboxOptions(workers=2))
+    build(both[:1], tmp_path / "none", BuildOptions(), sandbox=SandboxOptions(workers=2))
     with pytest.raises(CurateError, match="has no problem .left out: unverified 4 .*--include unverified takes"):
         exercises(str(tmp_path / "none"))
 

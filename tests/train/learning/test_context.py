@@ -7,35 +7,35 @@ pytest.importorskip("transformers", reason="transformers is not installed")
 
 import random_models  # noqa: E402
 
-from train.learning.distributed.context import part_of_row, refusal  # noqa: E402
-from train.learning.sequences import in_rows  # noqa: E402
+from train.learning.distributed.context_parallel import incompatibility, row_shard  # noqa: E402
+from train.learning.sequences import pack_into_rows  # noqa: E402
 
 
 @pytest.mark.parametrize("ranks", [1, 2, 3, 50])
 def test_parts_of_a_row_have_each_token_and_each_place_once(ranks):
     given = random_models.sequences(9)
-    for row in in_rows([*given, given[0]], row_tokens=60):
-        parts = [part_of_row(row, ranks=ranks, rank=rank) for rank in range(ranks)]
+    for row in pack_into_rows([*given, given[0]], row_tokens=60):
+        parts = [row_shard(row, ranks=ranks, rank=rank) for rank in range(ranks)]
         lengths = {len(part.token_ids_L) for part in parts}
         assert lengths == {-(-len(row.token_ids_L) // ranks)}
         assert sum(length for each in parts[0].lengths for length in each) == ranks * lengths.pop()
         tokens = torch.cat([part.token_ids_L for part in parts])
         assert torch.equal(tokens[: len(row.token_ids_L)], row.token_ids_L)
-        assert sorted(torch.cat([part.places_R for part in parts]).tolist()) == sorted(row.places_R.tolist())
-        before = dict(zip(row.places_R.tolist(), row.targets_U[row.of_place_R].tolist(), strict=True))
+        assert sorted(torch.cat([part.token_index_R for part in parts]).tolist()) == sorted(row.token_index_R.tolist())
+        before = dict(zip(row.token_index_R.tolist(), row.targets_U[row.unique_index_R].tolist(), strict=True))
         for part in parts:
-            after = zip(part.places_R.tolist(), part.targets_U[part.of_place_R].tolist(), strict=True)
+            after = zip(part.token_index_R.tolist(), part.targets_U[part.unique_index_R].tolist(), strict=True)
             assert all(before[place] == target for place, target in after)
             assert all(0 <= position < len(part.token_ids_L) for position in part.positions_U.tolist())
 
 
 @pytest.mark.parametrize(("query_heads", "key_heads", "ranks"), [(16, 8, 4), (16, 2, 8), (16, 1, 16), (6, 6, 3)])
 def test_heads_that_can_be_divided_are_not_refused(query_heads, key_heads, ranks):
-    assert refusal(query_heads, key_heads, ranks) == ""
+    assert incompatibility(query_heads, key_heads, ranks) == ""
 
 
 @pytest.mark.parametrize(("query_heads", "key_heads", "ranks"), [(16, 8, 3), (12, 4, 6), (14, 2, 4)])
 def test_heads_that_cannot_be_divided_are_refused_with_words(query_heads, key_heads, ranks):
-    assert f"ranks.context = {ranks}: the model's {query_heads} attention heads" in refusal(
+    assert f"ranks.context = {ranks}: the model's {query_heads} attention heads" in incompatibility(
         query_heads, key_heads, ranks
     )

@@ -48,7 +48,16 @@ def areal(sequences, proximal, policy, *, most, low, high):
 
 
 def in_float64(batch):
-    tensors = ("advantage_T", "sampler_T", "heard_T", "old_T", "weight_T", "counts_T", "kept_T", "tokens_N")
+    tensors = (
+        "advantage_T",
+        "sampler_T",
+        "has_sampler_logprob_T",
+        "old_T",
+        "weight_T",
+        "denominator_mask_T",
+        "loss_mask_T",
+        "tokens_N",
+    )
     return replace(batch, **{name: getattr(batch, name).double() for name in tensors})
 
 
@@ -76,7 +85,7 @@ def test_parts_of_a_batch_add_up_to_the_loss_of_the_whole():
     logp_T, entropy_T = torch.cat(rows(policy)).float(), torch.zeros(N_TOKENS)
     whole = loss(logp_T, entropy_T, batch, DECOUPLED)
     parts = [torch.arange(first, min(first + 5, N_TOKENS)) for first in range(0, N_TOKENS, 5)]
-    pieces = [loss(logp_T[part], entropy_T[part], batch.at(part), DECOUPLED) for part in parts]
+    pieces = [loss(logp_T[part], entropy_T[part], batch.select(part), DECOUPLED) for part in parts]
     torch.testing.assert_close(sum(pieces), whole)
 
 
@@ -113,4 +122,4 @@ def test_a_token_beyond_the_bound_stays_in_the_denominator():
     sequences, proximal, policy = drawn(2, stale=1.5)
     batch = minibatch(sequences, DECOUPLED, [row.float() for row in rows(proximal)], None)
     assert batch.n_tokens == N_TOKENS
-    assert batch.kept_T.equal(batch.counts_T)
+    assert batch.loss_mask_T.equal(batch.denominator_mask_T)

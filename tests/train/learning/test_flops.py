@@ -8,7 +8,7 @@ pytest.importorskip("transformers", reason="transformers is not installed")
 import random_models  # noqa: E402
 
 from train.config import Config, Data, Model, Objective, Optimizer  # noqa: E402
-from train.learning.flops import forward_flops, size_of, training_flops  # noqa: E402
+from train.learning.flops import flops_per_token, forward_flops, training_flops  # noqa: E402
 
 
 @pytest.mark.parametrize("family", ["qwen2", "qwen3", "llama"])
@@ -18,7 +18,7 @@ def test_a_forward_pass_takes_the_operations_that_torch_counts(tmp_path, family)
 
     path = random_models.folder(tmp_path, family)
     model = AutoModelForCausalLM.from_pretrained(path, attn_implementation="eager")
-    size, prompt, answer = size_of(path), 5, 40
+    size, prompt, answer = flops_per_token(path), 5, 40
     with torch.no_grad(), FlopCounterMode(display=False) as counter:
         model(torch.randint(random_models.VOCABULARY, (1, prompt + answer)))
     # torch's attention computes the half that causality hides, and this pass has logits for the prompt, too
@@ -35,11 +35,11 @@ def test_only_the_experts_of_a_token_count(tmp_path):
     weights = {name: weight.numel() for name, weight in model.named_parameters() if weight.ndim > 1}
     experts = sum(n for name, n in weights.items() if ".experts." in name)
     embeddings = sum(n for name, n in weights.items() if "embed_tokens" in name or "lm_head" in name)
-    assert size_of(path).body == sum(weights.values()) - embeddings - experts / 2  # two of four
+    assert flops_per_token(path).body == sum(weights.values()) - embeddings - experts / 2  # two of four
 
 
 def test_the_prompt_of_a_group_is_computed_once_and_the_objective_needs_passes_of_its_own(tmp_path):
-    size = size_of(random_models.folder(tmp_path))
+    size = flops_per_token(random_models.folder(tmp_path))
     alone, together = (forward_flops(size, groups) for groups in ([(50, [9]), (50, [9])], [(50, [9, 9])]))
     assert 0.5 * alone < together < 0.7 * alone
     plain = Config(Model("m"), Data("d"))

@@ -122,13 +122,13 @@ def test_a_restored_learner_continues_bit_for_bit(path, tmp_path, lora_rank, off
 
     through = learner(path, FULL, settings, lora_rank=lora_rank)
     expected = run(through, batches[:2])
-    through.refresh_reference()
+    through.update_reference()
     expected += run(through, batches[2:])
 
     settings = dataclasses.replace(settings, offload=offload)
     stopped = learner(path, FULL, settings, lora_rank=lora_rank)
     found = run(stopped, batches[:2])
-    stopped.refresh_reference()
+    stopped.update_reference()
     saving = stopped.save_state(tmp_path / "state")
     run(stopped, batches[4:])  # what is written is the state from before
     saving.result()
@@ -214,7 +214,7 @@ def test_a_refreshed_reference_equals_the_policy(path):
     kl = []
     for number in range(4):
         if number == 2:
-            one.refresh_reference()
+            one.update_reference()
         one.begin_batch(given)
         kl.append(one.update(given)["kl"])
     assert kl[0] == pytest.approx(0, abs=1e-6)
@@ -243,7 +243,7 @@ def test_completions_not_given_to_begin_batch_are_refused(path):
 def test_contradictory_settings_are_refused(path):
     with pytest.raises(LearnerError, match="objective.old"):
         learner(path, Objective(truncation=2.0))
-    with pytest.raises(LearnerError, match="most_tokens"):
+    with pytest.raises(LearnerError, match="max_tokens"):
         learner(path, Objective(aggregation="constant_length")).update(random_models.sequences())
 
 

@@ -55,7 +55,7 @@ def naive(now, began, sequences, objective):
         logp_TV = logits(now, sequence).log_softmax(1)
         dropped = objective.overlong == "mask" and sequence.truncated
         counted = [not dropped and (math.isfinite(mu) or not needs_sampler) for mu in sequence.sampler_logprobs]
-        counted = [count and drew for count, drew in zip(counted, sequence.drawn or counted, strict=True)]
+        counted = [count and drew for count, drew in zip(counted, sequence.sampled_mask or counted, strict=True)]
         kept = True
         if objective.mismatch_high and any(counted):
             gaps = [old - mu for old, mu, c in zip(at_begin, sequence.sampler_logprobs, counted, strict=True) if c]
@@ -102,8 +102,8 @@ def path(tmp_path_factory):
 def of_two_turns(sequence):
     """Return the sequence with a middle part that the model did not draw, as when a tool answered it."""
     third = len(sequence.token_ids) // 3
-    drawn = tuple(not third <= place < 2 * third for place in range(len(sequence.token_ids)))
-    return replace(sequence, drawn=drawn)
+    sampled_mask = tuple(not third <= index < 2 * third for index in range(len(sequence.token_ids)))
+    return replace(sequence, sampled_mask=sampled_mask)
 
 
 @pytest.mark.parametrize(
@@ -120,10 +120,10 @@ def test_loss_and_gradient_equal_those_of_the_naive_version(path, name, turns):
     optimizer = Optimizer(learning_rate=0.02, betas=(0.0, 0.99), clip_norm=1e9, row_tokens=48)
     learner = Learner(Model(path), objective, optimizer, temperature=TEMPERATURE, total_updates=9, seed=0)
     learner.begin_batch(given)
-    learner.update(given[:8], most_tokens=MOST_TOKENS)  # now policy, old and reference are three
+    learner.update(given[:8], max_tokens=MOST_TOKENS)  # now policy, old and reference are three
     now, began = (AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32) for _ in range(2))
     now.load_state_dict(dict(learner.weights()), strict=False)
-    figures = learner.update(given[8:], most_tokens=MOST_TOKENS)
+    figures = learner.update(given[8:], max_tokens=MOST_TOKENS)
     expected = naive(now, began, given[8:], objective)
     expected.backward()
     moments = state_of(learner)["moments"]
@@ -144,6 +144,6 @@ def test_every_objective_gives_a_different_loss(path):
             Model(path), objective, Optimizer(learning_rate=0.02), temperature=TEMPERATURE, total_updates=9, seed=0
         )
         learner.begin_batch(given)
-        learner.update(given[:8], most_tokens=MOST_TOKENS)
-        losses[name] = round(learner.update(given[8:], most_tokens=MOST_TOKENS)["loss"], 6)
+        learner.update(given[:8], max_tokens=MOST_TOKENS)
+        losses[name] = round(learner.update(given[8:], max_tokens=MOST_TOKENS)["loss"], 6)
     assert len(set(losses.values())) == len(OBJECTIVES), losses

@@ -16,9 +16,9 @@ from learner_states import state_of  # noqa: E402
 from train.config import Model, Objective, Optimizer  # noqa: E402
 from train.errors import LearnerError  # noqa: E402
 from train.learning.learner import Learner  # noqa: E402
-from train.learning.memory import estimate  # noqa: E402
+from train.learning.memory_estimate import estimate  # noqa: E402
 from train.learning.model.policy import Policy, load  # noqa: E402
-from train.learning.sequences import in_rows  # noqa: E402
+from train.learning.sequences import pack_into_rows  # noqa: E402
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +48,7 @@ def test_weights_moments_and_reference_are_exact(path, lora_rank):
 def test_estimated_activations_are_close_to_those_that_autograd_keeps(path, activation_checkpointing):
     model = Model(path, activation_checkpointing=activation_checkpointing)
     policy = Policy(load(model), torch.float32, 1.0)
-    (row,) = in_rows(random_models.sequences(40), row_tokens=10_000)
+    (row,) = pack_into_rows(random_models.sequences(40), row_tokens=10_000)
     weights = {each.untyped_storage().data_ptr() for each in policy.parameters()}
     held = {}
 

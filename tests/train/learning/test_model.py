@@ -11,16 +11,16 @@ import random_models  # noqa: E402
 
 from train.config import Model  # noqa: E402
 from train.errors import LearnerError  # noqa: E402
-from train.learning.model.attention import _places, packed_attention  # noqa: E402
-from train.learning.model.policy import Policy, load, weights  # noqa: E402
-from train.learning.sequences import in_rows  # noqa: E402
+from train.learning.model.attention import _sequence_ends, packed_attention  # noqa: E402
+from train.learning.model.policy import Policy, export_tensors, load  # noqa: E402
+from train.learning.sequences import pack_into_rows  # noqa: E402
 
 
 def logprobs(policy, sequences, row_tokens):
     made = torch.zeros(sum(len(each.token_ids) for each in sequences))
     with torch.no_grad():
-        for row in in_rows(sequences, row_tokens=row_tokens):
-            made[row.places_R], _ = policy(row)
+        for row in pack_into_rows(sequences, row_tokens=row_tokens):
+            made[row.token_index_R], _ = policy(row)
     return made.split([len(each.token_ids) for each in sequences])
 
 
@@ -50,11 +50,11 @@ def test_a_shared_prompt_gives_the_gradients_of_each_answer_with_a_prompt_of_its
         policy.zero_grad()
         values = []
         for part in sequences:
-            (row,) = in_rows(part, row_tokens=1000)
+            (row,) = pack_into_rows(part, row_tokens=1000)
             logp_R, entropy_R = policy(row, entropy_gradient=True)
             wanted = torch.tensor([place for each in part for place in each.advantages])
-            (logp_R * wanted[row.places_R] + 0.1 * entropy_R).sum().backward()
-            values.append(torch.zeros(len(wanted)).index_copy(0, row.places_R, logp_R.detach()))
+            (logp_R * wanted[row.token_index_R] + 0.1 * entropy_R).sum().backward()
+            values.append(torch.zeros(len(wanted)).index_copy(0, row.token_index_R, logp_R.detach()))
         gradients = [parameter.grad for parameter in policy.parameters() if parameter.grad is not None]
         found.append((torch.cat(values), gradients))
     (shared, of_shared), (alone, of_alone) = found
@@ -69,7 +69,7 @@ def test_weights_have_the_names_and_values_of_the_file(tmp_path, family):
     from safetensors.torch import load_file
 
     path = random_models.folder(tmp_path, family)
-    found, file = dict(weights(load(Model(path)), torch.float32)), load_file(tmp_path / "model.safetensors")
+    found, file = dict(export_tensors(load(Model(path)), torch.float32)), load_file(tmp_path / "model.safetensors")
     assert found.keys() == file.keys()
     assert all(torch.equal(found[name], file[name]) for name in file)
 
@@ -112,13 +112,15 @@ def test_a_model_without_some_of_its_weights_is_refused(tmp_path):
 
 
 def test_on_gpus_the_keys_of_an_answer_begin_with_those_of_its_prompt():
-    query_ends, key_ends, most_queries, most_keys, keys = _places(((3, 2, 1), (4,), (1, 1, 1)), torch.device("cpu"))
+    query_ends, key_ends, most_queries, most_keys, keys = _sequence_ends(
+        ((3, 2, 1), (4,), (1, 1, 1)), torch.device("cpu")
+    )
     sequences = [(0, 1, 2), (0, 1, 2, 3, 4), (0, 1, 2, 5), (6, 7, 8, 9), (10,), (10, 11), (10, 12)]
     assert keys.tolist() == [place for sequence in sequences for place in sequence]
     assert key_ends.tolist() == [0, 3, 8, 12, 16, 17, 19, 21]
     assert query_ends.tolist() == [0, 3, 5, 6, 10, 11, 12, 13]
     assert (most_queries, most_keys) == (4, 5)
-    assert _places(((3,), (4,)), torch.device("cpu"))[-1] is None
+    assert _sequence_ends(((3,), (4,)), torch.device("cpu"))[-1] is None
 
 
 @pytest.mark.parametrize("extra", ["softcap", "s_aux"])

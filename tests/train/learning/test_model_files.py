@@ -11,7 +11,7 @@ import random_models  # noqa: E402
 
 from train.config import Model  # noqa: E402
 from train.learning.model.model_files import write_weights  # noqa: E402
-from train.learning.model.policy import buckets, load, weights  # noqa: E402
+from train.learning.model.policy import buckets, export_tensors, load  # noqa: E402
 
 
 @pytest.mark.parametrize(("family", "file_bytes"), [("qwen2", 10_000), ("qwen3-moe", 10_000), ("phi", 10**9)])
@@ -21,7 +21,7 @@ def test_files_of_any_size_are_read_as_the_same_model(tmp_path, family, file_byt
     causal = load(Model(random_models.folder(tmp_path / "model", family)))
     written = tmp_path / "written"
     written.mkdir()
-    write_weights(weights(causal, torch.float32), written, file_bytes)
+    write_weights(export_tensors(causal, torch.float32), written, file_bytes)
     causal.config.save_pretrained(written)
     again, loading = AutoModelForCausalLM.from_pretrained(written, dtype=torch.float32, output_loading_info=True)
     assert not any(loading[kind] for kind in ("missing_keys", "unexpected_keys", "mismatched_keys"))

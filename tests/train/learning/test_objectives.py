@@ -129,7 +129,7 @@ def test_k3_follows_the_paper_and_is_never_negative():
 
 def test_sampler_weights_are_truncated_and_carry_no_gradient():
     old = tensor([0.0, -1.0, -3.0]).requires_grad_()
-    found = sampler_weights(old, tensor([-3.0, -1.5, -1.0]), most=2.0)
+    found = sampler_weights(old, tensor([-3.0, -1.5, -1.0]), cap=2.0)
     close(found, [2.0, math.exp(0.5), math.exp(-2.0)])
     assert not found.requires_grad
 
@@ -170,7 +170,7 @@ def test_no_aggregation_depends_on_how_the_batch_is_split(split):
         tokens_N = tensor([counted[n] for n in part])
         found["token_mean"] += token_mean(loss_T, mask_T, n_tokens=sum(counted)).item()
         found["sequence_mean"] += sequence_mean(loss_T, mask_T, sample_T, tokens_N=tokens_N, n_sequences=alive).item()
-        found["constant_length"] += constant_length(loss_T, mask_T, n_sequences=alive, most_tokens=8).item()
+        found["constant_length"] += constant_length(loss_T, mask_T, n_sequences=alive, max_tokens=8).item()
     assert found == pytest.approx(expected)
 
 
@@ -178,7 +178,7 @@ def test_the_loss_of_a_batch_without_counting_tokens_is_zero_and_not_nan():
     loss, mask, sample = tensor([1.0, 2.0]), tensor([0.0, 0.0]), torch.tensor([0, 1])
     assert token_mean(loss, mask, n_tokens=0) == 0
     assert sequence_mean(loss, mask, sample, tokens_N=tensor([0, 0]), n_sequences=0) == 0
-    assert constant_length(loss, mask, n_sequences=0, most_tokens=8) == 0
+    assert constant_length(loss, mask, n_sequences=0, max_tokens=8) == 0
 
 
 def test_overlong_answers_are_removed_from_the_mask():

@@ -4,7 +4,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
-from train.learning.distributed.offload import step_in_parts  # noqa: E402
+from train.learning.distributed.offload import step_in_shards  # noqa: E402
 
 
 @pytest.mark.parametrize("part_bytes", [1, 1000, 10**9])
@@ -18,7 +18,7 @@ def test_a_step_in_parts_is_the_step_of_the_whole(part_bytes):
             if number != step:  # one of them has no gradient
                 one.grad = torch.randn_like(one)
                 other.grad = one.grad.clone()
-        step_in_parts(in_parts, ours, part_bytes)
+        step_in_shards(in_parts, ours, part_bytes)
         whole.step()
         whole.zero_grad()
         assert all(weight.grad is None for weight in ours)

@@ -9,16 +9,16 @@ import random_models  # noqa: E402
 
 from train.config import Model  # noqa: E402
 from train.errors import LearnerError  # noqa: E402
-from train.learning.model.policy import load, weights  # noqa: E402
-from train.learning.model.sharded_model import check_family, empty, fill  # noqa: E402
+from train.learning.model.policy import export_tensors, load  # noqa: E402
+from train.learning.model.sharded_model import check_family, empty_model, load_shards  # noqa: E402
 
 FAMILIES = ["qwen2", "qwen3", "llama", "mistral", "phi", "qwen3-moe"]
 
 
 def filled(model):
-    causal = empty(model)
+    causal = empty_model(model)
     assert all(weight.is_meta for weight in causal.parameters())
-    fill(causal, model, seed=3, device="cpu")
+    load_shards(causal, model, seed=3, device="cpu")
     return causal
 
 
@@ -30,7 +30,7 @@ def test_a_filled_model_is_the_one_that_is_loaded_whole(tmp_path, family):
         found, expected = dict(getattr(ours, kind)()), dict(getattr(whole, kind)())
         assert found.keys() == expected.keys()
         assert all(torch.equal(found[name], expected[name]) for name in found)
-    assert dict(weights(ours, torch.float32)).keys() == dict(weights(whole, torch.float32)).keys()
+    assert dict(export_tensors(ours, torch.float32)).keys() == dict(export_tensors(whole, torch.float32)).keys()
     tied = [each.get_output_embeddings().weight is each.get_input_embeddings().weight for each in (ours, whole)]
     assert tied[0] == tied[1]
 

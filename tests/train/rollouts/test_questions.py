@@ -6,7 +6,7 @@ import pytest
 
 pytest.importorskip("transformers", reason="transformers is not installed")
 
-from curate.prompt import Prompt
+from curate.prompt import PromptFormat
 from train.config import Data, MixedDataset
 from train.errors import ConfigError
 from train.rollouts.problems import Kinds
@@ -23,7 +23,7 @@ def tokenizer(tiny_model):
 @pytest.fixture
 def questions(tmp_path, tokenizer):
     def make(data, prompt=None):
-        return Questions(data, prompt or Prompt(), tokenizer, seed=0, cache=tmp_path / "cache.jsonl")
+        return Questions(data, prompt or PromptFormat(), tokenizer, seed=0, cache=tmp_path / "cache.jsonl")
 
     return make
 
@@ -55,12 +55,12 @@ def test_a_file_can_have_names_sources_and_whole_chats(questions, tmp_path):
     chat = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "1 + 1?"}]
     rows = [{"prompt": chat, "answer": 2, "id": "s/1", "source": "school"}]
     pyarrow.parquet.write_table(pa.Table.from_pylist(rows), tmp_path / "rows.parquet")
-    question = questions(Data(str(tmp_path / "rows.parquet")), Prompt(system="Think.")).at(0)
+    question = questions(Data(str(tmp_path / "rows.parquet")), PromptFormat(system="Think.")).at(0)
     assert (question.id, question.source, question.task.expected) == ("s/1", "school", "2")
 
 
 def test_the_system_prompt_of_the_run_comes_before_texts(questions, sums):
-    made = questions(Data(sums), Prompt(system="Think."))
+    made = questions(Data(sums), PromptFormat(system="Think."))
     assert "Think." in made.decode(made.at(0).prompt_ids)
 
 

@@ -8,7 +8,7 @@ import pytest
 import tiny_world
 from source_rows import write_jsonl
 
-from curate.pipeline import Options, build
+from curate.pipeline import BuildOptions, build
 from sandbox import SandboxOptions
 from train.config import Config, Data, Evaluation, Model, Objective, Stage, as_table, read_config
 from train.errors import ConfigError, NoRunError
@@ -25,7 +25,7 @@ EVALUATION = Evaluation(dataset="shared/lcb.jsonl", window="2024-08-01..2025-02-
 def dataset(tmp_path_factory):
     folder = tmp_path_factory.mktemp("dataset")
     raw = write_jsonl(folder / "test.jsonl", tiny_world.rows())
-    build([("livecodebench", str(raw))], folder / "out", Options(), sandbox=SandboxOptions(workers=2))
+    build([("livecodebench", str(raw))], folder / "out", BuildOptions(), sandbox=SandboxOptions(workers=2))
     return folder / "out"
 
 

@@ -4,7 +4,7 @@ from contextlib import closing
 
 import pytest
 
-from curate.prompt import Prompt
+from curate.prompt import PromptFormat
 from train.asynchronous.groups.events import Asked, Begun
 from train.asynchronous.journal import Journal
 from train.config import Config, Data, Engine, Model
@@ -25,12 +25,12 @@ def begin(folder):
 @pytest.mark.parametrize(
     ("prompt", "words"),
     [
-        pytest.param(Prompt("Be brief."), "another prompt.system: '', not 'Be brief.'", id="system"),
+        pytest.param(PromptFormat("Be brief."), "another prompt.system: '', not 'Be brief.'", id="system"),
         pytest.param(
-            Prompt(template="{{ statement }}" * 99), "another prompt.template: '', not '{{ statement", id="long"
+            PromptFormat(template="{{ statement }}" * 99), "another prompt.template: '', not '{{ statement", id="long"
         ),
         pytest.param(
-            Prompt(template_arguments={"enable_thinking": False}),
+            PromptFormat(template_arguments={"enable_thinking": False}),
             "another prompt.template_arguments.enable_thinking: None, not False",
             id="argument",
         ),
@@ -56,7 +56,7 @@ def test_a_run_that_was_refused_before_it_sampled_does_not_stand_in_the_way(resu
     with open_run(folder, config()), closing(Journal.open(folder / "journal")) as journal:
         journal.append(Begun(0, 0, 0))
         (folder / "questions.jsonl").write_text("{}\n")
-    with open_run(folder, config(prompt=Prompt("Be brief.")), resume=resume):
+    with open_run(folder, config(prompt=PromptFormat("Be brief.")), resume=resume):
         assert not (folder / "journal").exists()
 
 

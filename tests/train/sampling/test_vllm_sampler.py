@@ -305,7 +305,7 @@ def test_a_head_in_float32_leaves_no_rounding_of_logits_between_learner_and_engi
 
     from train.config import Config, Data, Model, Stage
     from train.learning.model.policy import Policy, load
-    from train.learning.sequences import TrainingSequence, in_rows
+    from train.learning.sequences import TrainingSequence, pack_into_rows
     from train.sampling.open_engine import open_engine
 
     model = Model(str(headlong), dtype="bfloat16", head_dtype="float32")
@@ -322,9 +322,9 @@ def test_a_head_in_float32_leaves_no_rounding_of_logits_between_learner_and_engi
         for a in answers
     ]
     by_engine = torch.tensor([logprob for sequence in sequences for logprob in sequence.sampler_logprobs])
-    (row,) = in_rows(sequences, row_tokens=4096)
+    (row,) = pack_into_rows(sequences, row_tokens=4096)
     causal = load(model)
     with torch.no_grad():
         exact, rounded = (Policy(causal, torch.bfloat16, 2.0, exact_logits=way)(row)[0] for way in (True, False))
-    differences = [(by_learner - by_engine[row.places_R]).abs().mean().item() for by_learner in (exact, rounded)]
+    differences = [(by_learner - by_engine[row.token_index_R]).abs().mean().item() for by_learner in (exact, rounded)]
     assert differences[0] < 1e-3 < differences[1]

@@ -21,7 +21,7 @@ from msgspec.structs import replace
 from swarms import RUN, World, invite
 
 from train.asynchronous.messages import Work, WorkRequest
-from train.errors import ControllerGone, RunError, TrainError
+from train.errors import ControllerUnreachable, RunError, TrainError
 from train.swarm.calls import Ban, Join, Joined, LeaseRequest, Leases, NodeBeat, NodeOrders, Status, Verified
 from train.swarm.folder import SwarmFolder
 from train.swarm.operator import operator_client
@@ -329,7 +329,7 @@ def test_a_full_disk_ends_neither_the_coordinator_nor_the_lease(world: World) ->
         node, verifier = world.member(), world.member("verifier")
         [lease] = node.ask(slots=1)
         shutil.rmtree(world.place / "uploads")
-        with pytest.raises(ControllerGone):
+        with pytest.raises(ControllerUnreachable):
             node.upload(lease)
         (world.place / "uploads").mkdir()
         assert node.upload(lease) == "taken"

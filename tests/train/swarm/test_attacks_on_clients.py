@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from train.errors import ControllerGone
+from train.errors import ControllerUnreachable
 from train.swarm.broadcast.request import Broken, NotThere, get, new_pool
 from train.swarm.protocol.client import SignedClient
 from train.swarm.protocol.invites import new_invite
@@ -84,7 +84,7 @@ def test_whatever_stands_before_the_coordinator_cannot_end_a_node(reply: str) ->
     with server(reply) as url:
         invite = new_invite(RUN_KEY, run="run", coordinator=url, relays=(), role="node", seconds=60)
         client = SignedClient(invite, NODE_KEY, reply_seconds=5)
-        with pytest.raises(ControllerGone):
+        with pytest.raises(ControllerUnreachable):
             client.call("/step", None, dict)
         client.close()
 
@@ -94,7 +94,7 @@ def test_the_words_of_a_refusal_do_nothing_to_a_terminal() -> None:
     with server(f"HTTP/1.1 403 x\r\n\r\n{words}") as url:
         invite = new_invite(RUN_KEY, run="run", coordinator=url, relays=(), role="node", seconds=60)
         client = SignedClient(invite, NODE_KEY, reply_seconds=5)
-        with pytest.raises(ControllerGone, match="INFO all is well") as error:
+        with pytest.raises(ControllerUnreachable, match="INFO all is well") as error:
             client.call("/step", None, dict)
         client.close()
     assert str(error.value).isprintable()

@@ -14,7 +14,7 @@ from blake3 import blake3
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from swarms import RUN, Member, World, invite
 
-from train.errors import ControllerGone, RunError
+from train.errors import ControllerUnreachable, RunError
 from train.swarm.calls import Ban, Join, LeaseRequest, NodeBeat, NodeOrders, Status
 from train.swarm.coordinator import bodies
 from train.swarm.protocol.client import JoinFirst, SignedClient
@@ -140,7 +140,7 @@ def test_a_body_that_is_too_large_is_refused(world: World, fresh: Member) -> Non
     [lease] = fresh.ask(slots=1)
     large = b"x" * 10**6
     path = f"/upload/{lease.id.hex()}"
-    with pytest.raises((RunError, ControllerGone), match="bytes|reached"):
+    with pytest.raises((RunError, ControllerUnreachable), match="bytes|reached"):
         fresh.client.send(path, large, str)
     refused = POOL.request("POST", world.url + path, headers=signed(fresh, head_of(fresh, path, large)),
                            body=iter([large]))  # fmt: skip
@@ -173,7 +173,7 @@ def test_strangers_can_only_join_and_not_too_often(world: World) -> None:
     key = Ed25519PrivateKey.generate()
     client = SignedClient(invite(world.place), key)
     for path, message in (("/lease", LeaseRequest(0, 1)), ("/beat", NodeBeat(0)), ("/job", None), ("/leave", None)):
-        with pytest.raises(ControllerGone, match="join first"):
+        with pytest.raises(ControllerUnreachable, match="join first"):
             client.call(path, message, object)
 
 
@@ -200,7 +200,7 @@ def test_nodes_do_nothing_that_is_the_operators_or_the_verifiers(world: World, n
     verifier = world.member("verifier")
     with pytest.raises(RunError, match="refuses"):
         verifier.client.call("/status", None, Status)
-    with pytest.raises(ControllerGone):
+    with pytest.raises(ControllerUnreachable):
         verifier.client.call("/lease", LeaseRequest(0, 1), object)
 
 
@@ -226,7 +226,8 @@ def test_pages_are_shown_to_the_operator_alone(world: World) -> None:
     ):
         assert POOL.request("GET", world.url + path).status in (403, 404)
     for path in ("/runs/../run.key", "/runs/a-run/../../run.key", "/runs/%2e%2e/run.key", "/runs/a-run/0/%2e%2e"):
-        connection = socket.create_connection(world.url.removeprefix("http://").split(":"), 10)  # type: ignore[arg-type]
+        # type: ignore[arg-type]
+        connection = socket.create_connection(world.url.removeprefix("http://").split(":"), 10)
         with connection:
             connection.sendall(f"GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n".encode())
             assert b" 404 " in connection.recv(1000).partition(b"\r\n")[0] + b" "
@@ -269,14 +270,14 @@ def test_a_client_believes_no_reply_that_the_run_has_not_signed(world: World, no
     for headers in ({}, of_another, {"x-curate-signature": "zz"}):
         with between(replying(status, body, headers)) as url:
             client = SignedClient(msgspec.structs.replace(node.client.invite, coordinator=url), node.client._key)
-            with pytest.raises(ControllerGone, match="without its signature"):
+            with pytest.raises(ControllerUnreachable, match="without its signature"):
                 client.call("/beat", NodeBeat(0), NodeOrders)
 
 
 def test_a_client_reads_no_more_than_it_wants(world: World, node: Member) -> None:
     with between(replying(200, b"x" * 10**6, {})) as url:
         client = SignedClient(msgspec.structs.replace(node.client.invite, coordinator=url), node.client._key)
-        with pytest.raises(ControllerGone, match="more than 1000 bytes"):
+        with pytest.raises(ControllerUnreachable, match="more than 1000 bytes"):
             client.fetch("/file/00", 1000)
 
 
@@ -297,7 +298,7 @@ def test_uploads_that_come_at_once_are_one(world: World, fresh: Member) -> None:
     def upload() -> None:
         try:
             receipts.append(fresh.client.send(f"/upload/{lease.id.hex()}", b"same", str))
-        except ControllerGone:
+        except ControllerUnreachable:
             receipts.append("later")
 
     threads = [threading.Thread(target=upload) for _ in range(6)]

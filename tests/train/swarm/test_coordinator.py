@@ -16,7 +16,7 @@ from swarms import RUN, TERMS, Member, World, invite, publish
 
 from curate.commands.main import main
 from train.asynchronous.http.server import ControllerServer
-from train.errors import ControllerGone, RunError
+from train.errors import ControllerUnreachable, RunError
 from train.swarm.calls import LeaseRequest, Leases, Step
 from train.swarm.ledger.audit import Audit, audit
 from train.swarm.ledger.book import rows
@@ -92,7 +92,7 @@ def test_a_group_is_never_with_two_nodes(world: World) -> None:
 
         def work(node: Member) -> None:
             while not stop.is_set():
-                with suppress(ControllerGone):
+                with suppress(ControllerUnreachable):
                     reply = node.client.call("/lease", LeaseRequest(0, 10), Leases)
                     for lease in reply.leases:
                         seen.append(lease.lease.seeds)
@@ -101,7 +101,7 @@ def test_a_group_is_never_with_two_nodes(world: World) -> None:
 
         def verify() -> None:
             while not stop.is_set():
-                with suppress(ControllerGone, Missing, AssertionError):
+                with suppress(ControllerUnreachable, Missing, AssertionError):
                     verifier.judge(verifier.job())
 
         threads = [threading.Thread(target=work, args=(node,)) for node in members]
@@ -200,7 +200,7 @@ def test_a_coordinator_that_is_killed_in_mid_lease_goes_on(world: World) -> None
         [leased] = node.ask(slots=1)
         running.kill()
         running.wait()
-        with pytest.raises(ControllerGone):
+        with pytest.raises(ControllerUnreachable):
             node.beat()
     with process(world):
         node, verifier = moved(node, world), moved(verifier, world)

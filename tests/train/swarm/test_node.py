@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from cli import main
 from train.asynchronous.messages import Answer, Answers, Beat, Draw, Lease, Leaving, WorkRequest
 from train.asynchronous.packed import pack_logprobs, pack_tokens
-from train.errors import ConfigError, ControllerGone, TransferError
+from train.errors import ConfigError, ControllerUnreachable, TransferError
 from train.sampling.engine_terms import EngineTerms
 from train.swarm.calls import Leases, NodeOrders, SwarmLease
 from train.swarm.files.reading import read
@@ -115,8 +115,8 @@ def test_after_a_failure_of_the_network_the_same_bytes_are_sent_again(node):
     controller = node(coordinator)
     (lease,) = asked(controller)
     whole = Answers("n", tuple(answer(lease, number) for number in range(3)))
-    coordinator.trouble.append(ControllerGone("the reply was lost"))
-    with pytest.raises(ControllerGone):
+    coordinator.trouble.append(ControllerUnreachable("the reply was lost"))
+    with pytest.raises(ControllerUnreachable):
         controller.answers(whole)
     coordinator.receipt = "again"
     assert controller.answers(whole) == ["taken"] * 3
@@ -183,7 +183,7 @@ def test_a_node_that_was_missed_joins_again_and_goes_on(node):
 def test_weights_are_those_that_the_relays_name(node):
     assert node(Coordinator(), Relays(5)).weights(4, 0.0) == Manifest(5)
     assert node(Coordinator(), Relays(5)).weights(5, 0.0) is None
-    with pytest.raises(ControllerGone, match="no relay names a version"):
+    with pytest.raises(ControllerUnreachable, match="no relay names a version"):
         node(Coordinator(), Relays(None)).weights(-1, 0.0)
 
 

@@ -47,7 +47,7 @@ from train.asynchronous.messages import (
     WorkRequest,
 )
 from train.asynchronous.packed import unpack_tokens
-from train.errors import ControllerGone, RolloutError
+from train.errors import ControllerUnreachable, RolloutError
 from train.rollouts.batch import Group, Submit
 from train.rollouts.steps import in_tokens
 from train.sampling.protocol import Asked
@@ -479,7 +479,7 @@ class Controller:
                 yield
             self._tally.called(time.monotonic() - began)
         except Exception as error:
-            raise ControllerGone(f"the run has stopped: {error}") from error
+            raise ControllerUnreachable(f"the run has stopped: {error}") from error
 
     def _fail(self, error: BaseException) -> None:
         if self._error is None:

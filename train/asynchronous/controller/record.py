@@ -13,7 +13,7 @@ from train.asynchronous.groups.events import Event
 from train.asynchronous.groups.open_group import OpenGroup
 from train.asynchronous.groups.states import Groups
 from train.errors import RolloutError
-from train.remedy import remedy
+from train.recovery_hints import recovery_hint
 from train.rollouts.batch import Group
 
 
@@ -96,5 +96,5 @@ def _writing() -> Iterator[None]:
         yield
     except OSError as error:
         raise RolloutError(
-            f"the journal cannot be written: {error}. {remedy(error)}; the same command with --resume continues."
+            f"the journal cannot be written: {error}. {recovery_hint(error)}; the same command with --resume continues."
         ) from error

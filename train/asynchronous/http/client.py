@@ -11,7 +11,7 @@ from urllib3.util import Timeout, parse_url
 
 from train.asynchronous.http.routes import MSGPACK, RUN_HEADER
 from train.asynchronous.messages import Answers, Beat, Leaving, Orders, Receipt, Work, WorkRequest
-from train.errors import ConfigError, ControllerGone, RunError
+from train.errors import ConfigError, ControllerUnreachable, RunError
 from train.sampling.engine_terms import EngineTerms
 from train.weights.manifest import Manifest
 
@@ -79,7 +79,7 @@ class HttpController:
     def _reply(
         self, method: str, path: str, kind: type[Message], message: Any = None, *, more_seconds: float = 0.0
     ) -> Message:
-        """Return the answer to a call. Raises ControllerGone, and RunError if this worker is refused."""
+        """Return the answer to a call. Raises ControllerUnreachable, and RunError if this worker is refused."""
         headers = self._headers if message is None else {**self._headers, "content-type": MSGPACK}
         try:
             answer = self._pool.request(
@@ -92,9 +92,9 @@ class HttpController:
                 timeout=Timeout(connect=_CONNECT_SECONDS, read=self._reply_seconds + more_seconds),
             )
         except HTTPError as error:
-            raise ControllerGone(f"the controller at {self.url} cannot be reached: {_reason(error)}") from error
+            raise ControllerUnreachable(f"the controller at {self.url} cannot be reached: {_reason(error)}") from error
         if answer.status in _COMES_BACK:
-            raise ControllerGone(f"the controller at {self.url} answers {answer.status}: {_words(answer)}")
+            raise ControllerUnreachable(f"the controller at {self.url} answers {answer.status}: {_words(answer)}")
         if answer.status == 204:
             return None  # type: ignore[return-value]
         if answer.status != 200:

@@ -40,7 +40,7 @@ from sandbox.service.refusals import (
     Unauthorized,
 )
 from train.asynchronous.messages import Answers, Beat, ControllerCalls, Leaving, WorkRequest
-from train.errors import ControllerGone
+from train.errors import ControllerUnreachable
 from train.sampling.engine_terms import EngineTerms
 from train.weights.manifest import Manifest
 
@@ -223,7 +223,7 @@ class App:
         self._limiter = self._limiter or anyio.CapacityLimiter(_THREADS)
         try:
             return await anyio.to_thread.run_sync(call, limiter=self._limiter)
-        except ControllerGone as error:
+        except ControllerUnreachable as error:
             raise Stopped(str(error), retry_after=5) from error
 
 

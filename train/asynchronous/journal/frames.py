@@ -9,7 +9,7 @@ from blake3 import blake3
 
 from train.asynchronous.groups.events import Event
 from train.errors import CheckpointError
-from train.flush import flush
+from train.fsync import fsync_path
 
 FOLDER = "journal"  # of a run
 _SUFFIX = ".frames"
@@ -51,5 +51,5 @@ def open_segment(folder: Path, segment: int) -> FileIO:
     is_new = not path.exists()
     file = path.open("ab", buffering=0)
     if is_new:
-        flush(folder)
+        fsync_path(folder)
     return file

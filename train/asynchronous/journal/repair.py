@@ -6,7 +6,7 @@ from pathlib import Path
 from train.asynchronous.groups import events
 from train.asynchronous.journal.frames import frames, segments_of
 from train.errors import CheckpointError
-from train.flush import flush
+from train.fsync import fsync_path
 
 
 def repair(folder: Path) -> None:
@@ -30,5 +30,5 @@ def repair(folder: Path) -> None:
             os.fsync(file.fileno())
         for after in later:
             after.unlink()
-        flush(folder)
+        fsync_path(folder)
         return

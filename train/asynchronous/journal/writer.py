@@ -12,7 +12,7 @@ from train.asynchronous.groups.events import Event
 from train.asynchronous.journal.frames import framed, open_segment, segments_of
 from train.asynchronous.journal.reader import read
 from train.asynchronous.journal.repair import repair
-from train.flush import flush
+from train.fsync import fsync_path
 
 
 class Journal:
@@ -59,7 +59,7 @@ class Journal:
                 if file is not self._file:
                     file.close()
             self._unsynced = [self._file]
-        flush(self._folder)
+        fsync_path(self._folder)
 
     def forget(self, segments_before: int) -> None:
         for segment, path in segments_of(self._folder).items():

@@ -12,7 +12,7 @@ from itertools import islice
 from train.asynchronous.messages import Answers, Beat, ControllerCalls, Leaving, WorkRequest
 from train.asynchronous.workers.holdings import Holdings
 from train.asynchronous.workers.patience import Patience
-from train.errors import ControllerGone, TransferError
+from train.errors import ControllerUnreachable, TransferError
 from train.weights.manifest import Manifest
 from train.weights.source import WeightSource
 
@@ -68,7 +68,7 @@ class Errands:
             while self._holdings.unsent and time.monotonic() < until:
                 self._send()
             self._controller.leave(Leaving(self._name))
-        except ControllerGone as error:
+        except ControllerUnreachable as error:
             log.info("left without a word: %s", error)
 
     def _guarded(self, errand: Callable[[], None]) -> None:
@@ -167,7 +167,7 @@ class Errands:
             beat = Beat(self._name, holdings.loaded, tuple(holdings.missing), speed, self._cache_use(), busy_share)
         try:
             orders = self._controller.beat(beat)
-        except ControllerGone:
+        except ControllerUnreachable:
             return  # the other threads are patient
         if orders.over:
             holdings.end(over=True)

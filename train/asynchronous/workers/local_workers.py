@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import Self
 
 from train.config import Engine
-from train.errors import ControllerGone, SamplerError
+from train.errors import ControllerUnreachable, SamplerError
 from train.sampling.engine_environment import gpus_of_engines, visible
 from train.sampling.restart_budget import RestartBudget
 
@@ -103,7 +103,7 @@ class LocalWorkers:
                 for number, process in enumerate(self._processes):
                     if process.poll() not in (None, 0) and not self._closing.is_set():
                         self._start_again(number)
-        except ControllerGone:
+        except ControllerUnreachable:
             return  # the run has stopped, and the trainer knows why
         except Exception as error:  # otherwise the run would wait for workers that never come
             self._fail(SamplerError(f"a worker cannot be started again: {error}"))

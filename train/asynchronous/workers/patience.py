@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
-from train.errors import ControllerGone
+from train.errors import ControllerUnreachable
 
 log = logging.getLogger(__name__)
 
@@ -28,18 +28,21 @@ class Patience:
         self.n_failures = 0
 
     def call(self, what: Callable[[], Result]) -> Result | None:
-        """Return the result of the call, or None if there is no point in going on. Raises ControllerGone at the end."""
+        """Return the result of the call, or None if there is no point in going on.
+
+        Raises ControllerUnreachable at the end.
+        """
         first_failure, seconds = None, _FIRST_SECONDS
         while True:
             try:
                 return what()
-            except ControllerGone as error:
+            except ControllerUnreachable as error:
                 self.n_failures += 1
                 now = time.monotonic()
                 first_failure = first_failure or now
                 gone = now - first_failure
                 if gone >= self._seconds:
-                    raise ControllerGone(
+                    raise ControllerUnreachable(
                         f"{error} (tried for {gone:.0f} s). Start the worker again once the run goes on; "
                         "--patience SECONDS lets it try for longer."
                     ) from error

@@ -74,8 +74,8 @@ class Worker:
         """Work until the run is over.
 
         Raises SamplerError if the engine fails, ParityError if it does not hold the weights that were sent,
-        TransferError if weights cannot be fetched, ControllerGone if the controller is gone for too long, and RunError
-        if it refuses this worker.
+        TransferError if weights cannot be fetched, ControllerUnreachable if the controller is gone for too long, and
+        RunError if it refuses this worker.
         """
         self._errands.start()
         try:

@@ -12,7 +12,7 @@ from sandbox.commands.frame import ProgressBar
 from train.commands.evaluation.model import Model
 
 if TYPE_CHECKING:
-    from curate.prompt import Prompt
+    from curate.prompt import PromptFormat
     from curate.trust import Trust
     from sandbox import SandboxOptions
     from train.evaluation.codeforces.contests import Contest
@@ -60,7 +60,7 @@ class Terms:
 
     protocol: str | None
     wishes: "Wishes"
-    prompt: "Prompt"
+    prompt: "PromptFormat"
     problems: int
     trust: "Trust"
     languages: tuple[str, ...]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from curate.prompt import Prompt
+    from curate.prompt import PromptFormat
     from train.engine_options import EngineOptions
     from train.evaluation.exercise import Exercise
     from train.evaluation.results.cost import Prices
@@ -24,7 +24,7 @@ class Model:
     name: str
     base_url: str | None
     engine: "EngineOptions"
-    prompt: "Prompt"
+    prompt: "PromptFormat"
     prices: "Prices | None" = None
 
     def check(self) -> None:

@@ -15,12 +15,12 @@ def command(folder: Path, node: str) -> None:
 
     It loses its stake and its leases, and its answers that still wait for a verdict are not used.
     """
-    from train.errors import ConfigError, ControllerGone, TrainError
+    from train.errors import ConfigError, ControllerUnreachable, TrainError
     from train.swarm.calls import Ban, Status
     from train.swarm.folder import SwarmFolder
     from train.swarm.operator import AWAY, operator_client
 
-    with user_errors(TrainError), user_errors(ControllerGone, advice=AWAY):
+    with user_errors(TrainError), user_errors(ControllerUnreachable, advice=AWAY):
         client = operator_client(SwarmFolder(folder))
         found = [one for one in client.call("/status", None, Status).nodes if one.node.hex().startswith(node.lower())]
         if len(found) != 1:

@@ -12,12 +12,12 @@ from train.commands.cells import print_cells
 @click.argument("folder", type=click.Path(exists=True, file_okay=False, path_type=Path))
 def command(folder: Path) -> None:
     """Show nodes, leases, verdicts and relays of the swarm whose coordinator runs in FOLDER, and its status page."""
-    from train.errors import ControllerGone, TrainError
+    from train.errors import ControllerUnreachable, TrainError
     from train.swarm.calls import Status
     from train.swarm.folder import SwarmFolder
     from train.swarm.operator import AWAY, operator_client
 
-    with user_errors(TrainError), user_errors(ControllerGone, advice=AWAY):
+    with user_errors(TrainError), user_errors(ControllerUnreachable, advice=AWAY):
         place = SwarmFolder(folder)
         status = operator_client(place).call("/status", None, Status)
         page = place.page_url()

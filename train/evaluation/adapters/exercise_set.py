@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from curate.errors import CurateError
-from curate.prompt import Prompt
+from curate.prompt import PromptFormat
 from train.evaluation.exercise import Exercise
 from train.evaluation.exercises import exercises
 from train.evaluation.protocols.named import FORMS, OWN, PROTOCOLS
@@ -38,7 +38,7 @@ class Wanted:
             if name and name not in names:
                 raise CurateError(f"there is no {kind} {name!r}; there are {', '.join(names)}.")
         wishes = Wishes(window=self.window or None, form=self.form or None)
-        return settle(self.protocol or None, named(self.suite)[0], wishes, Prompt())
+        return settle(self.protocol or None, named(self.suite)[0], wishes, PromptFormat())
 
 
 @lru_cache(_MOST_SUITES)

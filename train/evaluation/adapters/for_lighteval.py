@@ -26,7 +26,7 @@ from lighteval.tasks.lighteval_task import LightevalTaskConfig
 from lighteval.tasks.requests import Doc, SamplingMethod
 
 from curate.dataset.workspace import write_whole
-from curate.verification.retrying import with_retries
+from curate.verification.retries import with_retries
 from rewards.reward import ACCEPTED
 from rewards.shared import sandbox_options
 from sandbox import Sandbox

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from curate.errors import CurateError
-from curate.progress import Progress, silent
+from curate.progress import Progress, no_progress
 from train.evaluation.codeforces.api_client import ApiClient
 from train.evaluation.codeforces.contest_file import read_contests, write_contests
 from train.evaluation.codeforces.contests import Contest
@@ -45,7 +45,7 @@ def fetch_contests(
     *,
     base_url: str = BASE_URL,
     pause_seconds: float = SECONDS_BETWEEN_REQUESTS,
-    progress: Progress = silent,
+    progress: Progress = no_progress,
 ) -> Fetched:
     """Fetch the contests that the file lacks. Contests in the file that were not asked for stay there.
 

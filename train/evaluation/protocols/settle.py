@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from curate.errors import CurateError
-from curate.prompt import Prompt
+from curate.prompt import PromptFormat
 from train.evaluation.extraction.named import USUAL as USUAL_EXTRACTION
 from train.evaluation.protocols.form import Form
 from train.evaluation.protocols.named import COMPLETIONS, FORMS, OWN, PROTOCOLS
@@ -17,7 +17,7 @@ from train.evaluation.protocols.wishes import COMPLETE, Wishes, check
 _FENCE, _CLOSED = "```", "\n```\n"
 
 
-def settle(protocol: str | None, suite: str, wishes: Wishes, prompt: Prompt) -> Settled:
+def settle(protocol: str | None, suite: str, wishes: Wishes, prompt: PromptFormat) -> Settled:
     """Return how a suite is measured.
 
     protocol   the name of a protocol; None: the usual settings
@@ -60,7 +60,7 @@ def _setting(protocol: Protocol, suite: str) -> Setting:
     )
 
 
-def _form(official: Setting, suite: str, wishes: Wishes, prompt: Prompt) -> Form | None:
+def _form(official: Setting, suite: str, wishes: Wishes, prompt: PromptFormat) -> Form | None:
     """Return the form of the prompt; None: our own, with the template if there is one."""
     if prompt.template:
         return None

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from curate.prompt import Chat, Prompt
+from curate.prompt import Chat, PromptFormat
 from train.evaluation.extraction.named import USUAL
 from train.evaluation.protocols.form import Form, Statement, Wording
 
@@ -24,7 +24,7 @@ class Style:
     extraction: str = USUAL
     test_seconds: float | None = None
 
-    def wording(self, prompt: Prompt, statement: Statement, own: Chat) -> Wording:
+    def wording(self, prompt: PromptFormat, statement: Statement, own: Chat) -> Wording:
         """Return what the model is asked.
 
         prompt   its system prompt takes the place of the form's

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from curate.errors import CurateError
-from curate.prompt import Prompt
+from curate.prompt import PromptFormat
 
 CHAT, COMPLETE = "chat", "complete"
 
@@ -29,7 +29,7 @@ class Wishes:
     prefill: str | None = None
 
 
-def check(wishes: Wishes, prompt: Prompt) -> None:
+def check(wishes: Wishes, prompt: PromptFormat) -> None:
     """Raise CurateError for what contradicts itself."""
     if wishes.mode == COMPLETE:
         given = {

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from functools import partial
 
 from curate.errors import CurateError
-from curate.prompt import Chat, Prompt
+from curate.prompt import Chat, PromptFormat
 from curate.reading.tables import Row, Table, known_options
 from curate.reading.values import optional_text
 from sandbox import Suite
@@ -48,7 +48,7 @@ def _is_stepwise(table: Table) -> bool:
     return bool(value == _STEPS)
 
 
-def _chat(prompt: Prompt, text: str) -> Chat:
+def _chat(prompt: PromptFormat, text: str) -> Chat:
     """Return the chat with CRUXEval's prompt. A template of the user's own is used as it is."""
     if prompt.template:
         return prompt.chat(text, "", Suite([]))

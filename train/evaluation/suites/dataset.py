@@ -28,7 +28,7 @@ def read(stored: Stored, asked: Asked, trust: Trust, left_out: Counter[str]) -> 
         if asked.bounds is not None and not asked.bounds[0] <= row["date"] <= asked.bounds[1]:
             continue
         suite = asked.limited(tests_of(row))
-        objection = trust.objection(
+        objection = trust.exclusion_reason(
             verified=row["verified"], suspect=row["multi_answer_suspect"], checker=suite.checker
         )
         if objection is not None:

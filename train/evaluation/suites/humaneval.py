@@ -7,7 +7,7 @@ answer can patch the tests or end them early.
 
 from collections.abc import Iterator
 
-from curate.prompt import Chat, Prompt
+from curate.prompt import Chat, PromptFormat
 from curate.reading.dialects import assertions
 from curate.reading.tables import Row, Table, known_options
 from curate.reading.values import Unparsable
@@ -40,7 +40,7 @@ def _read(table: Table, asked: Asked) -> Iterator[Exercise]:
         yield asked.exercise(id, Statement(start, "", name), completion_chat(asked.prompt, start, name), judge)
 
 
-def completion_chat(prompt: Prompt, start: str, entry_point: str) -> Chat:
+def completion_chat(prompt: PromptFormat, start: str, entry_point: str) -> Chat:
     """Return the chat that asks for a function of which the beginning is given."""
     return prompt.chat(_TASK, start, Suite([], entry_point=entry_point))
 

@@ -3,7 +3,7 @@
 from importlib.util import find_spec
 
 from curate.errors import CurateError
-from curate.prompt import Chat, Prompt
+from curate.prompt import Chat, PromptFormat
 from sandbox import Suite
 from sandbox.extras import install_command
 
@@ -16,7 +16,7 @@ def check_installed() -> None:
         raise CurateError(f"answers of mathematics need math-verify; type: {install_command('math')}")
 
 
-def chat(prompt: Prompt, problem: str) -> Chat:
+def chat(prompt: PromptFormat, problem: str) -> Chat:
     """Return the chat that asks a question of mathematics. A template of the user's own is used as it is."""
     if prompt.template:
         return prompt.chat(problem, "", Suite([]))

@@ -7,7 +7,7 @@ meant for prompts and training. As in the paper, the model sees the task and its
 from collections.abc import Iterator
 
 from curate.errors import CurateError
-from curate.prompt import Chat, Prompt
+from curate.prompt import Chat, PromptFormat
 from curate.reading.assertions.needs import classes_defined_by, defined_by
 from curate.reading.dialects import assertions
 from curate.reading.tables import Row, Table, known_options
@@ -62,7 +62,7 @@ def _exercise(id: str, row: Row, asked: Asked) -> Exercise:
     return asked.exercise(id, stated, _chat(asked.prompt, statement, listed, tests), judge)
 
 
-def _chat(prompt: Prompt, statement: str, listed: list[str], tests: Suite) -> Chat:
+def _chat(prompt: PromptFormat, statement: str, listed: list[str], tests: Suite) -> Chat:
     shown = "\n".join(listed)
     return prompt.chat(f"{statement}\n\nThese are its tests:\n\n```python\n{shown}\n```", "", tests)
 

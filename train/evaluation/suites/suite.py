@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from datetime import date
 
 from curate.errors import CurateError
-from curate.prompt import Chat, Prompt
+from curate.prompt import Chat, PromptFormat
 from curate.reading.tables import Row, Table, Unreadable, read_rows
 from curate.reading.values import optional_text
 from rewards.extract import PYTHON_ONLY
@@ -30,7 +30,7 @@ class Asked:
     """
 
     bounds: Bounds | None = None
-    prompt: Prompt = field(default_factory=Prompt)
+    prompt: PromptFormat = field(default_factory=PromptFormat)
     languages: tuple[str, ...] = PYTHON_ONLY
     style: Style = Style()
 

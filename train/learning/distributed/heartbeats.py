@@ -17,13 +17,13 @@ from typing import Any
 import psutil
 import torch.distributed as dist
 
-from train import interruption
+from train import interrupts
 from train.errors import LearnerError
 
 log = logging.getLogger(__name__)
 
 LOST_SECONDS = 60.0  # a rank that has not been heard from for so long is lost
-_BEAT_SECONDS, _WATCH_SECONDS = 2.0, 0.5
+_HEARTBEAT_SECONDS, _WATCH_SECONDS = 2.0, 0.5
 STUCK_SECONDS = 30  # time for a call to fail by itself after a rank was lost
 _ADVICE = ". --resume continues the run."
 _FIRST_POLLS, _SHORT_POLL_SECONDS, _POLL_SECONDS = 200, 0.005, 0.1
@@ -40,12 +40,12 @@ class Heartbeats:
         self._stores = [dist.PrefixStore(f"curate-{attempt}", _store()) for _ in range(2)]  # type: ignore[attr-defined]
         self._hosts: dict[int, tuple[str, int]] = {}  # machine and process of each rank
         self._calls = 0
-        self._loss = ""
+        self._lost_reason = ""
         self._is_open = self._is_in_call = False
         self._ended = threading.Event()
         self._stores[0].set(f"process/{rank}", f"{_machine()} {os.getpid()}")
-        self._beats = 0
-        for target in (self._beat, self._watch):
+        self._n_heartbeats = 0
+        for target in (self._exchange_heartbeats, self._watch):
             threading.Thread(target=target, name="heartbeats", daemon=True).start()
 
     def open(self) -> None:
@@ -57,7 +57,7 @@ class Heartbeats:
         self._is_open = False
 
     @contextmanager
-    def call(self) -> Iterator[None]:
+    def guard_call(self) -> Iterator[None]:
         """Do in this block what waits for other ranks."""
         self._is_in_call = True
         try:
@@ -87,83 +87,83 @@ class Heartbeats:
 
     def check(self) -> None:
         """Raise LearnerError if a rank is lost."""
-        if self._loss:
-            raise LearnerError(self._loss)
+        if self._lost_reason:
+            raise LearnerError(self._lost_reason)
 
-    def failed(self, reason: str) -> None:
+    def announce_failure(self, reason: str) -> None:
         """Tell the other ranks why this one ends."""
         with suppress(RuntimeError):  # the store may be gone, too
             self._stores[0].set(f"failed/{self._rank}", " ".join(reason.split()))
 
-    def find_loss(self) -> str:
+    def find_lost_rank(self) -> str:
         """Wait until it is known which rank was lost, after a call has failed; return words that name it, or none."""
-        deadline = time.monotonic() + self._lost_seconds + 2 * _BEAT_SECONDS
-        while not self._loss and time.monotonic() < deadline:
+        deadline = time.monotonic() + self._lost_seconds + 2 * _HEARTBEAT_SECONDS
+        while not self._lost_reason and time.monotonic() < deadline:
             time.sleep(_SHORT_POLL_SECONDS)
-        return self._loss
+        return self._lost_reason
 
     def _announced(self) -> int:
         """Return how many calls rank 0 has announced."""
         store = self._stores[0]
         return int(store.get("calls")) if store.check(["calls"]) else 0
 
-    def _beat(self) -> None:
-        heard = {rank: ("", 0) for rank in self._watched}
-        while not self._ended.wait(_BEAT_SECONDS):
-            self._beats += 1  # counts the time, since a job that was suspended as a whole has lost nobody
+    def _exchange_heartbeats(self) -> None:
+        last_heartbeats = {rank: ("", 0) for rank in self._watched}
+        while not self._ended.wait(_HEARTBEAT_SECONDS):
+            self._n_heartbeats += 1  # counts the time, since a job that was suspended as a whole has lost nobody
             try:
-                self._stores[1].set(f"beat/{self._rank}", str(self._beats))
+                self._stores[1].set(f"beat/{self._rank}", str(self._n_heartbeats))
                 self._pass_on_signals()
-                loss = next(filter(None, (self._loss_of(rank, heard) for rank in self._watched)), "")
+                loss = next(filter(None, (self._loss_reason(rank, last_heartbeats) for rank in self._watched)), "")
             except RuntimeError as error:
                 # The store is a thread of rank 0 or of torchrun. If it is gone, so are they.
                 loss = f"{self._name(0)} is lost, or its machine cannot be reached ({_first_line(error)})"
             if loss:
-                self._loss = f"{loss.removesuffix(_ADVICE)}{_ADVICE}"
+                self._lost_reason = f"{loss.removesuffix(_ADVICE)}{_ADVICE}"
                 return
 
     def _watch(self) -> None:
         """End this process if a rank is lost. The other thread may be waiting for the store of a silent rank 0."""
-        beats, silent_seconds = 0, 0.0
-        while not self._loss and not self._ended.wait(_WATCH_SECONDS):
-            silent_seconds = silent_seconds + _WATCH_SECONDS if beats == self._beats else 0.0
-            beats = self._beats
-            if silent_seconds > self._lost_seconds + _BEAT_SECONDS:
+        n_heartbeats, silent_seconds = 0, 0.0
+        while not self._lost_reason and not self._ended.wait(_WATCH_SECONDS):
+            silent_seconds = silent_seconds + _WATCH_SECONDS if n_heartbeats == self._n_heartbeats else 0.0
+            n_heartbeats = self._n_heartbeats
+            if silent_seconds > self._lost_seconds + _HEARTBEAT_SECONDS:
                 silence = f"it was not heard from for {self._lost_seconds:g} s"
-                self._loss = self._loss or f"{self._name(0)} is lost: {silence}{_ADVICE}"
+                self._lost_reason = self._lost_reason or f"{self._name(0)} is lost: {silence}{_ADVICE}"
         if self._is_open and self._rank == 0 and not self._is_in_call:  # it samples, which can take hours
-            interruption.interrupt(LearnerError(self._loss))
+            interrupts.interrupt(LearnerError(self._lost_reason))
         stuck_seconds = 0.0
         while self._is_open and not self._ended.wait(_WATCH_SECONDS):
             stuck_seconds = stuck_seconds + _WATCH_SECONDS if self._is_in_call else 0.0
             if stuck_seconds >= STUCK_SECONDS:
-                log.error("%s This process ends, too: it waits for that rank.", self._loss)
+                log.error("%s This process ends, too: it waits for that rank.", self._lost_reason)
                 os._exit(1)
 
-    def _loss_of(self, rank: int, heard: dict[int, tuple[str, int]]) -> str:
+    def _loss_reason(self, rank: int, last_heartbeats: dict[int, tuple[str, int]]) -> str:
         """Return what has happened to a rank, or nothing if it lives."""
         store = self._stores[1]
         if store.check([f"failed/{rank}"]):
             return f"{self._name(rank)} has failed: {store.get(f'failed/{rank}').decode()}"
-        beat = store.get(f"beat/{rank}").decode() if store.check([f"beat/{rank}"]) else ""
-        if beat != heard[rank][0]:
-            heard[rank] = beat, self._beats
+        heartbeat = store.get(f"beat/{rank}").decode() if store.check([f"beat/{rank}"]) else ""
+        if heartbeat != last_heartbeats[rank][0]:
+            last_heartbeats[rank] = heartbeat, self._n_heartbeats
         if rank not in self._hosts and store.check([f"process/{rank}"]):
             machine, process = store.get(f"process/{rank}").decode().rsplit(" ", 1)
             self._hosts[rank] = machine, int(process)
         machine, process_id = self._hosts.get(rank, ("", 0))
-        if machine == _machine() and not _lives(process_id):
+        if machine == _machine() and not _is_alive(process_id):
             return f"{self._name(rank)} is lost: its process {process_id} has ended"
-        if (self._beats - heard[rank][1]) * _BEAT_SECONDS > self._lost_seconds:
+        if (self._n_heartbeats - last_heartbeats[rank][1]) * _HEARTBEAT_SECONDS > self._lost_seconds:
             return f"{self._name(rank)} is lost: it was not heard from for {self._lost_seconds:g} s"
         return ""
 
     def _pass_on_signals(self) -> None:
         """Let rank 0, which saves, know that this rank was asked to end."""
-        if self._rank and interruption.asked():
+        if self._rank and interrupts.interrupt_requested():
             self._stores[1].set("asked to end", "")
         elif not self._rank and self._stores[1].check(["asked to end"]):
-            interruption.interrupt()
+            interrupts.interrupt()
 
     def _name(self, rank: int) -> str:
         machine, _ = self._hosts.get(rank, ("", 0))
@@ -181,7 +181,7 @@ def _machine() -> str:
     return f"{socket.gethostname()} {os.readlink('/proc/self/ns/pid')}"
 
 
-def _lives(process: int) -> bool:
+def _is_alive(process: int) -> bool:
     try:
         return bool(psutil.Process(process).status() != psutil.STATUS_ZOMBIE)
     except psutil.NoSuchProcess:

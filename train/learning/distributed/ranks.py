@@ -22,10 +22,10 @@ from train.learning.distributed.heartbeats import Heartbeats
 
 CALL_SECONDS = 900.0  # within a call, all ranks do the same work, so none should be so far behind the others
 _FILES_SECONDS = 3600.0  # ranks may read and write files at different speeds
-_LEAVE_SECONDS = 0.3
+_SHUTDOWN_SECONDS = 0.3
 
 
-class Ranks:
+class RankGroup:
     """The ranks, as this process sees them.
 
     settings         how the ranks divide the work
@@ -114,25 +114,25 @@ class Ranks:
         mesh = _mesh(self.device, self.size // self.context, self.context)
         return mesh.get_group(mesh.ndim - 1)
 
-    def tell(self, call: Any) -> None:
-        """Send a call from rank 0 to all other ranks, which receive it with `hear`."""
+    def broadcast_call(self, call: Any) -> None:
+        """Send a call from rank 0 to all other ranks, which receive it with `receive_call`."""
         if self._heartbeats:
             self._heartbeats.announce_call()
             dist.broadcast_object_list([call], src=0, device=torch.device("cpu"))
 
-    def hear(self) -> Any:
-        """Wait for the next call that rank 0 sends with `tell`, and return it."""
+    def receive_call(self) -> Any:
+        """Wait for the next call that rank 0 sends with `broadcast_call`, and return it."""
         self._beats.wait_for_call()
         box: list[Any] = [None]
         dist.broadcast_object_list(box, src=0, device=torch.device("cpu"))
         return box[0]
 
-    def add_up(self, tensor: Tensor) -> None:
+    def all_reduce_sum(self, tensor: Tensor) -> None:
         """Add up the tensors of all ranks, in place."""
         if self.size > 1:
             dist.all_reduce(tensor)
 
-    def all_agree(self, mine: bool) -> bool:
+    def all_true(self, mine: bool) -> bool:
         """Return whether it is true on all ranks."""
         disagreeing = torch.tensor(float(not mine))
         if self.size > 1:
@@ -140,18 +140,18 @@ class Ranks:
         return disagreeing.item() == 0
 
     @contextmanager
-    def named_errors(self) -> Iterator[None]:
+    def translate_errors(self) -> Iterator[None]:
         """Raise LearnerError instead of the errors that full memory and lost ranks cause."""
         try:
-            with nullcontext() if self._heartbeats is None else self._heartbeats.call():
+            with nullcontext() if self._heartbeats is None else self._heartbeats.guard_call():
                 yield
         except UpdateError:
             raise  # on all ranks, which go on
         except LearnerError as error:
-            self.failed(str(error))
+            self.announce_failure(str(error))
             raise
         except torch.OutOfMemoryError as error:
-            self.failed("a row does not fit into the memory of its GPU")
+            self.announce_failure("a row does not fit into the memory of its GPU")
             raise LearnerError(
                 "a row does not fit into the memory of the GPU. Lower optimizer.row_tokens, set "
                 f"model.activation_checkpointing, or use more GPUs. ({error})"
@@ -159,11 +159,11 @@ class Ranks:
         except RuntimeError as error:
             if self._heartbeats is None:
                 raise
-            loss = self._heartbeats.find_loss() or (
+            loss = self._heartbeats.find_lost_rank() or (
                 f"rank {self.rank} of {self.size}: a call has failed although all ranks live. --resume continues the "
                 f"run. ({error})"
             )
-            self.failed(loss)
+            self.announce_failure(loss)
             raise LearnerError(loss) from error
 
     def use_device(self) -> None:
@@ -171,10 +171,10 @@ class Ranks:
         if self.device == "cuda":
             torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
 
-    def failed(self, reason: str) -> None:
+    def announce_failure(self, reason: str) -> None:
         """Tell the other ranks why this one ends."""
         if self._heartbeats:
-            self._heartbeats.failed(reason)
+            self._heartbeats.announce_failure(reason)
 
     def close(self) -> None:
         """Expect no further calls, so that the other ranks may end."""
@@ -214,11 +214,11 @@ def _leave() -> None:
     A thread of gloo needs the interpreter's lock to free the tensors of the last call. If it asked for the lock while
     the interpreter ends, the process would abort although its work is done.
     """
-    time.sleep(_LEAVE_SECONDS)
+    time.sleep(_SHUTDOWN_SECONDS)
     dist.destroy_process_group()
 
 
-def part_of(tensor: Tensor, *, like: Any) -> Tensor:
+def shard_like(tensor: Tensor, *, like: Any) -> Tensor:
     """Return this rank's part of a whole tensor that all ranks have, divided as another one; or all, if that is."""
     if not hasattr(like, "device_mesh"):
         return tensor
@@ -227,25 +227,25 @@ def part_of(tensor: Tensor, *, like: Any) -> Tensor:
     return distribute_tensor(tensor, like.device_mesh, like.placements, src_data_rank=None)
 
 
-def local_part(tensor: Any) -> Tensor:
+def local_shard(tensor: Any) -> Tensor:
     """Return this rank's part of a tensor as a plain one, which shares its memory; or the tensor, if it is whole."""
-    part: Tensor = tensor.detach().to_local() if hasattr(tensor, "device_mesh") else tensor.detach()
-    return part
+    shard: Tensor = tensor.detach().to_local() if hasattr(tensor, "device_mesh") else tensor.detach()
+    return shard
 
 
-def moved(tensor: Any, device: torch.device) -> Tensor:
+def copy_to_device(tensor: Any, device: torch.device) -> Tensor:
     """Return a copy of this rank's part of a tensor on another device, still marked as a part."""
-    copied = local_part(tensor).to(device, copy=True)
+    copied = local_shard(tensor).to(device, copy=True)
     if not hasattr(tensor, "device_mesh"):
         return copied
     from torch.distributed.tensor import DTensor
 
     # Not from_local, which would move it to the GPU again.
-    part: Tensor = DTensor(copied, tensor._spec, requires_grad=False)  # type: ignore[no-untyped-call]
-    return part
+    shard: Tensor = DTensor(copied, tensor._spec, requires_grad=False)  # type: ignore[no-untyped-call]
+    return shard
 
 
-def on_all_ranks(tensor: Any) -> Any:
+def replicate(tensor: Any) -> Any:
     """Return a tensor of which each rank has all, but which can be multiplied with one of which each has a part."""
     if not hasattr(tensor, "device_mesh"):
         return tensor
@@ -254,7 +254,7 @@ def on_all_ranks(tensor: Any) -> Any:
     return tensor.redistribute(placements=[Replicate()] * tensor.device_mesh.ndim)
 
 
-def whole(tensor: Tensor) -> Tensor:
+def full_tensor(tensor: Tensor) -> Tensor:
     """Return the whole tensor, put together from the parts of all ranks; all ranks must call this."""
     mine: Tensor = tensor.detach()
     return mine.full_tensor() if hasattr(mine, "full_tensor") else mine

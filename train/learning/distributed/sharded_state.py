@@ -60,7 +60,7 @@ def read(state: State, folder: Path, group: Any) -> None:
     )
 
 
-def outline(folder: Path) -> dict[str, Size]:
+def tensor_shapes(folder: Path) -> dict[str, Size]:
     """Return the names and whole shapes of the tensors in a folder. Raises CheckpointError if it is damaged."""
     try:
         tensors = FileSystemReader(folder).read_metadata().state_dict_metadata

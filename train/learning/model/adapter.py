@@ -10,7 +10,7 @@ from typing import Any
 from torch import Tensor
 
 from train.config import Model
-from train.learning.distributed.ranks import whole
+from train.learning.distributed.ranks import full_tensor
 from train.learning.model.policy import is_lora
 
 FOLDER = "adapter"
@@ -21,7 +21,7 @@ def adapter_weights(causal: Any) -> Iterator[tuple[str, Tensor]]:
     """Yield each whole tensor of the LoRA layers under peft's name. If ranks share the model, all must call this."""
     for name, weight in causal.named_parameters():
         if is_lora(name):
-            yield _PREFIX + name.replace(_NAME, ""), whole(weight)
+            yield _PREFIX + name.replace(_NAME, ""), full_tensor(weight)
 
 
 def write_adapter(weights: Mapping[str, Tensor], config: Model, folder: Path) -> None:

@@ -16,11 +16,11 @@ import torch.nn.functional as F
 from torch import Tensor
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
-from train.learning.distributed.context import all_heads, all_tokens
+from train.learning.distributed.context_parallel import gather_heads_scatter_seq, gather_seq_scatter_heads
 
 PACKED = "packed"
 
-# For each prompt of a row, its own tokens followed by those of each of its answers (sequences.Row).
+# For each prompt of a row, its own tokens followed by those of each of its answers (sequences.PackedRow).
 Lengths = tuple[tuple[int, ...], ...]
 
 
@@ -43,11 +43,11 @@ def packed_attention(
         query_1HLE, key_1KLE, value_1KLE = (tensor.to(dtype) for tensor in (query_1HLE, key_1KLE, value_1KLE))
     if context is not None:
         query_1HLE, key_1KLE, value_1KLE = (
-            all_tokens(tensor, context) for tensor in (query_1HLE, key_1KLE, value_1KLE)
+            gather_seq_scatter_heads(tensor, context) for tensor in (query_1HLE, key_1KLE, value_1KLE)
         )
     attend = _one_kernel if query_1HLE.is_cuda and query_1HLE.dtype != torch.float32 else _one_by_one
     attended_1LHE = attend(query_1HLE, key_1KLE, value_1KLE, lengths, scaling, sliding_window)
-    return attended_1LHE if context is None else all_heads(attended_1LHE, context), None
+    return attended_1LHE if context is None else gather_heads_scatter_seq(attended_1LHE, context), None
 
 
 def _one_by_one(
@@ -58,7 +58,7 @@ def _one_by_one(
     queries, keys, values = (iter(torch.split(tensor, each, dim=2)) for tensor in (query_1HLE, key_1KLE, value_1KLE))
     grouped = query_1HLE.shape[1] != key_1KLE.shape[1]
     attended = []
-    for prompt, *answers in lengths:
+    for prompt, *completions in lengths:
         prompt_key, prompt_value = next(keys), next(values)
         mask = _mask(prompt, prompt, sliding_window, query_1HLE.device)
         attended.append(
@@ -66,14 +66,14 @@ def _one_by_one(
                 next(queries), prompt_key, prompt_value, mask, is_causal=mask is None, scale=scaling, enable_gqa=grouped
             )
         )
-        longest = max(answers, default=0)
-        mask = _mask(longest, prompt + longest, sliding_window, query_1HLE.device)
-        for answer in answers:
+        max_length = max(completions, default=0)
+        mask = _mask(max_length, prompt + max_length, sliding_window, query_1HLE.device)
+        for completion in completions:
             key, value = torch.cat([prompt_key, next(keys)], 2), torch.cat([prompt_value, next(values)], 2)
-            mask_of_answer = None if mask is None else mask[:answer, : prompt + answer]
+            completion_mask = None if mask is None else mask[:completion, : prompt + completion]
             attended.append(
                 F.scaled_dot_product_attention(
-                    next(queries), key, value, mask_of_answer, scale=scaling, enable_gqa=grouped
+                    next(queries), key, value, completion_mask, scale=scaling, enable_gqa=grouped
                 )
             )
     return torch.cat(attended, dim=2).transpose(1, 2)
@@ -86,8 +86,8 @@ def _mask(n_queries: int, n_keys: int, sliding_window: int | None, device: torch
     """
     if n_queries == n_keys and (sliding_window is None or n_keys <= sliding_window):
         return None
-    place = torch.arange(n_keys, device=device)
-    back = place[n_keys - n_queries :, None] - place
+    index = torch.arange(n_keys, device=device)
+    back = index[n_keys - n_queries :, None] - index
     return (back >= 0) if sliding_window is None else (back >= 0) & (back < sliding_window)
 
 
@@ -97,7 +97,7 @@ def _one_kernel(
 ) -> Tensor:  # fmt: skip
     from torch.nn.attention.varlen import varlen_attn
 
-    query_ends, key_ends, longest_query, longest_key, keys = _places(lengths, query_1HLE.device)
+    query_ends, key_ends, max_query_length, max_key_length, keys = _sequence_ends(lengths, query_1HLE.device)
     query_LHE, key_LKE, value_LKE = (
         tensor[0].transpose(0, 1).contiguous() for tensor in (query_1HLE, key_1KLE, value_1KLE)
     )
@@ -112,8 +112,8 @@ def _one_kernel(
         value_LKE,
         query_ends,
         key_ends,
-        longest_query,
-        longest_key,
+        max_query_length,
+        max_key_length,
         scale=scaling,
         # The last query of a sequence belongs to its last key, also where there are more keys than queries.
         window_size=(-1 if sliding_window is None else sliding_window - 1, 0),
@@ -124,27 +124,27 @@ def _one_kernel(
 
 
 @lru_cache(maxsize=2)  # all layers ask for the same
-def _places(lengths: Lengths, device: torch.device) -> tuple[Tensor, Tensor, int, int, Tensor | None]:
-    """Return where the queries and the keys of each sequence end, the most of each, and the places of the keys.
+def _sequence_ends(lengths: Lengths, device: torch.device) -> tuple[Tensor, Tensor, int, int, Tensor | None]:
+    """Return where the queries and the keys of each sequence end, the most of each, and the indices of the keys.
 
-    The places are None if they are those of the row. A prompt is a sequence, and each of its answers is one whose keys
+    The indices are None if they are those of the row. A prompt is a sequence, and each of its answers is one whose keys
     begin with those of the prompt.
     """
     starts = [0, *accumulate(length for part in lengths for length in part)]
     spans = iter(pairwise(starts))
     n_queries: list[int] = []
-    places: list[Sequence[int]] = []
-    for prompt, *answers in lengths:
+    key_indices: list[Sequence[int]] = []
+    for prompt, *completions in lengths:
         start, end = next(spans)
-        n_queries += [prompt, *answers]
-        places.append(range(start, end))
-        places += [[*range(start, end), *range(*next(spans))] for _ in answers]
-    n_keys = [len(each) for each in places]
+        n_queries += [prompt, *completions]
+        key_indices.append(range(start, end))
+        key_indices += [[*range(start, end), *range(*next(spans))] for _ in completions]
+    n_keys = [len(each) for each in key_indices]
     query_ends, key_ends = (
         torch.tensor([0, *accumulate(each)], dtype=torch.int32, device=device) for each in (n_queries, n_keys)
     )
     shared = any(len(part) > 1 for part in lengths)
-    flat = torch.tensor([place for each in places for place in each], device=device) if shared else None
+    flat = torch.tensor([index for each in key_indices for index in each], device=device) if shared else None
     return query_ends, key_ends, max(n_queries), max(n_keys), flat
 
 

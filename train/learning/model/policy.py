@@ -14,10 +14,10 @@ from torch import Tensor, nn
 
 from train.config import Model
 from train.errors import LearnerError
-from train.learning.distributed.ranks import on_all_ranks, part_of, whole
+from train.learning.distributed.ranks import full_tensor, replicate, shard_like
 from train.learning.model.attention import PACKED
 from train.learning.model.logprob import logprob_and_entropy
-from train.learning.sequences import Row, TrainingSequence, in_rows
+from train.learning.sequences import PackedRow, TrainingSequence, pack_into_rows
 
 _PROBE = ((3, (5, 3)), (2, (4,)))  # lengths of the two prompts of the probe, each with those of its answers
 _PROBE_ROW_TOKENS = 64  # enough for all of them
@@ -25,12 +25,12 @@ _SAME = 1e-3  # log-probabilities in float32 differ by less, unless attention le
 
 
 class Policy(nn.Module):
-    """Maps a Row to two tensors of shape (R,): the log-probability of the token at each place after temperature, and
-    the entropy there in nats.
+    """Maps a PackedRow to two tensors of shape (R,): the log-probability of the token at each place after temperature,
+    and the entropy there in nats.
 
     autocast     compute in `dtype` although weights are float32; not needed if weights arrive in `dtype`, as from FSDP
     exact_logits compute logits in float32 from hidden states and a head in `dtype`, as vLLM does with a float32 head
-    context      the group of ranks that share each row (distributed/context.py)
+    context      the group of ranks that share each row (distributed/context_parallel.py)
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class Policy(nn.Module):
         self.autocast = autocast and dtype != torch.float32
 
     def forward(
-        self, row: Row, entropy_gradient: bool = False, temperature: float | None = None
+        self, row: PackedRow, entropy_gradient: bool = False, temperature: float | None = None
     ) -> tuple[Tensor, Tensor]:
         device = row.token_ids_L.device.type
         with torch.autocast(device, self.dtype, enabled=self.autocast):
@@ -66,17 +66,17 @@ class Policy(nn.Module):
             temperature=self.temperature if temperature is None else temperature,
             entropy_gradient=entropy_gradient, exact=self.exact_logits,
         )  # fmt: skip
-        logp_R, entropy_R = (_rows(tensor_U[:, None], row.of_place_R)[:, 0] for tensor_U in (logp_U, entropy_U))
+        logp_R, entropy_R = (_rows(tensor_U[:, None], row.unique_index_R)[:, 0] for tensor_U in (logp_U, entropy_U))
         return logp_R, entropy_R
 
 
-def _rows(matrix: Tensor, places: Tensor) -> Tensor:
+def _rows(matrix: Tensor, indices: Tensor) -> Tensor:
     """Return rows of a matrix.
 
     Not by index: answers that share a prompt share its last row, whose gradient is a sum, and on CPUs several threads
     would add it up in another order each time. embedding has the same order always.
     """
-    return F.embedding(places, matrix)
+    return F.embedding(indices, matrix)
 
 
 def load(config: Model, *, seed: int = 0) -> Any:
@@ -97,8 +97,8 @@ def load(config: Model, *, seed: int = 0) -> Any:
     if missing := sorted(loading["missing_keys"]):
         raise LearnerError(f"{config.path}: weights are missing: {', '.join(missing[:5])}. Give a complete model.")
     prepare(causal)
-    fit(causal, config.path)
-    adapt(causal, config)
+    enable_packed_attention(causal, config.path)
+    add_lora_and_checkpointing(causal, config)
     init_lora(causal, seed, "cpu")
     return causal
 
@@ -130,7 +130,7 @@ def prepare(causal: Any) -> None:
     causal.train()  # otherwise activation checkpointing does nothing
 
 
-def adapt(causal: Any, config: Model) -> None:
+def add_lora_and_checkpointing(causal: Any, config: Model) -> None:
     """Insert LoRA layers and checkpoint activations, if the configuration asks for that."""
     if config.lora_rank:
         for weight in causal.parameters():
@@ -157,7 +157,7 @@ def layers(causal: Any) -> list[nn.Module]:
     return [module for module in causal.modules() if type(module).__name__ in kinds]
 
 
-def buckets(causal: Any, dtype: torch.dtype, most_bytes: int) -> list[list[str]]:
+def buckets(causal: Any, dtype: torch.dtype, max_bytes: int) -> list[list[str]]:
     """Return the names of the parameters, in groups that have at most so many bytes in `dtype`, or one parameter."""
     groups: list[list[str]] = [[]]
     size = 0
@@ -165,7 +165,7 @@ def buckets(causal: Any, dtype: torch.dtype, most_bytes: int) -> list[list[str]]
         if is_lora(name):
             continue
         n_bytes = parameter.numel() * dtype.itemsize
-        if groups[-1] and size + n_bytes > most_bytes:
+        if groups[-1] and size + n_bytes > max_bytes:
             groups.append([])
             size = 0
         groups[-1].append(name)
@@ -173,7 +173,7 @@ def buckets(causal: Any, dtype: torch.dtype, most_bytes: int) -> list[list[str]]
     return groups
 
 
-def weights(causal: Any, dtype: torch.dtype, names: Sequence[str] | None = None) -> Iterator[tuple[str, Tensor]]:
+def export_tensors(causal: Any, dtype: torch.dtype, names: Sequence[str] | None = None) -> Iterator[tuple[str, Tensor]]:
     """Yield whole tensors with the names and shapes that they have in the model's files, LoRA merged in.
 
     names: the parameters to yield; None: all of them
@@ -190,9 +190,9 @@ def weights(causal: Any, dtype: torch.dtype, names: Sequence[str] | None = None)
         weight = parameters[name].detach()
         if name in lora:
             a_RI, b_OR = (getattr(lora[name], part)["default"].weight.detach() for part in ("lora_A", "lora_B"))
-            weight = weight + b_OR @ on_all_ranks(a_RI) * lora[name].scaling["default"]
+            weight = weight + b_OR @ replicate(a_RI) * lora[name].scaling["default"]
         name_in_model = name.replace(".base_layer.", ".")
-        yield from revert_weight_conversion(causal, {name_in_model: whole(weight.to(dtype))}).items()
+        yield from revert_weight_conversion(causal, {name_in_model: full_tensor(weight.to(dtype))}).items()
 
 
 def is_lora(name: str) -> bool:
@@ -217,18 +217,18 @@ def init_lora(causal: Any, seed: int, device: str) -> None:
 
     They depend on the seed alone, and not on the number of ranks that share them.
     """
-    draw = torch.Generator().manual_seed(seed)
+    generator = torch.Generator().manual_seed(seed)
     for module in causal.modules():
         if hasattr(module, "lora_A"):
             a_RI, b_OR = (getattr(module, part)["default"].weight for part in ("lora_A", "lora_B"))
             bound = a_RI.shape[1] ** -0.5
-            random_RI = torch.empty(a_RI.shape).uniform_(-bound, bound, generator=draw)
-            for part, whole_part in (("lora_A", random_RI), ("lora_B", torch.zeros(b_OR.shape))):
+            random_RI = torch.empty(a_RI.shape).uniform_(-bound, bound, generator=generator)
+            for part, full_weight in (("lora_A", random_RI), ("lora_B", torch.zeros(b_OR.shape))):
                 layer = getattr(module, part)["default"]
-                layer.weight = nn.Parameter(part_of(whole_part.to(device), like=layer.weight))
+                layer.weight = nn.Parameter(shard_like(full_weight.to(device), like=layer.weight))
 
 
-def fit(causal: Any, path: str) -> None:
+def enable_packed_attention(causal: Any, path: str) -> None:
     """Switch to packed attention, and check that answers in one row get the same log-probabilities as alone.
 
     They differ if anything but attention passes along the row, or if the logits are not a plain matrix product.
@@ -237,33 +237,37 @@ def fit(causal: Any, path: str) -> None:
     soft = [name for name in ("final_logit_softcapping", "attn_logit_softcapping") if getattr(settings, name, None)]
     if soft:
         raise LearnerError(f"{path}: {soft[0]} is not supported. Choose a model of another family.")
-    draw = torch.Generator().manual_seed(0)
+    generator = torch.Generator().manual_seed(0)
     probe = []
-    for prompt_tokens, answers in _PROBE:
-        prompt = torch.randint(settings.vocab_size, (prompt_tokens,), generator=draw)
-        probe += [(prompt, torch.randint(settings.vocab_size, (n,), generator=draw)) for n in answers]
+    for prompt_tokens, completions in _PROBE:
+        prompt = torch.randint(settings.vocab_size, (prompt_tokens,), generator=generator)
+        probe += [(prompt, torch.randint(settings.vocab_size, (n,), generator=generator)) for n in completions]
     sequences = [
         TrainingSequence(
-            tuple(prompt.tolist()), tuple(answer.tolist()), *((0.0,) * len(answer),) * 2, truncated=False, reward=0.0
+            tuple(prompt.tolist()),
+            tuple(completion.tolist()),
+            *((0.0,) * len(completion),) * 2,
+            truncated=False,
+            reward=0.0,
         )
-        for prompt, answer in probe
+        for prompt, completion in probe
     ]
     with torch.no_grad():
         alone = [
-            causal(input_ids=torch.cat([prompt, answer])[None, :-1], use_cache=False)
-            .logits[0, -len(answer) :]
+            causal(input_ids=torch.cat([prompt, completion])[None, :-1], use_cache=False)
+            .logits[0, -len(completion) :]
             .float()
             .log_softmax(1)
-            .gather(1, answer[:, None])[:, 0]
-            for prompt, answer in probe
+            .gather(1, completion[:, None])[:, 0]
+            for prompt, completion in probe
         ]
         try:
             causal.set_attn_implementation(PACKED)
-            (row,) = in_rows(sequences, row_tokens=_PROBE_ROW_TOKENS)
+            (row,) = pack_into_rows(sequences, row_tokens=_PROBE_ROW_TOKENS)
             packed, _ = Policy(causal, torch.float32, 1.0)(row)
         except (TypeError, ValueError, AttributeError) as error:
             raise LearnerError(f"{path}: its family does not take packed rows ({error}). Choose another.") from error
-        difference = (packed - torch.cat(alone)[row.places_R]).abs().max().item()
+        difference = (packed - torch.cat(alone)[row.token_index_R]).abs().max().item()
     if not difference < _SAME:
         raise LearnerError(
             f"{path}: log-probabilities of answers in one row are not those that the model gives each alone "

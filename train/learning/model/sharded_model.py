@@ -15,7 +15,15 @@ from torch import Tensor
 from train.config import Model
 from train.errors import LearnerError
 from train.learning.model.attention import PACKED
-from train.learning.model.policy import adapt, base_dtype, fit, init_lora, is_lora, prepare, read_configuration
+from train.learning.model.policy import (
+    add_lora_and_checkpointing,
+    base_dtype,
+    enable_packed_attention,
+    init_lora,
+    is_lora,
+    prepare,
+    read_configuration,
+)
 
 _PROBE_VOCABULARY = 64
 _NO_FILES = (
@@ -24,7 +32,7 @@ _NO_FILES = (
 )
 
 
-def empty(config: Model) -> Any:
+def empty_model(config: Model) -> Any:
     """Return the model on the meta device, with LoRA layers if the configuration asks for them.
 
     Raises LearnerError if there is no such model, or it is quantized.
@@ -37,11 +45,11 @@ def empty(config: Model) -> Any:
     prepare(causal)
     causal.set_attn_implementation(PACKED)
     with torch.device("meta"):
-        adapt(causal, config)
+        add_lora_and_checkpointing(causal, config)
     return causal
 
 
-def fill(causal: Any, config: Model, *, seed: int, device: str) -> None:
+def load_shards(causal: Any, config: Model, *, seed: int, device: str) -> None:
     """Read this rank's parts of the weights into an empty model that is divided already.
 
     Raises LearnerError if files or weights are missing, or do not fit.
@@ -62,17 +70,17 @@ def fill(causal: Any, config: Model, *, seed: int, device: str) -> None:
             device_map={"": device},
             weight_mapping=get_model_conversion_mapping(causal),  # type: ignore[arg-type]
         )
-        found, _ = convert_and_load_state_dict_in_model(causal, slices, how)
+        loading, _ = convert_and_load_state_dict_in_model(causal, slices, how)
         init_lora(causal, seed, device)
-        found.missing_keys = {name for name in found.missing_keys if not is_lora(name)}
+        loading.missing_keys = {name for name in loading.missing_keys if not is_lora(name)}
         for weight in causal.parameters():
             weight._is_hf_initialized = True  # otherwise transformers would draw the weights of LoRA layers anew
-        found = type(causal)._finalize_model_loading(causal, how, found)
+        loading = type(causal)._finalize_model_loading(causal, how, loading)
     except Exception as error:  # many types of exceptions, as when a whole model is loaded
         raise LearnerError(f"{config.path} cannot be loaded: {str(error).strip() or type(error).__name__}") from error
     for name, weight in causal.named_parameters():
         weight.requires_grad_(name in trained)
-    if missing := sorted(found.missing_keys):
+    if missing := sorted(loading.missing_keys):
         raise LearnerError(f"{config.path}: weights are missing: {', '.join(missing[:5])}. Give a complete model.")
 
 
@@ -96,13 +104,13 @@ def check_family(path: str) -> None:
         shallow = AutoModelForCausalLM.from_config(settings, dtype=torch.float32)  # type: ignore[no-untyped-call]
     except Exception as error:  # many types of exceptions, as when a whole model is loaded
         raise LearnerError(f"{path}: a model of its family cannot be built ({error}). Choose another.") from error
-    draw = torch.Generator().manual_seed(0)
+    generator = torch.Generator().manual_seed(0)
     with torch.no_grad():
         for weight in shallow.parameters():
             if weight.ndim > 1:  # so large that predictions are far from uniform, and depend on attention
-                weight.normal_(std=weight.shape[-1] ** -0.5, generator=draw)
+                weight.normal_(std=weight.shape[-1] ** -0.5, generator=generator)
     prepare(shallow)
-    fit(shallow, path)
+    enable_packed_attention(shallow, path)
 
 
 class _Slices:

@@ -13,7 +13,7 @@ from blake3 import blake3
 from msgspec.structs import replace
 
 from train.asynchronous.http.client import HttpController
-from train.errors import ControllerGone, TransferError
+from train.errors import ControllerUnreachable, TransferError
 from train.sampling.engine_terms import EngineTerms
 from train.swarm.broadcast.manifest import Latest
 from train.swarm.broadcast.origin import Origin
@@ -33,7 +33,7 @@ def terms_of(controller: HttpController, note: Callable[[str], None]) -> EngineT
     while True:
         try:
             return controller.terms()
-        except ControllerGone as error:
+        except ControllerUnreachable as error:
             if not is_told:
                 note(f"{error}; waiting for it")
             is_told = True
@@ -86,7 +86,7 @@ class Broadcaster:
             try:
                 self.update(_POLL_SECONDS)
                 is_gone = False
-            except ControllerGone as error:
+            except ControllerUnreachable as error:
                 (log.debug if is_gone else log.warning)("%s; what was published stays", error)
                 is_gone = True
                 self._renew()
@@ -98,7 +98,7 @@ class Broadcaster:
     def update(self, wait_seconds: float) -> Manifest | None:
         """Publish the newest version if it is not published, waiting so long for one. Return what was published.
 
-        Raises ControllerGone, TransferError and RunError.
+        Raises ControllerUnreachable, TransferError and RunError.
         """
         before = self._newest
         manifest = self._controller.weights(-1 if before is None else before.version, wait_seconds)

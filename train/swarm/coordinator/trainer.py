@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable, Collection
 
 from train.asynchronous.messages import Answer, Answers, Beat, ControllerCalls, Key, Lease, Leaving, WorkRequest
-from train.errors import ControllerGone
+from train.errors import ControllerUnreachable
 
 log = logging.getLogger(__name__)
 
@@ -48,7 +48,7 @@ class Trainer:
             return ()
         try:
             work = self._controller.work(WorkRequest(WORKER, loaded, slots))
-        except ControllerGone as error:
+        except ControllerUnreachable as error:
             self._gone(error)
             return ()
         self.is_over = self.is_over or work.over
@@ -80,7 +80,7 @@ class Trainer:
                     is_new = False
                 self._say()
                 self._is_gone = False
-            except ControllerGone as error:
+            except ControllerUnreachable as error:
                 self._gone(error)
                 stop.wait(_GONE_SECONDS)
             self._wakes.wait(_TURN_SECONDS)
@@ -116,6 +116,6 @@ class Trainer:
         self.is_over = self.is_over or orders.over
         self._unwanted(set(orders.drop) - waiting)
 
-    def _gone(self, error: ControllerGone) -> None:
+    def _gone(self, error: ControllerUnreachable) -> None:
         (log.debug if self._is_gone else log.warning)("%s; leases stay, and answers wait", error)
         self._is_gone = True

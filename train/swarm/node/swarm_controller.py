@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from train.asynchronous.messages import Answers, Beat, Leaving, Orders, Receipt, Work, WorkRequest
-from train.errors import ControllerGone, TransferError
+from train.errors import ControllerUnreachable, TransferError
 from train.swarm import calls
 from train.swarm.files.writing import write
 from train.swarm.node.held_leases import Held, HeldLeases
@@ -95,7 +95,7 @@ class SwarmController:
             try:
                 newest = self._relays.newest()
             except TransferError as error:
-                raise ControllerGone(str(error)) from error
+                raise ControllerUnreachable(str(error)) from error
             if newest.version != after:
                 return newest
             if time.monotonic() >= until or self._has_left.wait(min(_POLL_SECONDS, wait_seconds)):

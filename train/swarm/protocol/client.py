@@ -11,7 +11,7 @@ import urllib3
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from urllib3.exceptions import HTTPError
 
-from train.errors import ControllerGone, RunError
+from train.errors import ControllerUnreachable, RunError
 from train.swarm.protocol.invites import Invite
 from train.swarm.protocol.replies import check_reply
 from train.swarm.protocol.requests import SIGNATURE, START_BYTES, UNKNOWN_START, new_head, signed_headers
@@ -30,7 +30,7 @@ _FINAL = {
 Reply = TypeVar("Reply")
 
 
-class JoinFirst(ControllerGone):
+class JoinFirst(ControllerUnreachable):
     """The coordinator does not count this node among those that live: it has to join again, with its invite."""
 
 
@@ -62,7 +62,7 @@ class SignedClient:
     def call(self, path: str, message: Any, kind: Any) -> Any:
         """Send a message, and return the reply. `message` None is an empty body, and an empty reply is None.
 
-        Raises JoinFirst, ControllerGone (it may work later), Missing and RunError (it is refused for good).
+        Raises JoinFirst, ControllerUnreachable (it may work later), Missing and RunError (it is refused for good).
         """
         return self.send(path, b"" if message is None else msgspec.msgpack.encode(message), kind)
 
@@ -104,23 +104,26 @@ class SignedClient:
             raise Missing(_words(content))
         if status in _FINAL:
             raise RunError(f"the coordinator at {self._url} refuses this node: {_words(content)}")
-        raise ControllerGone(f"the coordinator at {self._url} answers {status}: {_words(content)}")
+        raise ControllerUnreachable(f"the coordinator at {self._url} answers {status}: {_words(content)}")
 
     def _signed_exchange(self, path: str, body: bytes, most_bytes: int) -> tuple[int, bytes]:
-        """Return status and content of a reply that the run has signed. Raises ControllerGone if there is none."""
+        """Return status and content of a reply that the run has signed.
+
+        Raises ControllerUnreachable if there is none.
+        """
         headers = signed_headers(new_head(path, self.invite.run, self.node, body, self._start), self._key)
         status, content, signature = self._exchange(path, body, headers, most_bytes)
         try:
             check_reply(bytes.fromhex(headers[SIGNATURE]), status, content, {SIGNATURE: signature}, self.invite.public)
         except Forged as error:
             # Whoever stands between the two can write this, so it must not end a node.
-            raise ControllerGone(
+            raise ControllerUnreachable(
                 f"the coordinator at {self._url} answers {status}, without its signature ({error}): {_words(content)}"
             ) from None
         return status, content
 
     def _exchange(self, path: str, body: bytes, headers: dict[str, str], most_bytes: int) -> tuple[int, bytes, str]:
-        """Return status, content and signature of the reply. Raises ControllerGone if there is none in time."""
+        """Return status, content and signature of the reply. Raises ControllerUnreachable if there is none in time."""
         reply, is_whole = None, False
         try:
             reply = self._pool.request(
@@ -138,13 +141,13 @@ class SignedClient:
             while chunk := reply.read1(_CHUNK_BYTES):
                 content += chunk
                 if len(content) > most_bytes:
-                    raise ControllerGone(f"{self._url}{path} answers with more than {most_bytes} bytes")
+                    raise ControllerUnreachable(f"{self._url}{path} answers with more than {most_bytes} bytes")
                 if time.monotonic() > until:
-                    raise ControllerGone(f"{self._url}{path} answers too slowly")
+                    raise ControllerUnreachable(f"{self._url}{path} answers too slowly")
             is_whole = True
             return reply.status, bytes(content), reply.headers.get(SIGNATURE, "")
         except (HTTPError, ValueError) as error:
-            raise ControllerGone(f"the coordinator at {self._url} cannot be reached: {error}") from error
+            raise ControllerUnreachable(f"the coordinator at {self._url} cannot be reached: {error}") from error
         finally:
             if reply is not None:
                 reply.release_conn() if is_whole else reply.close()

@@ -15,7 +15,7 @@ def join(client: SignedClient, *, engine: str, hardware: str = "") -> SwarmSetti
     engine    as in `Join`
     hardware  in words, for the operator
 
-    Raises ControllerGone if the coordinator cannot be reached, and RunError if it refuses this node.
+    Raises ControllerUnreachable if the coordinator cannot be reached, and RunError if it refuses this node.
     """
     invite = client.invite
     joined = client.call("/join", Join(invite.text.encode("ascii"), engine, hardware), Joined)

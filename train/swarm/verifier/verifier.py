@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from msgspec.structs import replace
 
 from train.asynchronous.workers.patience import Patience
-from train.errors import ConfigError, ControllerGone, RunError
+from train.errors import ConfigError, ControllerUnreachable, RunError
 from train.sampling.model_name import check_model
 from train.swarm.calls import Job, Jobs, Verified
 from train.swarm.files.sizes import most_bytes
@@ -74,9 +74,9 @@ class Verifier:
     def run(self) -> None:
         """Verify until the run is over, or `leave` is called.
 
-        Raises ControllerGone when the coordinator has been away for too long, RunError if it refuses this verifier,
-        TransferError if there are no weights, SamplerError if the model cannot be loaded, or computes nothing any more,
-        and SandboxError if this machine cannot confine the process that reads files.
+        Raises ControllerUnreachable when the coordinator has been away for too long, RunError if it refuses this
+        verifier, TransferError if there are no weights, SamplerError if the model cannot be loaded, or computes nothing
+        any more, and SandboxError if this machine cannot confine the process that reads files.
         """
         try_reading()
         with closing(self._client):
@@ -91,7 +91,7 @@ class Verifier:
                 judge = Judge(settings, prefill, versions.files)
                 while not self._leaves.is_set() and self._take_one(judge):
                     pass
-            with suppress(ControllerGone, RunError):  # what it has is given to others later
+            with suppress(ControllerUnreachable, RunError):  # what it has is given to others later
                 self._client.call("/leave", None, type(None))
         self._note(f"verifier {self._name}: " + ("has left" if self._leaves.is_set() else "the run is over"))
 

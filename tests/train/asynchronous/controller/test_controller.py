@@ -17,7 +17,7 @@ from train.asynchronous.journal.audit import audit
 from train.asynchronous.messages import Answer, Leaving, WorkRequest
 from train.asynchronous.packed import pack_logprobs, pack_tokens, unpack_logprobs, unpack_tokens
 from train.config import Rollout
-from train.errors import ControllerGone, RolloutError, SamplerError
+from train.errors import ControllerUnreachable, RolloutError, SamplerError
 from train.rollouts.batch import Batch
 from train.sampling.protocol import Completion, Sampling
 
@@ -474,7 +474,7 @@ def test_a_reward_that_fails_ends_the_run_at_the_trainers_next_call(kind, told):
     made, worker = with_failing_judge(kind("the judge has died"))
     with pytest.raises(told, match="the judge has died"):
         made.wait_for_cut(0, 10)
-    with pytest.raises(ControllerGone, match="the judge has died"):
+    with pytest.raises(ControllerUnreachable, match="the judge has died"):
         worker.ask()
 
 

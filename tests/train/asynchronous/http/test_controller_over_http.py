@@ -24,7 +24,7 @@ from train.asynchronous.http.routes import MOST_BODY_BYTES, MSGPACK, RUN_HEADER
 from train.asynchronous.http.server import ControllerServer
 from train.asynchronous.journal import NoJournal
 from train.asynchronous.messages import Leaving, Work, WorkRequest
-from train.errors import ConfigError, ControllerGone, RunError
+from train.errors import ConfigError, ControllerUnreachable, RunError
 from train.sampling.engine_terms import EngineTerms
 from train.weights.manifest import Manifest, WeightFile
 
@@ -246,7 +246,7 @@ def test_an_url_that_is_none_is_explained(url):
 
 
 def test_a_controller_that_is_not_there_is_gone():
-    with pytest.raises(ControllerGone, match=r"the controller at http://127.0.0.1:1 cannot be reached"):
+    with pytest.raises(ControllerUnreachable, match=r"the controller at http://127.0.0.1:1 cannot be reached"):
         HttpController("http://127.0.0.1:1").work(WorkRequest("w", 0, 1))
 
 
@@ -274,12 +274,12 @@ class BadNetwork:
                 self.late.pop(self.rng.randrange(len(self.late)))()
             fate = self.rng.random()
             if fate < 0.15:
-                raise ControllerGone("the call was lost")
+                raise ControllerUnreachable("the call was lost")
             reply = real(*arguments)
             if name == "answers" and self.rng.random() < 0.4:
                 self.late.append(lambda: real(*arguments))
             if fate < 0.3:
-                raise ControllerGone("the reply was lost")
+                raise ControllerUnreachable("the reply was lost")
             return reply
 
         return call
@@ -306,7 +306,7 @@ def test_nothing_is_lost_or_doubled_by_a_bad_network(seed):
         workers = [Worker(BadNetwork(HttpController(server.url, TOKEN), 10 * seed + n), f"w{n}") for n in range(3)]
         while version < SETTINGS.steps:
             for worker in workers:
-                with suppress(ControllerGone):
+                with suppress(ControllerUnreachable):
                     worker.load()
                     if worker.leases and rng.random() < 0.7:
                         lease = rng.choice(worker.leases)

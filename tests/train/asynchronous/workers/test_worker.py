@@ -16,7 +16,7 @@ from train.asynchronous.controller.settings import Settings
 from train.asynchronous.workers.worker import Worker
 from train.config import Rollout
 from train.engine_options import EngineOptions
-from train.errors import ControllerGone, ParityError
+from train.errors import ControllerUnreachable, ParityError
 from train.rollouts.batch import Batch
 from train.rollouts.questions import Question
 from train.sampling.open_sampler import open_sampler
@@ -212,12 +212,12 @@ class Gone:
                 self.calls += 1
                 gone, lost = self.left > 0, self.loses and self.calls % 4 == 0
             if gone:
-                raise ControllerGone("nothing listens there")
+                raise ControllerUnreachable("nothing listens there")
             if name == "weights":  # a connection would break, a call in the same process would wait on
                 arguments = arguments[0], min(arguments[1], 0.2)
             result = getattr(self.controller, name)(*arguments)
             if lost:
-                raise ControllerGone("the reply was lost")
+                raise ControllerUnreachable("the reply was lost")
             return result
 
         return call
@@ -267,7 +267,7 @@ def test_a_run_that_continues_from_an_earlier_step_gets_its_own_weights_loaded(e
 
 def test_patience_ends_with_words(engine, model, questions):
     worker = Worker(Gone(None, 10**9), engine, InProcess(), name="w", patience_seconds=0.5)
-    with pytest.raises(ControllerGone, match=r"nothing listens there .tried for .* s.. Start the worker again"):
+    with pytest.raises(ControllerUnreachable, match=r"nothing listens there .tried for .* s.. Start the worker again"):
         worker.run()
 
 

@@ -7,7 +7,7 @@ from evalplus_rows import PROMPT, humaneval_plus_row, mbpp_plus_hub_row, mbpp_pl
 from math_answers import needs_math_verify
 from source_rows import DATA, humaneval_row, livecodebench_row, mbpp_row, write_jsonl
 
-from curate.prompt import Prompt
+from curate.prompt import PromptFormat
 from train.evaluation.exercises import exercises
 from train.evaluation.protocols.settle import settle
 from train.evaluation.protocols.wishes import Wishes
@@ -51,7 +51,7 @@ def user(text):
     return [{"role": "user", "content": text}]
 
 
-def asked(tmp_path, row, suite, protocol=None, prompt=Prompt(), **wishes):  # noqa: B008
+def asked(tmp_path, row, suite, protocol=None, prompt=PromptFormat(), **wishes):  # noqa: B008
     settled = settle(protocol, suite, Wishes(window="", **wishes), prompt)
     path = write_jsonl(tmp_path / "rows.jsonl", [row])
     (exercise,) = exercises(str(path), suite=suite, prompt=prompt, style=settled.style)
@@ -192,14 +192,14 @@ def test_without_a_protocol_prompts_are_as_they_were(tmp_path):
     usual = asked(tmp_path, STDIN, "lcb")
     (exercise,) = exercises(str(tmp_path / "rows.jsonl"))
     assert usual == exercise
-    assert usual.asked == Prompt().chat("Add them.", "", usual.judge.suite)
+    assert usual.asked == PromptFormat().chat("Add them.", "", usual.judge.suite)
 
 
 def test_a_system_prompt_takes_the_place_of_the_official_one(tmp_path):
-    lcb = asked(tmp_path, STDIN, "lcb", "lcb", Prompt("Be brief."))
+    lcb = asked(tmp_path, STDIN, "lcb", "lcb", PromptFormat("Be brief."))
     assert [message["role"] for message in lcb.asked] == ["system", "user"]
     assert lcb.asked[0]["content"] == "Be brief."
-    deepcoder = asked(tmp_path, STDIN, "lcb", "deepcoder", Prompt("Be brief."))
+    deepcoder = asked(tmp_path, STDIN, "lcb", "deepcoder", PromptFormat("Be brief."))
     assert [message["role"] for message in deepcoder.asked] == ["system", "user"]
 
 
@@ -212,6 +212,6 @@ def test_a_prefill_is_part_of_what_is_judged(tmp_path):
 
 
 def test_a_template_of_the_users_own_is_continued_as_plain_text(tmp_path):
-    exercise = asked(tmp_path, STDIN, "lcb", "lcb", Prompt(template="# {{ statement }}\n"), mode="complete")
+    exercise = asked(tmp_path, STDIN, "lcb", "lcb", PromptFormat(template="# {{ statement }}\n"), mode="complete")
     assert exercise.asked == "# Add them.\n"
     assert json.loads(json.dumps(exercise.asked)) == exercise.asked

@@ -6,7 +6,7 @@ import pytest
 from source_rows import write_jsonl
 
 from curate.errors import CurateError
-from curate.prompt import Prompt
+from curate.prompt import PromptFormat
 from sandbox import Sandbox
 from train.evaluation.exercises import exercises
 from train.evaluation.judges import expression_run
@@ -113,7 +113,7 @@ def test_prompts_are_the_official_ones_to_the_character(tmp_path, suite, options
 
 
 def test_a_base_model_continues_the_prompt_up_to_the_closing_tag(tmp_path, box):
-    settled = settle(None, "cruxeval-o", Wishes(mode="complete"), Prompt())
+    settled = settle(None, "cruxeval-o", Wishes(mode="complete"), PromptFormat())
     found = exercise(tmp_path, "cruxeval-o", style=settled.style)
     assert isinstance(found.asked, str)
     assert found.asked.endswith("assert f('ab') == ??\n[/PYTHON]\n[ANSWER]\n")

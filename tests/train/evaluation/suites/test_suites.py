@@ -12,7 +12,7 @@ from source_rows import DATA, humaneval_row, livecodebench_row, mbpp_row, words,
 
 from cli import main
 from curate.errors import CurateError
-from curate.prompt import Prompt
+from curate.prompt import PromptFormat
 from curate.reading.tables import locate
 from sandbox import Program, Verdict
 from train.evaluation.exercises import exercises
@@ -210,11 +210,11 @@ def test_unknown_options_of_a_suite_are_refused(tmp_path):
 def test_a_question_of_mathematics_asks_for_a_box_unless_the_user_has_a_template(tmp_path):
     pytest.importorskip("math_verify")
     path = str(write_jsonl(tmp_path / "rows.jsonl", [AIME]))
-    (usual,) = exercises(path, suite="aime24", prompt=Prompt(system="Be brief."))
+    (usual,) = exercises(path, suite="aime24", prompt=PromptFormat(system="Be brief."))
     assert [message["role"] for message in usual.asked] == ["system", "user"]
     assert usual.asked[1]["content"].startswith("What is 16 + 17? Let's think step by step")
     assert "within \\boxed{}." in usual.asked[1]["content"]
-    (own,) = exercises(path, suite="aime24", prompt=Prompt(template="Q: {{ statement }}"))
+    (own,) = exercises(path, suite="aime24", prompt=PromptFormat(template="Q: {{ statement }}"))
     assert own.asked == [{"role": "user", "content": "Q: What is 16 + 17?"}]
 
 

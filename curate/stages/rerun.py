@@ -3,19 +3,19 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
+from curate.build_state import BuildState
 from curate.json_records import omitted
-from curate.ongoing_build import OngoingBuild
 from curate.problem import Problem, Rejection
 from curate.stage import ProblemStage
 from curate.stages.verify import Verify
-from curate.verification.failure import Failure, first_failure
-from curate.verification.metered import cpu_seconds
-from curate.verification.references import run_again, trials
+from curate.verification.failure import CaseFailure, first_failure
+from curate.verification.metered_sandbox import cpu_seconds
+from curate.verification.references import rerun, trials
 from sandbox import Verdict
 
 
 @dataclass(frozen=True, slots=True)
-class Repeat:
+class RerunRecord:
     """How the second run of a reference ended.
 
     cpu_seconds  CPU time of the reference over all tests
@@ -25,16 +25,16 @@ class Repeat:
 
     verdict: Verdict
     cpu_seconds: float
-    failure: Failure | None = omitted(None)
+    failure: CaseFailure | None = omitted(None)
     trials: tuple[str, ...] = omitted(())
 
 
-class RunAgain(ProblemStage[Repeat]):
+class RerunReference(ProblemStage[RerunRecord]):
     """Runs the references that the stage `verify` found."""
 
     name = "run again"
-    word = "verify"
-    record_type = Repeat
+    rejection_name = "verify"
+    record_type = RerunRecord
     journal = "second.jsonl"
 
     def __init__(self, verify: Verify) -> None:
@@ -46,38 +46,41 @@ class RunAgain(ProblemStage[Repeat]):
         """The seed of the second run."""
         return self._verify.seed + 1
 
-    def see(self, problem: Problem) -> None:
+    def on_read(self, problem: Problem) -> None:
         if problem.tests.referee is not None:
             self._refereed.append(problem.id)
 
-    def ids(self, build: OngoingBuild) -> Iterable[str]:
+    def ids(self, build: BuildState) -> Iterable[str]:
         """Return the problems that have a reference."""
         return filter(self._verify.records.__contains__, build.ids)
 
-    def fingerprint(self, id: str, build: OngoingBuild) -> str | None:
+    def fingerprint(self, id: str, build: BuildState) -> str | None:
         return self._verify.fingerprint(id, build)
 
-    def examine(self, ids: list[str], build: OngoingBuild) -> Iterator[tuple[str, Repeat]]:
+    def examine(self, ids: list[str], build: BuildState) -> Iterator[tuple[str, RerunRecord]]:
         with build.sandbox(seed=self.seed) as sandbox:
-            for problem, judgement in run_again(map(build.load, ids), sandbox):
+            for problem, judgement in rerun(map(build.load, ids), sandbox):
                 place = self._verify.records[problem.id].passed
                 failure = None if judgement.accepted or place is None else first_failure(place, judgement)
-                yield problem.id, Repeat(judgement.verdict, cpu_seconds(judgement), failure, trials(problem, judgement))
+                yield (
+                    problem.id,
+                    RerunRecord(judgement.verdict, cpu_seconds(judgement), failure, trials(problem, judgement)),
+                )
 
-    def rejection(self, id: str, record: Repeat, build: OngoingBuild) -> Rejection | None:
+    def rejection(self, id: str, record: RerunRecord, build: BuildState) -> Rejection | None:
         if record.verdict is Verdict.ACCEPTED:
             return None
         detail = f"accepted, then {record.verdict.value} with another seed"
         return Rejection(id, id.partition("/")[0], "verify", "flaky_reference", detail)
 
-    def cpu_seconds(self, record: Repeat) -> float:
+    def cpu_seconds(self, record: RerunRecord) -> float:
         return record.cpu_seconds
 
-    def run(self, build: OngoingBuild) -> None:
+    def run(self, build: BuildState) -> None:
         super().run(build)
         if self._refereed:  # only their records are read whenever a problem is loaded
-            build.settle(self.records.of(self._refereed), _with_trials)
+            build.add_update(self.records.of(self._refereed), _with_trials)
 
 
-def _with_trials(problem: Problem, record: Repeat) -> Problem:
+def _with_trials(problem: Problem, record: RerunRecord) -> Problem:
     return replace(problem, tests=problem.tests.with_trials(record.trials))

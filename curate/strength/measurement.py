@@ -18,12 +18,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import asdict, replace
 
 from curate.problem import Problem
-from curate.strength.kills import strongest_tests, try_mutants
+from curate.strength.mutant_runs import run_mutants, strongest_tests
 from curate.strength.mutation import MOST, mutants
-from curate.strength.strength import Strength
-from curate.strength.survivors import tell_apart
-from curate.verification.metered import MeteredSandbox
-from curate.verification.retrying import with_retries
+from curate.strength.strength_record import StrengthRecord
+from curate.strength.survivors import classify_survivors
+from curate.verification.metered_sandbox import MeteredSandbox
+from curate.verification.retries import with_retries
 from sandbox import Judgement, Sandbox, Suite
 from sandbox.cases import INTERACTIVE
 
@@ -34,13 +34,13 @@ _HOLES, _HOLE_LENGTH = 3, 500  # maximum number of holes to remember, and of cha
 
 
 def fingerprint(problem: Problem, *, most: int = MOST, seed: int) -> str:
-    """Return a hash of everything that a problem's Strength depends on."""
+    """Return a hash of everything that a problem's StrengthRecord depends on."""
     reference = problem.reference and asdict(problem.reference)
     content = [problem.tests.to_json(), reference, problem.n_public_tests, most, seed]
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()
 
 
-def measurable(problem: Problem) -> bool:
+def is_measurable(problem: Problem) -> bool:
     """Say whether the problem has a Python reference to make mistakes in and is not interactive."""
     reference = problem.reference
     return reference is not None and reference.language == "python" and problem.tests.checker != INTERACTIVE
@@ -48,7 +48,7 @@ def measurable(problem: Problem) -> bool:
 
 def measure(
     problems: Iterable[Problem], sandbox: Sandbox, *, most: int = MOST, seed: int
-) -> Iterator[tuple[Problem, Strength]]:
+) -> Iterator[tuple[Problem, StrengthRecord]]:
     """Yield the strength of each problem's tests as it becomes known. It is empty if nothing can be measured.
 
     most  maximum number of mutants of each reference
@@ -59,24 +59,26 @@ def measure(
     return with_retries(problems, lambda problem: _measure(problem, MeteredSandbox(sandbox), most, seed), sandbox)
 
 
-def _measure(problem: Problem, sandbox: MeteredSandbox, most: int, seed: int) -> Strength:
-    if not measurable(problem):
-        return Strength()
+def _measure(problem: Problem, sandbox: MeteredSandbox, most: int, seed: int) -> StrengthRecord:
+    if not is_measurable(problem):
+        return StrengthRecord()
     assert problem.reference is not None
     pace = sandbox.judge(problem.reference, problem.tests, run_all=True)
     if not pace.accepted:  # although it was accepted twice before, so its mutants show nothing
         log.warning("%s: its reference is now judged %s; its tests are not measured", problem.id, pace.verdict.value)
-        return Strength(spent_seconds=sandbox.spent_seconds)
+        return StrengthRecord(spent_seconds=sandbox.spent_seconds)
     suite = _hurried(problem.tests, pace)
     wrong_programs = mutants(problem.reference.source, suite, shown=problem.n_public_tests, seed=seed, most=most)
-    kills, alive = try_mutants(wrong_programs, suite, sandbox)
-    survivors, holes = tell_apart(alive, problem.reference, suite, sandbox, seed=seed) if alive else ([], [])
-    return Strength(
+    kills, alive = run_mutants(wrong_programs, suite, sandbox)
+    survivors, holes = classify_survivors(alive, problem.reference, suite, sandbox, seed=seed) if alive else ([], [])
+    return StrengthRecord(
         n_mutants=len(kills) + len(alive),
         n_killed=len(kills),
         n_equivalent=len(alive) - len(survivors),
         survivors=tuple(sorted(Counter(mutant.kind for mutant in survivors).items())),
-        holes=tuple(hole for hole in dict.fromkeys(holes) if len(hole.input + hole.expected) <= _HOLE_LENGTH)[:_HOLES],
+        missed_inputs=tuple(hole for hole in dict.fromkeys(holes) if len(hole.input + hole.expected) <= _HOLE_LENGTH)[
+            :_HOLES
+        ],
         strongest=strongest_tests(kills, suite, sandbox),
         spent_seconds=round(sandbox.spent_seconds, 6),
     )

@@ -16,7 +16,7 @@ _REMEDIES = {
 _NUMBER = re.compile(r"(?:Errno|os error) (\d+)")  # Python writes one, and libraries in Rust the other
 
 
-def remedy(error: BaseException) -> str:
+def recovery_hint(error: BaseException) -> str:
     """Return the first half of an advice, such as "Make room"; the words of the error say which error it is."""
     number = _NUMBER.search(str(error))
     return _REMEDIES.get(int(number[1]), "Correct that") if number else "Make room"

@@ -20,13 +20,13 @@ from curate.filters.interactive import interactive
 from curate.filters.no_reference import no_reference
 from curate.filters.no_statement import no_statement
 from curate.filters.wrong_language import wrong_language
-from curate.options import Options
+from curate.options import BuildOptions
 from curate.problem import Problem, Rejection, to_row
 from curate.reading.location import Given
 from curate.reading.tables import Table, known_options, locate
 from curate.reading.values import short
 
-MAPPED = "generic"  # the source that reads data by a mapping
+MAPPING_SOURCE = "generic"  # the source that reads data by a mapping
 _OWN_NAME = re.compile(r"[a-z][a-z0-9_-]{0,63}")
 STAGES = ("parse", "filter")  # the names of these two steps in a rejection
 
@@ -55,7 +55,7 @@ def source_tables(locations: Sequence[tuple[str, Given]]) -> list[tuple[str, Tab
 
 def source_module(name: str) -> Any:
     """Return the module that reads a source: the one of that name, or otherwise the one that reads by a mapping."""
-    return import_module(f"curate.sources.{name if name in source_names() else MAPPED}")
+    return import_module(f"curate.sources.{name if name in source_names() else MAPPING_SOURCE}")
 
 
 def _check_own_name(name: str, location: Given) -> None:
@@ -75,7 +75,7 @@ def _check_own_name(name: str, location: Given) -> None:
 def _table(name: str, location: Given) -> Table:
     table = locate(location)
     source = source_module(name)
-    if "fields" in table.options and source.__name__.rpartition(".")[2] != MAPPED:
+    if "fields" in table.options and source.__name__.rpartition(".")[2] != MAPPING_SOURCE:
         raise CurateError(
             f"{name} is a source with a format of its own, so it takes no [fields]. To read data by this mapping, "
             f"give the data another name, such as my_{name}."
@@ -87,7 +87,7 @@ def _table(name: str, location: Given) -> Table:
     return table
 
 
-def screen(tables: Iterable[tuple[str, Table]], options: Options) -> Iterator[Problem | Rejection]:
+def read_and_filter(tables: Iterable[tuple[str, Table]], options: BuildOptions) -> Iterator[Problem | Rejection]:
     """Read the sources one after another and yield each problem, or its rejection by the first filter that drops it.
 
     Raises CurateError at once if one of the sources has no problem at all.
@@ -96,7 +96,7 @@ def screen(tables: Iterable[tuple[str, Table]], options: Options) -> Iterator[Pr
 
 
 def _screened(
-    started: Iterable[tuple[str, Table, Iterator[Problem | Rejection]]], options: Options
+    started: Iterable[tuple[str, Table, Iterator[Problem | Rejection]]], options: BuildOptions
 ) -> Iterator[Problem | Rejection]:
     questions: list[Callable[[Problem], str | None]] = [
         partial(no_reference, keep_unpublished=options.no_reference == "keep"),
@@ -125,18 +125,18 @@ def _screened(
 
 
 def _chosen(
-    name: str, table: Table, items: Iterator[Problem | Rejection], options: Options
+    name: str, table: Table, items: Iterator[Problem | Rejection], options: BuildOptions
 ) -> Iterator[Problem | Rejection]:
     """Return the rows that the options ask for. For a sample, all rows are read once before, to know their ids."""
     items = islice(items, options.limit)
     if options.sample is None:
         return items
     ids = {item.id for item in items}
-    chosen = set(heapq.nsmallest(options.sample, ids, key=partial(place_in_draw, options.seed)))
+    chosen = set(heapq.nsmallest(options.sample, ids, key=partial(sample_sort_key, options.seed)))
     return (item for item in islice(_first_read(name, table), options.limit) if item.id in chosen)
 
 
-def place_in_draw(seed: int, id: str) -> bytes:
+def sample_sort_key(seed: int, id: str) -> bytes:
     """Return the key of a row for drawing a sample, which consists of the rows with the smallest keys.
 
     So a larger sample with the same seed contains a smaller one.

@@ -7,7 +7,7 @@ from sandbox import Case, Outcome, Program, RunResult, Suite
 Run = Callable[[Program, str], RunResult]
 
 
-def answers(program: Program, inputs: Iterable[str], suite: Suite, run: Run) -> Iterator[Case]:
+def collect_outputs(program: Program, inputs: Iterable[str], suite: Suite, run: Run) -> Iterator[Case]:
     """Yield a case for each input on which the program exits with 0, in order, with its answer as the expected output.
 
     inputs  of an assertion suite, only calls have answers

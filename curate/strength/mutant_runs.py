@@ -6,7 +6,7 @@ from typing import TypeVar
 
 from curate.strength.greedy_cover import cover
 from curate.strength.mutation import Mutant
-from curate.verification.metered import MeteredSandbox
+from curate.verification.metered_sandbox import MeteredSandbox
 from rewards.selection import longest_first, picked
 from sandbox import Program, Suite, Verdict
 
@@ -17,28 +17,30 @@ Item = TypeVar("Item")
 
 
 @dataclass(frozen=True, slots=True)
-class Kill:
+class KilledMutant:
     """A mutant that was killed.
 
-    killer     place of the first case that killed it
-    spared_by  places of the earlier cases, which did not kill it
+    killing_test  place of the first case that killed it
+    survived_tests  places of the earlier cases, which did not kill it
     verdict    the verdict at the case that killed it
     """
 
     mutant: Mutant
-    killer: int
-    spared_by: frozenset[int]
+    killing_test: int
+    survived_tests: frozenset[int]
     verdict: Verdict
 
 
-def try_mutants(mutants: Sequence[Mutant], suite: Suite, sandbox: MeteredSandbox) -> tuple[list[Kill], list[Mutant]]:
+def run_mutants(
+    mutants: Sequence[Mutant], suite: Suite, sandbox: MeteredSandbox
+) -> tuple[list[KilledMutant], list[Mutant]]:
     """Return the mutants that the suite kills, and those that it does not kill.
 
     Once _SECONDS of CPU time are used, no more mutants are tried, and the remaining ones are in neither list.
     """
     places = longest_first(suite)  # the longest input kills most mutants
     ordered = picked(suite, places)
-    kills: list[Kill] = []
+    kills: list[KilledMutant] = []
     alive: list[Mutant] = []
     for batch in _batches(mutants, sandbox):
         judgements = sandbox.judge_many([(Program(mutant.source), ordered) for mutant in batch])
@@ -47,19 +49,19 @@ def try_mutants(mutants: Sequence[Mutant], suite: Suite, sandbox: MeteredSandbox
                 alive.append(mutant)
             else:
                 end = len(judgement.cases) - 1
-                kills.append(Kill(mutant, places[end], frozenset(places[:end]), judgement.verdict))
+                kills.append(KilledMutant(mutant, places[end], frozenset(places[:end]), judgement.verdict))
     return kills, alive
 
 
-def strongest_tests(kills: Sequence[Kill], suite: Suite, sandbox: MeteredSandbox) -> tuple[int, ...]:
+def strongest_tests(kills: Sequence[KilledMutant], suite: Suite, sandbox: MeteredSandbox) -> tuple[int, ...]:
     """Return the places of a few cases that together kill all these mutants, the strongest first.
 
     They are chosen from the cases that were the first to kill a mutant, and only these cases are tried on all mutants.
     A matrix of all cases and all mutants would cost many times as much, and the result would hardly be better.
     """
-    first_killers = {kill.killer for kill in kills}
+    first_killers = {kill.killing_test for kill in kills}
     places = [place for place in longest_first(suite) if place in first_killers]
-    killers = [{kill.killer} for kill in kills]
+    killers = [{kill.killing_test} for kill in kills]
     untried = [_untried(kill, places) for kill in kills]
     for batch in _batches([number for number, some in enumerate(untried) if some], sandbox):
         pairs = [(Program(kills[number].mutant.source), picked(suite, untried[number])) for number in batch]
@@ -69,10 +71,10 @@ def strongest_tests(kills: Sequence[Kill], suite: Suite, sandbox: MeteredSandbox
     return cover([frozenset(row) for row in killers], places)
 
 
-def _untried(kill: Kill, places: Sequence[int]) -> list[int]:
+def _untried(kill: KilledMutant, places: Sequence[int]) -> list[int]:
     if kill.verdict is Verdict.TIME_LIMIT:
         return []  # each further run would take just as long
-    return [place for place in places if place != kill.killer and place not in kill.spared_by]
+    return [place for place in places if place != kill.killing_test and place not in kill.survived_tests]
 
 
 def _batches(items: Sequence[Item], sandbox: MeteredSandbox) -> Iterator[Sequence[Item]]:

@@ -26,7 +26,7 @@ _OF_A_LOGIT = 20  # bytes: of float32, the product, the same by temperature, pro
 
 
 @dataclass(frozen=True, slots=True)
-class Memory:
+class LearnerMemory:
     """The number of parameters, and the bytes on each GPU for each purpose."""
 
     parameters: int
@@ -50,11 +50,11 @@ class Memory:
 
 def row_tokens(config: Config) -> int:
     """Return the tokens of the longest row: at least those of the longest prompt with its answer."""
-    longest = max(stage.max_tokens for stage in config.stages) + config.data.max_prompt_tokens
-    return max(config.optimizer.row_tokens, longest)
+    max_length = max(stage.max_tokens for stage in config.stages) + config.data.max_prompt_tokens
+    return max(config.optimizer.row_tokens, max_length)
 
 
-def of_run(config: Config, *, ranks: int) -> Memory:
+def estimate_run(config: Config, *, ranks: int) -> LearnerMemory:
     """Estimate the memory of a run's learner, if so many ranks have one copy of the weights together.
 
     With `optimizer.offload`, the moments are counted all the same; `on_gpu` leaves out those on the CPU. Raises
@@ -64,16 +64,16 @@ def of_run(config: Config, *, ranks: int) -> Memory:
     return estimate(config.model, row_tokens=part, reference=config.objective.kl > 0, ranks=ranks)
 
 
-def on_gpu(memory: Memory, *, offload: bool) -> Memory:
+def on_gpu(memory: LearnerMemory, *, offload: bool) -> LearnerMemory:
     """Return the part of the memory that is on the GPU while the learner updates the weights."""
     return replace(memory, moments=min(memory.moments, _VISITING_BYTES)) if offload else memory
 
 
-def estimate(model: Model, *, row_tokens: int, reference: bool, ranks: int = 1) -> Memory:
+def estimate(model: Model, *, row_tokens: int, reference: bool, ranks: int = 1) -> LearnerMemory:
     """Estimate the memory if the longest row has `row_tokens`. Raises LearnerError if the model cannot be found."""
     config = read_configuration(model.path)
     dtype = torch.bfloat16 if model.dtype == "bfloat16" else torch.float32
-    causal = _empty(config, model)
+    causal = _empty_model(config, model)
     parameters = sum(weight.numel() for weight in causal.parameters())
     trained = sum(weight.numel() for weight in causal.parameters() if weight.requires_grad)
     lasting = trained * 4 + (parameters - trained) * base_dtype(model).itemsize
@@ -89,10 +89,10 @@ def estimate(model: Model, *, row_tokens: int, reference: bool, ranks: int = 1) 
     autocast = ranks == 1 and dtype != torch.float32
     kind: Any = type(config)
     settings = config.to_json_string(use_diff=False)
-    kept = _kept_by_a_layer(kind, settings, model, dtype) * (_AUTOCAST if autocast else 1)
+    saved = _saved_bytes_per_layer(kind, settings, model, dtype) * (_AUTOCAST if autocast else 1)
     residual = head.shape[1] * (4 if autocast else dtype.itemsize)
-    a_token = n_layers * residual + kept if model.activation_checkpointing else n_layers * kept
-    return Memory(
+    a_token = n_layers * residual + saved if model.activation_checkpointing else n_layers * saved
+    return LearnerMemory(
         parameters=parameters,
         trained=trained,
         weights=-(-lasting // ranks) + copies,
@@ -105,7 +105,7 @@ def estimate(model: Model, *, row_tokens: int, reference: bool, ranks: int = 1) 
     )
 
 
-def _empty(config: Any, model: Model | None, dtype: torch.dtype = torch.float32) -> Any:
+def _empty_model(config: Any, model: Model | None, dtype: torch.dtype = torch.float32) -> Any:
     from transformers import AutoModelForCausalLM
 
     with torch.device("meta"):
@@ -116,24 +116,24 @@ def _empty(config: Any, model: Model | None, dtype: torch.dtype = torch.float32)
 
 
 @cache  # a plan asks for several numbers of ranks
-def _kept_by_a_layer(kind: Any, settings: str, model: Model, dtype: torch.dtype) -> float:
+def _saved_bytes_per_layer(kind: Any, settings: str, model: Model, dtype: torch.dtype) -> float:
     """Return the bytes per token that autograd keeps of one layer: those of two layers minus those of one.
 
     kind      class of the model's configuration
     settings  the configuration as JSON
     """
-    kept = []
+    saved = []
     for n_layers in (1, 2):
         shallow = kind.from_dict(json.loads(settings) | {"num_hidden_layers": n_layers, "layer_types": None})
-        causal = _empty(shallow, model, dtype)
+        causal = _empty_model(shallow, model, dtype)
         causal.set_attn_implementation(PACKED)
         weights = {weight.untyped_storage()._cdata for weight in causal.parameters()}
-        kept_bytes: dict[int, int] = {}  # by storage, so that tensors that share one are counted once
+        saved_bytes: dict[int, int] = {}  # by storage, so that tensors that share one are counted once
 
-        def keep(tensor: Tensor, weights: set[int] = weights, kept_bytes: dict[int, int] = kept_bytes) -> Tensor:
+        def keep(tensor: Tensor, weights: set[int] = weights, saved_bytes: dict[int, int] = saved_bytes) -> Tensor:
             storage = tensor.untyped_storage()
             if storage._cdata not in weights:
-                kept_bytes[storage._cdata] = storage.nbytes()
+                saved_bytes[storage._cdata] = storage.nbytes()
             return tensor
 
         with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
@@ -144,5 +144,5 @@ def _kept_by_a_layer(kind: Any, settings: str, model: Model, dtype: torch.dtype)
                 lengths=((1,) * _COUNTED_TOKENS,),  # a fused kernel keeps no attention matrix: almost none is counted
             )
         del made
-        kept.append(sum(kept_bytes.values()))
-    return (kept[1] - kept[0]) / _COUNTED_TOKENS
+        saved.append(sum(saved_bytes.values()))
+    return (saved[1] - saved[0]) / _COUNTED_TOKENS

@@ -25,7 +25,7 @@ Record = TypeVar("Record")
 
 
 @dataclass(slots=True)
-class Extras:
+class BuildOutputs:
     """What stages add to a dataset beside its rows.
 
     tables: rows and columns (type and meaning by name) of further tables, by the name of the table's folder
@@ -40,7 +40,7 @@ class Extras:
     executed_cpu_seconds: float = 0.0
 
 
-class OngoingBuild:
+class BuildState:
     """The build that its stages work on, one after another.
 
     Problems, statements of rejected rows and the records that stages keep are on disk; memory holds only ids.
@@ -48,7 +48,7 @@ class OngoingBuild:
     folder    the work folder; it is deleted when the build is finished
     sources   names of the sources; their order decides between equally good rows
     seconds   wall time of each step so far
-    extras    what stages add to the dataset beside its rows
+    outputs   what stages add to the dataset beside its rows
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class OngoingBuild:
         self.sources = tuple(sources)
         self.progress = progress
         self.seconds: dict[str, float] = {}
-        self.extras = Extras()
+        self.outputs = BuildOutputs()
         self._machine = machine
         self._levels = folder / "levels"  # a build that goes on keeps what earlier processes have judged
         self._sandboxes: dict[int, Sandbox] = {}  # by seed
@@ -75,7 +75,7 @@ class OngoingBuild:
         self._read: Counter[str] = Counter()
         self._rejected_rows: list[Rejection] = []
         self._rejected_problems: dict[str, Rejection] = {}
-        self._settling: list[tuple[Mapping[str, Any], Callable[[Problem, Any], Problem]]] = []
+        self._updates: list[tuple[Mapping[str, Any], Callable[[Problem, Any], Problem]]] = []
 
     def add(self, item: Problem | Rejection) -> None:
         """Add a row that was read from a source: a problem, or the rejection of a row that is not one."""
@@ -98,12 +98,12 @@ class OngoingBuild:
     def load(self, id: str) -> Problem:
         """Return a problem with the results of the stages that have run so far."""
         problem = self._spill.load(id)
-        for records, settled in self._settling:
+        for records, apply in self._updates:
             if id in records:
-                problem = settled(problem, records[id])
+                problem = apply(problem, records[id])
         return problem
 
-    def load_as_read(self, id: str) -> Problem:
+    def load_original(self, id: str) -> Problem:
         """Return a problem as it was read from its source."""
         return self._spill.load(id)
 
@@ -147,7 +147,7 @@ class OngoingBuild:
         while self._sandboxes:
             self._sandboxes.popitem()[1].close()
 
-    def examined(
+    def load_or_examine(
         self,
         stage: str,
         kind: type[Record],
@@ -162,19 +162,19 @@ class OngoingBuild:
         examine   examines the problems with these ids and yields (id, record) in any order; each is journaled at once
         journal   name of the file in the work folder
         """
-        with Journal(self.folder / journal) as opened:
-            missing = [id for id, key in keys.items() if key not in opened]
+        with Journal(self.folder / journal) as cached:
+            missing = [id for id, key in keys.items() if key not in cached]
             done = len(keys) - len(missing)
             self.progress(stage, done, len(keys))
             for id, record in examine(missing) if missing else ():
-                opened.add(keys[id], to_json(record))
+                cached.add(keys[id], to_json(record))
                 done += 1
                 self.progress(stage, done, len(keys))
-            return opened.records(keys, lambda data: from_json(kind, data))
+            return cached.records(keys, lambda data: from_json(kind, data))
 
-    def settle(self, records: Mapping[str, Record], settled: Callable[[Problem, Record], Problem]) -> None:
-        """Apply `settled` to each problem that is loaded from now on, if it has a record."""
-        self._settling.append((records, settled))
+    def add_update(self, records: Mapping[str, Record], apply: Callable[[Problem, Record], Problem]) -> None:
+        """Apply a function to each problem loaded from now on that has a record."""
+        self._updates.append((records, apply))
 
     def counts(
         self, stages: Sequence[str], kept: Mapping[str, int], verified: Mapping[str, int]

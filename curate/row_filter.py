@@ -13,20 +13,20 @@ from typing import Any
 from curate.dataset import workspace
 from curate.dataset.folder import DatasetFolder
 from curate.dataset.reader import readable
-from curate.derivation import Derivation, Origin, built_dataset, plan_of_step, write_derived
+from curate.derivation import BaseDataset, Derivation, built_dataset, plan_of_step, write_derived
 from curate.difficulty import table as solve_rates
 from curate.errors import CurateError
 from curate.expressions.condition import Condition, parse
 from curate.manifest import Manifest
 from curate.problem import Rejection
-from curate.progress import Progress, counted, silent
-from curate.recipe import Filter, with_step
+from curate.progress import Progress, no_progress, with_progress
+from curate.recipe import FilterConfig, with_step
 
 NOT_MATCHING, UNKNOWN = "not_matching", "unknown"  # the reasons in its rejections
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class FilterResult:
     """What becomes of the rows of a dataset under some conditions.
 
     n_rows: number of rows of the dataset
@@ -41,20 +41,20 @@ class Outcome:
     uses_models: bool
 
 
-def survey(dataset: Path, where: Sequence[str], *, report: Progress = silent) -> Outcome:
-    """Return what a filter would remove, and write nothing. Raises CurateError as `filter_rows` does."""
+def count_filtered(dataset: Path, where: Sequence[str], *, report: Progress = no_progress) -> FilterResult:
+    """Return what a filter would remove, and write nothing. Raises CurateError as `write_filtered` does."""
     return _outcome(built_dataset(dataset), where, report)
 
 
-def filter_rows(
+def write_filtered(
     dataset: Path,
     where: Sequence[str],
     out: Path,
     *,
     overwrite: bool = False,
-    report: Progress = silent,
+    report: Progress = no_progress,
     recipe: Mapping[str, Any] | None = None,
-) -> tuple[Manifest, Outcome]:
+) -> tuple[Manifest, FilterResult]:
     """Write the rows that fulfil all conditions to the folder `out`; return its manifest, and what became of the rows.
 
     dataset    a folder of a dataset that curate built
@@ -67,7 +67,7 @@ def filter_rows(
     dataset cannot be read, a condition cannot be understood, or the folder cannot be written.
     """
     origin = built_dataset(dataset)
-    origin.check_apart(out)
+    origin.check_no_overlap(out)
     outcome = _outcome(origin, where, report)
     plan = plan_of_step(origin, "filter", {"where": list(outcome.fulfilled)}, outcome.removed.values())
     finished = workspace.finished(out, plan, overwrite=overwrite)
@@ -80,7 +80,7 @@ def filter_rows(
     return write_derived(origin, derivation, out, overwrite=overwrite), outcome
 
 
-def _outcome(origin: Origin, where: Sequence[str], report: Progress) -> Outcome:
+def _outcome(origin: BaseDataset, where: Sequence[str], report: Progress) -> FilterResult:
     if not where:
         raise CurateError("give at least one condition, such as --where 'verified and n_tests >= 8'")
     conditions = _conditions(origin.location, where)
@@ -98,7 +98,7 @@ def _outcome(origin: Origin, where: Sequence[str], report: Progress) -> Outcome:
                     failed = condition, holds
             if failed is not None:
                 removed[position] = _rejection(row["id"], row["source"], *failed)
-    return Outcome(n_rows, counts, removed, any(condition.models for condition in conditions))
+    return FilterResult(n_rows, counts, removed, any(condition.models for condition in conditions))
 
 
 def _conditions(dataset: Path, where: Sequence[str]) -> list[Condition]:
@@ -108,14 +108,14 @@ def _conditions(dataset: Path, where: Sequence[str]) -> list[Condition]:
     return [parse(text.strip(), models, counts) for text in dict.fromkeys(where)]
 
 
-def _rows(origin: Origin, conditions: Sequence[Condition], report: Progress) -> Iterator[dict[str, Any]]:
+def _rows(origin: BaseDataset, conditions: Sequence[Condition], report: Progress) -> Iterator[dict[str, Any]]:
     """Return the rows with the columns that the conditions use."""
     assert origin.manifest is not None
     folder = DatasetFolder(origin.location, origin.manifest)
     columns = {"id", "source"}.union(*(condition.columns for condition in conditions))
     if missing := columns - folder.columns("data"):
         raise CurateError(f"{origin.location}: its rows have no {', '.join(sorted(missing))}. Build it again.")
-    return counted(folder.rows("data", sorted(columns)), "filter", report, total=origin.manifest.n_kept)
+    return with_progress(folder.rows("data", sorted(columns)), "filter", report, total=origin.manifest.n_kept)
 
 
 def _rejection(id: str, source: str, condition: Condition, holds: bool | None) -> Rejection:
@@ -123,10 +123,10 @@ def _rejection(id: str, source: str, condition: Condition, holds: bool | None) -
     return Rejection(id, source, "filter", reason, " ".join(condition.text.split()))
 
 
-def _recipe(origin: Origin, outcome: Outcome) -> Mapping[str, Any] | None:
+def _recipe(origin: BaseDataset, outcome: FilterResult) -> Mapping[str, Any] | None:
     """Return the recipe of the dataset with this filter."""
     assert origin.manifest is not None
     before = origin.manifest.recipe
     if outcome.uses_models and "difficulty" not in (before or {}):
         return None  # it does not say how the models were sampled
-    return with_step(before, "filter", Filter(tuple(outcome.fulfilled)))
+    return with_step(before, "filter", FilterConfig(tuple(outcome.fulfilled)))

@@ -10,10 +10,10 @@ import torch
 from torch import Tensor
 from torch.distributed._functional_collectives import all_to_all_single_autograd
 
-from train.learning.sequences import Row
+from train.learning.sequences import PackedRow
 
 
-def part_of_row(row: Row, *, ranks: int, rank: int) -> Row:
+def row_shard(row: PackedRow, *, ranks: int, rank: int) -> PackedRow:
     """Return a rank's part of a row, which is filled up with a sequence that predicts nothing.
 
     `lengths` remain those of the whole row.
@@ -29,19 +29,19 @@ def part_of_row(row: Row, *, ranks: int, rank: int) -> Row:
         for each in (row.token_ids_L, row.position_ids_L)
     )
     is_own_U = (row.positions_U >= start) & (row.positions_U < start + own_tokens)
-    is_own_R = is_own_U[row.of_place_R]
-    return Row(
+    is_own_R = is_own_U[row.unique_index_R]
+    return PackedRow(
         ids_L,
         position_ids_L,
         (*row.lengths, (padding,)) if padding else row.lengths,
         row.positions_U[is_own_U] - start,
         row.targets_U[is_own_U],
-        row.places_R[is_own_R],
-        (is_own_U.cumsum(0) - 1)[row.of_place_R[is_own_R]],
+        row.token_index_R[is_own_R],
+        (is_own_U.cumsum(0) - 1)[row.unique_index_R[is_own_R]],
     )
 
 
-def refusal(query_heads: int, key_heads: int, ranks: int) -> str:
+def incompatibility(query_heads: int, key_heads: int, ranks: int) -> str:
     """Return why the heads cannot be divided among so many ranks, or nothing if they can."""
     if query_heads % ranks or (key_heads % ranks and ranks % key_heads):
         return (
@@ -51,7 +51,7 @@ def refusal(query_heads: int, key_heads: int, ranks: int) -> str:
     return ""
 
 
-def all_tokens(tensor_1HLE: Tensor, group: Any) -> Tensor:
+def gather_seq_scatter_heads(tensor_1HLE: Tensor, group: Any) -> Tensor:
     """Exchange all heads of a part of the row for a share of the heads of the whole row."""
     ranks = group.size()
     if tensor_1HLE.shape[1] < ranks:  # several ranks need the same head for keys
@@ -62,7 +62,7 @@ def all_tokens(tensor_1HLE: Tensor, group: Any) -> Tensor:
     return got.transpose(0, 1).reshape(1, heads // ranks, ranks * tokens, width)
 
 
-def all_heads(attended_1LHE: Tensor, group: Any) -> Tensor:
+def gather_heads_scatter_seq(attended_1LHE: Tensor, group: Any) -> Tensor:
     """Exchange a share of the heads of the whole row for all heads of this rank's part of it."""
     ranks = group.size()
     _, tokens, heads, width = attended_1LHE.shape

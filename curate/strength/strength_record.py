@@ -5,18 +5,19 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
+from curate.json_records import stored_as
 from sandbox import Case
 
 
 @dataclass(frozen=True, slots=True)
-class Strength:
+class StrengthRecord:
     """What the mutants of a reference showed about its tests.
 
     n_mutants      number of mutants that were tried
     n_killed       number of mutants that the tests rejected
     n_equivalent   number of mutants that never differed from the reference
     survivors      numbers of wrong programs that no test rejects, by kind of mistake
-    holes          inputs on which some of these differ from the reference, with its answers; the statement may not
+    missed_inputs  inputs on which some of these differ from the reference, with its answers; the statement may not
                    allow these inputs
     strongest      places of cases; each case kills the most of the mutants that the cases before it do not kill
     spent_seconds  CPU time of everything that was executed
@@ -26,7 +27,7 @@ class Strength:
     n_killed: int = 0
     n_equivalent: int = 0
     survivors: tuple[tuple[str, int], ...] = ()
-    holes: tuple[Case, ...] = ()
+    missed_inputs: tuple[Case, ...] = stored_as("holes", ())
     strongest: tuple[int, ...] = ()
     spent_seconds: float = 0.0
 
@@ -37,7 +38,7 @@ class Strength:
         return self.n_killed / wrong if wrong else None
 
 
-def summary(strengths: Collection[Strength]) -> dict[str, Any]:
+def summary(strengths: Collection[StrengthRecord]) -> dict[str, Any]:
     """Sum up the measurements of all problems, for the manifest."""
     survivors: Counter[str] = Counter()
     for strength in strengths:

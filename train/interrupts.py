@@ -1,7 +1,7 @@
 """Ctrl-C and SIGTERM in a training run: the first ends it where nothing is lost, a second one ends it at once.
 
-Signals belong to the whole process, and so does what this module remembers about them. Outside `watched`, signals do
-what they do in any program.
+Signals belong to the whole process, and so does what this module remembers about them. Outside `handle_signals`,
+signals do what they do in any program.
 """
 
 import logging
@@ -50,8 +50,8 @@ _signals = _Signals()
 
 
 @contextmanager
-def watched() -> Iterator[None]:
-    """Turn the first SIGINT or SIGTERM into a KeyboardInterrupt that spares `deferred` blocks, in the main thread."""
+def handle_signals() -> Iterator[None]:
+    """Turn the first SIGINT or SIGTERM into a KeyboardInterrupt outside `defer_interrupts`, in the main thread."""
     global _signals
     if not _in_main_thread():
         yield
@@ -68,7 +68,7 @@ def watched() -> Iterator[None]:
 
 
 @contextmanager
-def deferred() -> Iterator[None]:
+def defer_interrupts() -> Iterator[None]:
     """Let a signal that arrives in this block raise KeyboardInterrupt only at its end."""
     if not _in_main_thread():
         yield
@@ -83,7 +83,7 @@ def deferred() -> Iterator[None]:
         signals.raise_once()
 
 
-def asked() -> bool:
+def interrupt_requested() -> bool:
     """Return whether a signal has asked the run to end."""
     return _signals.arrived is not None
 
@@ -93,7 +93,7 @@ def interrupt(reason: BaseException | None = None) -> bool:
 
     reason: the exception that the main thread raises; None: KeyboardInterrupt
 
-    Returns whether that will happen: not before `watched`, and not if a signal was first.
+    Returns whether that will happen: not before `handle_signals`, and not if a signal was first.
     """
     if not _signals.is_watched or _signals.arrived is not None:
         return False
