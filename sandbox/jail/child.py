@@ -30,6 +30,10 @@ _COARSE_SECONDS = 0.01
 _STARVED = 20  # a run that gets less than this part of a processor is starved
 
 
+# Bytes in a cgroup. Without a bound, page tables alone fill the memory, and the kernel then kills the zygote, too.
+_ADDRESS_SPACE = 64 << 30
+
+
 @dataclass(frozen=True, slots=True)
 class Job:
     """What the zygote must know about one run. It contains nothing that an author has written: later runs could find
@@ -173,10 +177,10 @@ def steps(job: Job, setup: ZygoteSetup) -> list[linux.Prepared]:
     cpu_seconds = int(job.cpu_seconds) + 1
     prepared.append(linux.preparing_limit(resource.RLIMIT_CPU, cpu_seconds, cpu_seconds + 1))
     prepared.append(linux.preparing_limit(resource.RLIMIT_FSIZE, job.output_bytes, job.output_bytes))
-    if not setup.by_cgroup:
-        if not setup.counts_forks:
-            prepared.append(linux.preparing_limit(resource.RLIMIT_NPROC, job.processes, job.processes))
-        prepared.append(linux.preparing_limit(resource.RLIMIT_AS, job.address_space, job.address_space))
+    if not setup.by_cgroup and not setup.counts_forks:
+        prepared.append(linux.preparing_limit(resource.RLIMIT_NPROC, job.processes, job.processes))
+    address_space = _ADDRESS_SPACE if setup.by_cgroup else job.address_space
+    prepared.append(linux.preparing_limit(resource.RLIMIT_AS, address_space, address_space))
     return prepared
 
 
