@@ -20,7 +20,7 @@ _MANY = 32  # processes and threads: a run in a cgroup that has more gives way t
 _NICER = 10  # added to its niceness: a ninth of our weight
 _SLACK_MB = 16  # allowance for what the processes share with the zygote
 _LOOK_SECONDS = 0.1  # the longest look at all processes of a run
-_REST = 10  # times as long as it took to measure what the processes share, until it is measured again
+_REST = 10  # times the CPU time that it took to measure what the processes share, until it is measured again
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,17 +209,17 @@ class ProcessTree:
     def _holds_more_than(self, memory_mb: int, pids: list[int], deadline: float) -> bool:
         """Return whether the processes hold more memory than that; shared memory counts once, the zygote's pages do not
         count. To measure this is slow, so False is returned unless it is time to do so again."""
-        started = time.monotonic()
-        if started < self._measured_again:
+        if time.monotonic() < self._measured_again:
             return False
+        cpu_seconds_before = time.thread_time()
         proportional_kb = 0
         for pid in _until(deadline, pids):
             share = self._read(f"{pid}/smaps_rollup").partition(b"\nPss:")[2].split()
             proportional_kb += int(share[0]) if share else self._resident_kb(pid)  # not to be read, or gone
             if proportional_kb > (memory_mb + _SLACK_MB) << 10:
                 return True
-        now = time.monotonic()
-        self._measured_again = now + _REST * (now - started)
+        # CPU time: on a busy machine the wall time is mostly spent waiting, and the memory would be free again by then.
+        self._measured_again = time.monotonic() + _REST * (time.thread_time() - cpu_seconds_before)
         return False
 
     def _resident_kb(self, pid: int) -> int:
