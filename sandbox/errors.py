@@ -16,6 +16,12 @@ class SandboxError(Exception):
     """The sandbox failed; nothing is known about the program."""
 
 
+def error_code(kind: type[BaseException]) -> str:
+    """Return the name of an exception on the wire: its `code` if it has one of its own, else the name of the class."""
+    code: str = vars(kind).get("code", kind.__name__)
+    return code
+
+
 class BackendUnavailable(SandboxError):
     """The backend cannot be started as asked on this machine."""
 
@@ -32,6 +38,8 @@ class KilledFromOutside(ExecutionLost):
     """A SIGKILL came neither from the sandbox nor from the program's own processes, but from an operator, or because
     memory ran out elsewhere. A worker reports it at once; a pool raises it only if it happens twice."""
 
+    code = "KilledFromOutside"
+
 
 class Cancelled(SandboxError):
     """The caller took its request back (see sandbox/concurrency/cancellation.py) and therefore gets no answer."""
@@ -39,3 +47,5 @@ class Cancelled(SandboxError):
 
 class RefereeFailed(ValueError):
     """The suite's own checker or interactor crashed, was too slow, or cannot be understood."""
+
+    code = "RefereeFailed"

@@ -21,7 +21,14 @@ from sandbox.backends._outage import VARIABLE, Outage, seconds_from
 from sandbox.concurrency.cancellation import Cancellation
 from sandbox.concurrency.completed import answered
 from sandbox.concurrency.sockets import Sockets
-from sandbox.errors import BackendUnavailable, ExecutionLost, KilledFromOutside, RefereeFailed, SandboxError
+from sandbox.errors import (
+    BackendUnavailable,
+    ExecutionLost,
+    KilledFromOutside,
+    RefereeFailed,
+    SandboxError,
+    error_code,
+)
 from sandbox.extras import install_command
 from sandbox.packages import Package, as_requested, check
 from sandbox.request import Answer, JudgeRequest, Request
@@ -35,8 +42,8 @@ except ImportError as error:
 
 _FULL = 429
 _REPEATED = {_FULL, 502, 503, 504}
-_FAILED = {kind.__name__: kind for kind in (SandboxError, BackendUnavailable, ExecutionLost, KilledFromOutside)}
-_WRONG = {kind.__name__: kind for kind in (ValueError, TypeError, RefereeFailed)}
+_FAILED = {error_code(kind): kind for kind in (SandboxError, BackendUnavailable, ExecutionLost, KilledFromOutside)}
+_WRONG = {error_code(kind): kind for kind in (ValueError, TypeError, RefereeFailed)}
 _AHEAD = 2  # requests that ask_many sends beyond the number of workers: a free worker finds its next request there
 _IDLE_CONNECTIONS = 64  # the most that are kept
 _CONNECT_SECONDS = 10

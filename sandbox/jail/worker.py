@@ -22,7 +22,7 @@ from typing import NoReturn
 from sandbox import checkers, languages, referee
 from sandbox.cases import INTERACTIVE, Case, Referee, Suite
 from sandbox.errors import BackendUnavailable, ExecutionLost, RefereeFailed, SandboxError
-from sandbox.jail import cgroups, delegation, linux, referee_trials, spawn, wire
+from sandbox.jail import cgroups, delegation, linux, referee_trials, spawn
 from sandbox.jail.assertions import AssertionRuns, GivenCode
 from sandbox.jail.call_runs import CallRuns
 from sandbox.jail.child import Instructions
@@ -32,6 +32,7 @@ from sandbox.jail.interactive import Side, recite, talk
 from sandbox.jail.order import Order
 from sandbox.jail.runner import Runner
 from sandbox.jail.warden import Warden, keep
+from sandbox.jail.wire import Channel
 from sandbox.judge import Judgement, Ran, judge
 from sandbox.program import Invocation, Limits, Outcome, Program, RunResult
 from sandbox.request import JudgeRequest, Request, RunRequest
@@ -177,7 +178,7 @@ def main(socket_fd: int, caller_pid: int) -> int:
     except ProcessLookupError:
         return 0
     ends = {caller_gone: select.POLLIN, socket_fd: select.POLLRDHUP}
-    status, remove_shared = serve(wire.Channel(socket_fd, socket_fd), ends)
+    status, remove_shared = serve(Channel(socket_fd, socket_fd), ends)
     if select.select([caller_gone], [], [], 0)[0]:
         remove_shared()  # the caller cannot do it any more
     return status
@@ -186,10 +187,10 @@ def main(socket_fd: int, caller_pid: int) -> int:
 def main_in_container() -> int:
     """Serve the caller at the other end of our standard streams until it hangs up; send heartbeats on stderr."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # as pid 1 we are immune to the signals that we have no handler for
-    return serve(wire.Channel(0, 1), {0: 0}, heart=2)[0]
+    return serve(Channel(0, 1), {0: 0}, heart=2)[0]
 
 
-def serve(channel: wire.Channel, ends: dict[int, int], heart: int = -1) -> tuple[int, Callable[[], None]]:
+def serve(channel: Channel, ends: dict[int, int], heart: int = -1) -> tuple[int, Callable[[], None]]:
     """Serve one caller until it goes away; return an exit status, and a function that removes the shared directory.
 
     ends    events that tell that the caller is gone: descriptor -> poll mask
@@ -285,7 +286,7 @@ def _give_up_privileges(uid: int, *, parent: bool) -> None:
 
 
 def _judge(
-    channel: wire.Channel,
+    channel: Channel,
     configuration: Configuration,
     warden: Warden,
     groups: list[cgroups.Cgroup | str],

@@ -12,7 +12,7 @@ from typing import Protocol
 
 from sandbox.box import Sandbox
 from sandbox.concurrency.cancellation import Cancellation
-from sandbox.errors import Cancelled, SandboxError
+from sandbox.errors import Cancelled, SandboxError, error_code
 from sandbox.judge import Judgement
 from sandbox.program import RunResult
 from sandbox.request import JudgeRequest, RunRequest
@@ -166,5 +166,5 @@ class Executor:
                 raise Stopping from error
             self.metrics.failures.inc()
             log.warning("the sandbox failed: %s", error)
-            raise Failed(str(error), error=type(error).__name__) from error
+            raise Failed(str(error), error=error_code(type(error))) from error
         self.metrics.work_seconds.labels(kind).observe(time.monotonic() - began)

@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from http import HTTPStatus
 
+from sandbox.errors import error_code
+
 
 class Refusal(Exception):
     """No verdict; `status` and `error` are for programs, the message is for people."""
@@ -16,7 +18,7 @@ class Refusal(Exception):
 
     def __init__(self, message: str, *, error: str = "", retry_after: int | None = None) -> None:
         super().__init__(message)
-        self.error = error or type(self).__name__
+        self.error = error or error_code(type(self))
         self.retry_after = retry_after
 
 
@@ -27,32 +29,39 @@ class Unauthorized(Refusal):
 class Misdirected(Refusal):
     """The request was sent to a name that is not the service's."""
 
+    code = "Misdirected"
     status = HTTPStatus.MISDIRECTED_REQUEST
 
 
 class ForeignPage(Refusal):
     """The request was sent by a web page of another site."""
 
+    code = "ForeignPage"
     status = HTTPStatus.FORBIDDEN
 
 
 class TooSlow(Refusal):
+    code = "TooSlow"
     status = HTTPStatus.REQUEST_TIMEOUT
 
 
 class TooLarge(Refusal):
+    code = "TooLarge"
     status = HTTPStatus.REQUEST_ENTITY_TOO_LARGE
 
 
 class NotJson(Refusal):
+    code = "NotJson"
     status = HTTPStatus.UNSUPPORTED_MEDIA_TYPE
 
 
 class Malformed(Refusal):
+    code = "Malformed"
     status = HTTPStatus.UNPROCESSABLE_ENTITY
 
 
 class TooMany(Refusal):
+    code = "TooMany"
     status = HTTPStatus.TOO_MANY_REQUESTS
 
     def __init__(self, retry_after: int, reason: str = "the queue is full") -> None:
@@ -60,6 +69,7 @@ class TooMany(Refusal):
 
 
 class Stopping(Refusal):
+    code = "Stopping"
     status = HTTPStatus.SERVICE_UNAVAILABLE
 
     def __init__(self) -> None:
@@ -69,12 +79,14 @@ class Stopping(Refusal):
 class Failed(Refusal):
     """The sandbox failed, and so did its own retries."""
 
+    code = "Failed"
     status = HTTPStatus.SERVICE_UNAVAILABLE
 
 
 class Overdue(Refusal):
     """The request waited too long for a worker."""
 
+    code = "Overdue"
     status = HTTPStatus.GATEWAY_TIMEOUT
 
     def __init__(self, retry_after: int) -> None:
@@ -91,4 +103,4 @@ def malformed() -> Iterator[None]:
     try:
         yield
     except (ValueError, TypeError, KeyError, OverflowError, RecursionError) as error:
-        raise Malformed(str(error), error=type(error).__name__) from error
+        raise Malformed(str(error), error=error_code(type(error))) from error

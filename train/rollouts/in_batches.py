@@ -1,27 +1,18 @@
 """Sampling batch by batch, under the pipelines sync, minibatch and one-off: one sampler, whose weights change between
 batches (see overlap.py)."""
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import Protocol
+from collections.abc import Iterator, Sequence
 
 from train.config import Config
 from train.learning.learner import Learner
 from train.rollouts.batch import Batch, Group, Submit
 from train.rollouts.overlap import Overlap
+from train.rollouts.pipeline import TimelineWriter
 from train.rollouts.questions import Questions
 from train.rollouts.weight_sync import publish
 from train.sampling.protocol import Sampling, TrainedSampler
 
 _PROBES = 4  # prompts with which sampler and learner are compared, others after each step
-
-
-class Timeline(Protocol):
-    """When each part of a run worked (train/run/timeline.py)."""
-
-    @property
-    def now(self) -> Callable[[], float]: ...
-
-    def note(self, step: int, part: str, began: float, ended: float, *, batch: int | None = None) -> None: ...
 
 
 class BatchPipeline:
@@ -41,7 +32,7 @@ class BatchPipeline:
         learner: Learner,
         questions: Questions,
         submit: Submit,
-        timeline: Timeline,
+        timeline: TimelineWriter,
         *,
         step: int,
         position: int,
@@ -132,6 +123,6 @@ class BatchPipeline:
             seed=self._config.run.seed,
             cut_off_known=self._config.objective.overlong != "unknown",
             process=self._config.objective.supervision == "process",
-            note=lambda part, began, ended: timeline.note(step, part, began, ended, batch=number),
+            note=lambda part, began, ended: timeline.record(step, part, began, ended, batch=number),
             now=timeline.now,
         )

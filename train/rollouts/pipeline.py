@@ -1,10 +1,19 @@
 """What the loop needs of a pipeline: batches to train on, and a way to the samplers for new weights."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Protocol
 
 from train.rollouts.batch import Group
 from train.sampling.protocol import Sampler
+
+
+class TimelineWriter(Protocol):
+    """The record of when each part of a run worked (train/run/timeline.py)."""
+
+    @property
+    def now(self) -> Callable[[], float]: ...
+
+    def record(self, step: int, part: str, began: float, ended: float, *, batch: int | None = None) -> None: ...
 
 
 class Pipeline(Protocol):

@@ -7,13 +7,12 @@ whenever they arrive. Whatever happens to it beside the run, the training goes o
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Protocol
 
 from train.config import Config
 from train.errors import LearnerError
 from train.interrupts import defer_interrupts
 from train.learning.learner import Learner
-from train.rollouts.pipeline import Pipeline
+from train.rollouts.pipeline import Pipeline, TimelineWriter
 from train.run_evaluation import best
 from train.run_evaluation.files import forget_after, result_path
 from train.run_evaluation.idle import Idle
@@ -27,15 +26,6 @@ from train.run_evaluation.suites import RunSuite
 log = logging.getLogger(__name__)
 
 Log = Callable[[int, Mapping[str, float]], None]  # called with a step and its metrics
-
-
-class Timeline(Protocol):
-    """When each part of a run worked (train/run/timeline.py)."""
-
-    @property
-    def now(self) -> Callable[[], float]: ...
-
-    def note(self, step: int, part: str, began: float, ended: float, *, batch: int | None = None) -> None: ...
 
 
 class Evaluations:
@@ -55,7 +45,7 @@ class Evaluations:
         pipeline: Pipeline,
         suites: Sequence[RunSuite],
         log_late: Log,
-        timeline: Timeline,
+        timeline: TimelineWriter,
         *,
         seconds: float,
     ) -> None:
@@ -180,7 +170,7 @@ class Evaluations:
             log.warning(
                 "step %d is not evaluated on %s: %s", pending.step, ", ".join(missing), self._place.why_missing()
             )
-        self._timeline.note(pending.step, "evaluate", self._began, self._timeline.now())
+        self._timeline.record(pending.step, "evaluate", self._began, self._timeline.now())
         if self._config.evaluation.keep_best in found:
             self._keep_if_best(pending)
         return self._named(found)

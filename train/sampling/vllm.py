@@ -105,13 +105,13 @@ class VllmSampler:
 
     def add(self, key: str, prompt_ids: tuple[int, ...], seed: int, sampling: Sampling) -> None:
         """Begin an answer; see `Engine` in train/sampling/protocol.py."""
-        from vllm import SamplingParams
+        import vllm
         from vllm.sampling_params import RequestOutputKind
 
         if sampling.verifiable and not self._is_verifiable:
             raise SamplerError("this vLLM was not started for verifiable answers: give it verifiable=True")
         noise = {"key": key, "seed": seed, "temperature": sampling.temperature}
-        parameters = SamplingParams(
+        parameters = vllm.SamplingParams(
             temperature=0.0 if sampling.verifiable else sampling.temperature,
             top_p=sampling.top_p,
             max_tokens=sampling.max_tokens,
@@ -157,10 +157,10 @@ class VllmSampler:
 
         Answers that finish meanwhile are returned by the next `step`.
         """
-        from vllm import SamplingParams
+        import vllm
         from vllm.sampling_params import RequestOutputKind
 
-        parameters = SamplingParams(
+        parameters = vllm.SamplingParams(
             temperature=0, max_tokens=1, prompt_logprobs=0, detokenize=False, output_kind=RequestOutputKind.FINAL_ONLY
         )
         keys = [f"logprobs-{next(self._numbers)}" for _ in sequences]
